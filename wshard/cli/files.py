@@ -78,16 +78,20 @@ def verify(
     Checks header and index, size and checksum of every block, hashes of block names, declared dtype and length of
     every lane, the JSON section, and the chunks and files that a manifest lists.
     """
+    from wshard.cli.shardpack import check_range
     from wshard.shardpack.shards import expand_shards
 
-    paths = [file for path in paths for file in ([path] if path.exists() else expand_shards(path))]
+    ranges = [path for path in paths if not path.exists() and "{" in path.name]
+    paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
     for path in paths:
         path.stat()  # report missing files before reading others
     files = sorted({file for path in paths for file in _files(path)})
     if not files:
         typer.echo(f"error: nothing to verify: no {' or '.join(SUFFIXES)} files found", err=True)
         raise typer.Exit(EXIT_FAILED)
-    results, reported_at = [], time.monotonic()
+    results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
+    for result in [] if as_json else results:
+        _print_result(result)
     for number, file in enumerate(files, 1):
         results.append(_check(file, strict=strict))
         if not as_json:
@@ -99,7 +103,7 @@ def verify(
     if as_json:
         print_items(results, failed=failed)
     elif len(files) > 1:
-        typer.echo(f"{len(files) - failed} of {len(files)} files OK")
+        typer.echo(f"{len(results) - failed} of {len(results)} files OK")
     if failed:
         raise typer.Exit(EXIT_FAILED)
 

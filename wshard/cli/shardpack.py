@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,6 +12,7 @@ import typer
 from wshard.cli.common import JsonOption, option_read, print_json, printable, reported
 from wshard.messages import plural
 
+_REPORT_SECONDS: Final = 2.0  # between lines of progress
 _SHOWN: Final = 20  # records of which `inspect` prints the entries
 
 
@@ -48,7 +50,7 @@ def pack(
     with ShardPackWriter(
         to, compression=codec, limits=limits, metadata=about, key_table=key_table, overwrite=overwrite
     ) as writer:
-        count = pack_sources(sources, writer)
+        count = pack_sources(sources, writer, progress=_Progress())
         paths = writer.close()
     size = sum(path.stat().st_size for path in paths)
     if as_json:
@@ -56,6 +58,18 @@ def pack(
         return
     typer.echo(f"packed    {plural(count, 'record')} into {plural(len(paths), 'file')}, {size} bytes")
     typer.echo(f"          {printable(str(paths[0]))}{' ...' if len(paths) > 1 else ''}")
+
+
+class _Progress:
+    """Prints a line on stderr every two seconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        if time.monotonic() - self._last >= _REPORT_SECONDS:
+            self._last = time.monotonic()
+            typer.echo(f"packed {plural(count, 'record')}", err=True)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -121,6 +135,20 @@ def inspect_pack(path: Path, *, as_json: bool) -> None:
     console.print(rows, soft_wrap=True) if console.is_terminal else Console(width=1000).print(rows)
     if report["records"] > _SHOWN:
         typer.echo(f"and {plural(report['records'] - _SHOWN, 'record')} more")
+
+
+def check_range(path: Path) -> dict[str, Any] | None:
+    """Return what `verify` reports of the files of a brace range as a set, None where nothing is wrong with it."""
+    from wshard.errors import ManifestError, WShardError
+    from wshard.shardpack.pack_set import ShardPackSet
+
+    try:
+        ShardPackSet(path).close()
+    except ManifestError as error:
+        return {"path": str(path), "records": 0, "problems": [{"record": "set", "error": str(error)}], "repair": None}
+    except (WShardError, OSError):
+        pass  # of one of the files: reported with it
+    return None
 
 
 def check_pack(path: Path) -> dict[str, Any]:

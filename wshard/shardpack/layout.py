@@ -91,7 +91,7 @@ class RecordHeader(NamedTuple):
         size: how large the record must be. Raises FormatError.
         """
         header, check = RecordHeader.peek(block, where, size)
-        end = header.entries_start
+        end = RECORD_HEADER_SIZE + header.key_size + header.meta_size
         if end > len(block):
             raise FormatError(f"{where}: expected {end} bytes of header, key and metadata, found {len(block)}")
         found = checksum(block[RECORD_HEADER_SIZE:end], checksum(block[:_CHECKED]))
@@ -113,7 +113,7 @@ class RecordHeader(NamedTuple):
             raise FormatError(f"{where}: key: expected 1 to {MAX_KEY_SIZE} bytes, found {key}")
         if meta > MAX_META_SIZE:
             raise LimitError(f"{where}: metadata of {meta} bytes: expected at most {MAX_META_SIZE}")
-        if encoding not in _ENCODINGS or (encoding == MetadataEncoding.NONE) != (meta == 0):
+        if encoding not in _ENCODINGS or (encoding == 0) != (meta == 0):
             raise FormatError(f"{where}: expected a known metadata encoding, found {encoding} with {meta} bytes")
         if flags or reserved:
             raise FormatError(f"{where}: expected flags and reserved bytes of 0, found {flags} and {reserved}")
@@ -153,9 +153,10 @@ class EntryHeader(NamedTuple):
         if text > len(block):
             raise FormatError(f"{where}: entry {number}: expected it inside the record of {len(block)} bytes")
         size, stored, name, kind, codec, flags, payload_check, check = _ENTRY.unpack_from(block, start)
-        if text + name + kind + stored > len(block):
+        payload = text + name + kind
+        if payload + stored > len(block):
             raise FormatError(f"{where}: entry {number}: {stored} stored bytes run past the record of {len(block)}")
-        found = checksum(block[text : text + name + kind], checksum(block[start : start + _CHECKED]))
+        found = checksum(block[text:payload], checksum(block[start : start + _CHECKED]))
         if found != check:
             raise ChecksumError(f"{where}: entry {number}: header: stored 0x{check:08x}, computed 0x{found:08x}")
         if codec not in _CODECS:
@@ -168,7 +169,7 @@ class EntryHeader(NamedTuple):
                 f"{where}: entry {number}: name and content type: expected 1 to {MAX_NAME_SIZE} and at most "
                 f"{MAX_TYPE_SIZE} bytes, found {sizes}"
             )
-        if codec == PackCodec.NONE and size != stored:
+        if codec == 0 and size != stored:
             raise FormatError(f"{where}: entry {number}: stored raw in {stored} bytes, but file_size is {size}")
         return EntryHeader(size, stored, name, kind, codec, payload_check)
 

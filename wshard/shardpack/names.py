@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from wshard.errors import FormatError
@@ -11,6 +12,7 @@ from wshard.shardpack.layout import MAX_KEY_SIZE, MAX_NAME_SIZE, MAX_TYPE_SIZE
 
 DEFAULT_TYPE: Final = "application/octet-stream"
 EPISODE_TYPE: Final = "application/x-wshard"
+_REMEMBERED: Final = 1024  # names and content types: at most 4 MB
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]|(?:^|/)\.{0,2}(?:/|$)")
 _TYPES: Final = {
@@ -27,47 +29,52 @@ _TYPES: Final = {
 }
 
 
-def decode_text(data: memoryview, where: str) -> str:
-    """Return a key or content type; raises FormatError for what is no UTF-8, and for control characters."""
-    text = _utf8(data, where)
+def decode_text(data: bytes, where: str) -> str:
+    """Return a key; raises FormatError for what is no UTF-8, and for control characters."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{where}: expected UTF-8: {error}") from None
     if _CONTROL.search(text):
         raise FormatError(f"{where}: expected no control characters, found {shown(text)}")
     return text
 
 
-def decode_name(data: memoryview, where: str) -> str:
+@lru_cache(_REMEMBERED)
+def decode_type(data: bytes) -> str:
+    """Return a content type; raises FormatError as decode_text. The records of a file have few of them."""
+    return decode_text(data, "content type")
+
+
+@lru_cache(_REMEMBERED)
+def decode_name(data: bytes) -> str:
     """Return the name of an entry; raises FormatError for one that is no relative path inside its record."""
-    name = _utf8(data, where)
-    if _UNSAFE.search(name):
-        raise FormatError(f'{where}: name: expected a relative path without ".", ".." and "\\", found {shown(name)}')
+    name = decode_text(data, "name")
+    check_path(name, "name")
     return name
-
-
-def _utf8(data: memoryview, where: str) -> str:
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{where}: expected UTF-8: {error}") from None
 
 
 def encode_key(key: str, where: str) -> bytes:
     """Return the bytes of a key that may be written; raises FormatError."""
     data = _encode(key, f"{where}: key", MAX_KEY_SIZE, 1)
-    decode_text(memoryview(data), f"{where}: key")
+    decode_text(data, f"{where}: key")
     return data
 
 
 def encode_name(name: str, where: str) -> bytes:
     """Return the bytes of an entry's name that may be written; raises FormatError."""
     data = _encode(name, f"{where}: name", MAX_NAME_SIZE, 1)
-    decode_name(memoryview(data), where)
+    try:
+        decode_name(data)
+    except FormatError as error:
+        raise FormatError(f"{where}: {error}") from None
     return data
 
 
 def encode_type(content_type: str, where: str) -> bytes:
     """Return the bytes of a content type that may be written; raises FormatError."""
     data = _encode(content_type, f"{where}: content type", MAX_TYPE_SIZE, 0)
-    decode_text(memoryview(data), f"{where}: content type")
+    decode_text(data, f"{where}: content type")
     return data
 
 
@@ -79,6 +86,12 @@ def _encode(text: str, where: str, most: int, least: int) -> bytes:
     if not least <= len(data) <= most:
         raise FormatError(f"{where}: expected {least} to {most} bytes, found {len(data)}")
     return data
+
+
+def check_path(path: str, where: str) -> None:
+    """Raise FormatError for what is no relative path inside a folder."""
+    if _UNSAFE.search(path):
+        raise FormatError(f'{where}: expected a relative path without ".", ".." and "\\", found {shown(path)}')
 
 
 def guess_type(name: str) -> str:

@@ -15,7 +15,7 @@ from wshard.shardpack.unpack import iterate_records
 from wshard.shardpack.writer import NewEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from wshard.shardpack.writer import ShardPackWriter
 
@@ -23,8 +23,15 @@ _TAR: Final = ".tar"
 Sample = tuple[str, list[NewEntry], RecordMetadata]
 
 
-def pack_sources(sources: Iterable[str | os.PathLike[str]], writer: ShardPackWriter) -> int:
+def pack_sources(
+    sources: Iterable[str | os.PathLike[str]],
+    writer: ShardPackWriter,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> int:
     """Write the samples of all sources, in their order; returns how many records were written.
+
+    progress: called with their number after each record.
 
     A file's key is its path below the source up to the first dot of its name, what follows is the entry's name, as in
     WebDataset tars; files of one key are one record. Hidden files are left out. Raises FormatError for a file without
@@ -35,6 +42,8 @@ def pack_sources(sources: Iterable[str | os.PathLike[str]], writer: ShardPackWri
         for key, entries, metadata in read_samples(source):
             writer.write_record(key, entries, metadata)
             count += 1
+            if progress is not None:
+                progress(count)
     return count
 
 

@@ -61,14 +61,13 @@ class ShardPackReader(OfOneProcess):
 
     def span(self, number: int) -> tuple[int, int]:
         """Return the bytes [start, stop) of a record in the file; raises EntryNotFoundError."""
-        count = len(self)
+        count = self.footer.record_count
         ordinal = integer(number)
         if ordinal is None or not -count <= ordinal < count:
             raise EntryNotFoundError(f"{self.where}: expected a record from 0 to {count - 1}, found {shown(number)}")
         ordinal %= count
-        offsets = self._index.offsets
-        stop = int(offsets[ordinal + 1]) if ordinal + 1 < count else self._end
-        return int(offsets[ordinal]), stop
+        offset = self._index.offsets.item  # quicker than an element as a number of numpy
+        return offset(ordinal), offset(ordinal + 1) if ordinal + 1 < count else self._end
 
     def read_block(self, number: int) -> memoryview:
         """Return the bytes of a record as stored, unverified; one range read."""
@@ -76,8 +75,10 @@ class ShardPackReader(OfOneProcess):
 
     def record(self, number: int) -> ShardPackRecord:
         """Return a record by its number, -1 is the last; raises EntryNotFoundError, FormatError."""
-        block = self.read_block(number)
-        return unpack_record(block, f"{self.where}: record {number % len(self)}")
+        start, stop = self.span(number)
+        return unpack_record(
+            self._source.read(start, stop), f"{self.where}: record {number % self.footer.record_count}"
+        )
 
     def key(self, number: int) -> str:
         """Return the key of a record, verified, without reading its entries."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ from wshard.shardpack.layout import (
     PackCodec,
     RecordHeader,
 )
-from wshard.shardpack.names import DEFAULT_TYPE, decode_name, decode_text
+from wshard.shardpack.names import DEFAULT_TYPE, decode_name, decode_text, decode_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,9 @@ class RecordMetadata(NamedTuple):
             raise MetadataError(f"record metadata: expected UTF-8 JSON: {error}") from error
 
 
+_NO_METADATA: Final = RecordMetadata()
+
+
 class ShardPackEntry(NamedTuple):
     """One named file of a record. `stored` are its bytes as in the file, `size` is that of the decoded ones."""
 
@@ -88,7 +92,7 @@ class ShardPackEntry(NamedTuple):
         return f"{self.where}: entry {self.name!r}"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ShardPackRecord:
     """One record: its key, metadata and entries in stored order; `record["left.jpg"]` returns the bytes of one."""
 
@@ -129,7 +133,7 @@ class ShardPackRecord:
 
 def unpack_key(block: memoryview, header: RecordHeader, where: str) -> str:
     """Return the key that follows a header; raises FormatError."""
-    return decode_text(block[RECORD_HEADER_SIZE : RECORD_HEADER_SIZE + header.key_size], f"{where}: key")
+    return decode_text(bytes(block[RECORD_HEADER_SIZE : RECORD_HEADER_SIZE + header.key_size]), f"{where}: key")
 
 
 def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
@@ -138,7 +142,7 @@ def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
     key = unpack_key(block, header, where)
     here = f"{where} ({key!r})"
     position = header.entries_start
-    metadata = RecordMetadata()
+    metadata = _NO_METADATA
     if header.meta_size:
         raw = bytes(block[position - header.meta_size : position])
         metadata = RecordMetadata(MetadataEncoding(header.encoding), raw)
@@ -148,11 +152,10 @@ def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
         entries.append(entry)
     if position != len(block):
         raise FormatError(f"{here}: expected its {len(entries)} entries to end at {len(block)}, found {position}")
-    seen: set[str] = set()
-    for entry in entries:
-        if entry.name in seen:
-            raise FormatError(f"{here}: entry {entry.name!r}: expected unique names, found it twice")
-        seen.add(entry.name)
+    names = [entry.name for entry in entries]
+    if len(set(names)) != len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise FormatError(f"{here}: entry {twice!r}: expected unique names, found it twice")
     return ShardPackRecord(key, metadata, tuple(entries), here)
 
 
@@ -163,8 +166,10 @@ def _unpack_entry(block: memoryview, start: int, where: str, number: int) -> tup
     kind = text + header.name_size
     payload = kind + header.type_size
     end = payload + header.stored_size
-    name = decode_name(block[text:kind], where)
-    content_type = decode_text(block[kind:payload], f"{where}: content type") if header.type_size else ""
+    try:
+        name = decode_name(bytes(block[text:kind]))
+        content_type = decode_type(bytes(block[kind:payload])) if header.type_size else ""
+    except FormatError as error:
+        raise FormatError(f"{where}: entry {number}: {error}") from None
     codec = _CODEC[header.codec]
-    stored = block[payload:end]
-    return ShardPackEntry(name, content_type, codec, header.size, stored, header.payload_check, where), end
+    return ShardPackEntry(name, content_type, codec, header.size, block[payload:end], header.payload_check, where), end

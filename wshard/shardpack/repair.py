@@ -18,7 +18,15 @@ from wshard.errors import FormatError, RecordingExistsError, RepairError
 from wshard.repair.repair import publish_repaired
 from wshard.repair.report import Damage, RepairReport
 from wshard.shardpack.index import PackIndex, key_table
-from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PARTIAL, RECORD_HEADER_SIZE, PackFooter, RecordHeader
+from wshard.shardpack.layout import (
+    COUNT,
+    END_MARKER,
+    FOOTER_SIZE,
+    PARTIAL,
+    RECORD_HEADER_SIZE,
+    PackFooter,
+    RecordHeader,
+)
 from wshard.shardpack.reader import ShardPackReader
 from wshard.shardpack.record import unpack_record
 from wshard.shardpack.verify import check_entries, verify_shardpack
@@ -118,10 +126,12 @@ def _note_metadata(source: Source, found: _Salvage) -> None:
 
 def _scan(source: Source, found: _Salvage) -> Iterator[tuple[str, int, int]]:
     """Yield name and span of records from the start of a file on, to the first header that is not one."""
-    position, number = 0, 0
+    position, number, offsets = 0, 0, list[int]()
     while position < source.size:
         where = f"{source.where}: record {number}"
         if source.read(position, min(position + len(END_MARKER), source.size)) == END_MARKER:
+            if not _is_index(source, position + len(END_MARKER), offsets):
+                found.failed[f"bytes {position} to {source.size}"] = f"{where}: found neither a record nor the index"
             return
         try:
             stop = position + _record_size(source, position, where)
@@ -129,7 +139,18 @@ def _scan(source: Source, found: _Salvage) -> Iterator[tuple[str, int, int]]:
             found.failed[f"bytes {position} to {source.size}"] = str(error)
             return
         yield f"record {number}", position, stop
+        offsets.append(position)
         position, number = stop, number + 1
+    if not source.where.endswith(PARTIAL):
+        found.failed[f"bytes from {position}"] = f"{source.where}: truncated: what followed is not known"
+
+
+def _is_index(source: Source, start: int, offsets: list[int]) -> bool:
+    """Say whether an index of these records begins there, by its count or its offsets: one may be damaged, or cut."""
+    expected = COUNT.pack(len(offsets)) + np.array(offsets, "<u8").tobytes()
+    data = bytes(source.read(start, min(start + len(expected), source.size)))
+    count, rest = data[: COUNT.size], data[COUNT.size :]
+    return expected.startswith(count) or (rest != b"" and expected[COUNT.size :].startswith(rest))
 
 
 def _record_size(source: Source, start: int, where: str) -> int:

@@ -13,7 +13,7 @@ from wshard.container.atomic_write import publish, sync_folder
 from wshard.container.open_file import is_nameable
 from wshard.errors import FormatError, RecordingExistsError
 from wshard.messages import shown
-from wshard.shardpack.names import decode_name
+from wshard.shardpack.names import check_path
 from wshard.shardpack.reader import ShardPackReader
 from wshard.shardpack.shards import expand_shards
 from wshard.shardpack.tar import TarOutput
@@ -91,7 +91,7 @@ class _FolderOutput:
         """Write the entries of a record as files."""
         for entry in record:
             name = f"{record.key}.{entry.name}"
-            decode_name(memoryview(name.encode()), f"{record.where}: entry {entry.name!r}: as a path")
+            check_path(name, f"{record.where}: entry {entry.name!r}: as a path")
             if not is_nameable(name) or (":" in name and os.name == "nt"):
                 raise FormatError(f"{record.where}: expected a path that a file can have, found {shown(name)}")
             path = self._folder.joinpath(*name.split("/"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +131,13 @@ def test_the_verbs_pack_verify_inspect_repair_and_unpack(folder, tmp_path, capsy
     assert ShardPackSet(shards).reader(0).metadata["user"] == {"task": "a b"}
     run("verify", shards)
     assert "OK    3 record(s) verified" in capsys.readouterr().out
+    Path(made["files"][1]).rename(tmp_path / "elsewhere")
+    run("verify", shards, code=1)
+    text = capsys.readouterr().out
+    assert "FAIL  set: " in text
+    assert "shard 0 of 2: files are missing" in text
+    assert "OK    3 record(s) verified" in text
+    (tmp_path / "elsewhere").rename(made["files"][1])
     run("verify", tmp_path, "--json")
     assert [item["records"] for item in json.loads(capsys.readouterr().out)["items"]] == [3, 1]
     run("inspect", made["files"][0])

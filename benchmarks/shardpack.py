@@ -1,0 +1,169 @@
+"""Measure ShardPack: random records against a read of the same bytes with their checksum, and size against tar.
+
+Run `python benchmarks/shardpack.py` to print Markdown; `--write docs/performance.md` replaces the section
+"## ShardPack" of that page. Files are warm. A time is that of one record: the median over passes of random records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import os
+import random
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import crc32c
+from report import Table, Timing, machine, timed, write_section
+
+from wshard.shardpack import NewEntry, ShardPackReader, ShardPackWriter, stream_shardpack, unpack_shardpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROWS = 400  # random records in one pass
+SAMPLES = {  # sizes of the entries of a record
+    "1 entry of 4 kB": [4_000],
+    "11 entries of 23 kB together": [5_200] * 4 + [2_000, 100, 100, 50, 40, 30, 20],
+    "3 entries of 128 kB together": [60_000, 60_000, 8_000],
+    "3 entries of 256 kB together": [120_000, 120_000, 16_000],
+    "2 entries of 1 MB together": [600_000, 400_000],
+}
+
+
+def write_samples(path: Path, sizes: list[int], count: int) -> None:
+    """Write records whose entries have these sizes, of bytes that no codec shrinks."""
+    rng = random.Random(0)
+    with ShardPackWriter(path) as writer:
+        for number in range(count):
+            entries = [NewEntry(f"part{place}.bin", rng.randbytes(size)) for place, size in enumerate(sizes)]
+            writer.write_record(f"episode_{number // 100:04d}/t{number % 100:04d}", entries)
+
+
+def per_record(work: Callable[[int], object], numbers: list[int]) -> Timing:
+    """Return the time of one of many calls."""
+
+    def every() -> None:
+        for number in numbers:
+            work(number)
+
+    return Timing(*(part / len(numbers) for part in timed(every, seconds=1.5)))
+
+
+def random_records(folder: Path, name: str, sizes: list[int]) -> Table:
+    """Read random records of one kind in several ways."""
+    count = min(2_000, 400_000_000 // sum(sizes))
+    path = folder / "a.shardpack"
+    write_samples(path, sizes, count)
+    numbers = random.Random(1).choices(range(count), k=ROWS)
+    table = Table(f"Random records: {name}")
+    with ShardPackReader(path) as pack, path.open("rb") as file:
+        spans, keys = [pack.span(number) for number in range(count)], list(pack.keys())
+        descriptor = file.fileno()
+
+        def plain(number: int) -> None:
+            start, stop = spans[number]
+            crc32c.crc32c(os.pread(descriptor, stop - start, start))
+
+        table.seconds["pread and crc32c of the same bytes"] = per_record(plain, numbers)
+        table.seconds["ShardPack by number, all entries verified"] = per_record(lambda n: pack[n].read(), numbers)
+        table.seconds["ShardPack by key"] = per_record(lambda number: pack[keys[number]].read(), numbers)
+        table.seconds["ShardPack by number, one entry"] = per_record(lambda n: pack[n].entries[0].read(), numbers)
+    streamed = timed(lambda: [record.read() for record in stream_shardpack(path)], least=3)
+    table.seconds["ShardPack as a stream"] = Timing(*(part / count for part in streamed))
+    tar = folder / "a.tar"
+    unpack_shardpack(path, tar)
+    with tarfile.open(tar) as opened:
+        members = opened.getmembers()
+
+        def of_tar(number: int) -> None:
+            for member in members[number * len(sizes) : (number + 1) * len(sizes)]:
+                opened.extractfile(member).read()
+
+        table.seconds["tarfile, its index in memory, no checksum"] = per_record(of_tar, numbers)
+    if importlib.util.find_spec("array_record") is not None:
+        table.seconds["array_record, the record as one value"] = of_array_record(folder, path, numbers)
+    return table
+
+
+def of_array_record(folder: Path, path: Path, numbers: list[int]) -> Timing:
+    """Read the same blocks out of an ArrayRecord file, one record a group, uncompressed."""
+    from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter  # noqa: PLC0415
+
+    other = str(folder / "a.array_record")
+    writer = ArrayRecordWriter(other, "group_size:1,uncompressed")
+    with ShardPackReader(path) as pack:
+        for number in range(len(pack)):
+            writer.write(bytes(pack.read_block(number)))
+    writer.close()
+    reader = ArrayRecordReader(other)
+    return per_record(lambda number: reader.read([number]), numbers)
+
+
+def sizes_of(folder: Path) -> list[str]:
+    """Return the rows of what is stored beside the payload, for each kind of record."""
+    rows = []
+    for name, sizes in SAMPLES.items():
+        path, tar = folder / "b.shardpack", io.BytesIO()
+        count, rng = 100, random.Random(2)
+        with ShardPackWriter(path, overwrite=True) as writer, tarfile.open(fileobj=tar, mode="w") as output:
+            for number in range(count):
+                key = f"episode_0000/t{number:04d}"
+                files = {f"part{place}.bin": rng.randbytes(size) for place, size in enumerate(sizes)}
+                writer.write_record(key, files)
+                for entry, data in files.items():
+                    member = tarfile.TarInfo(f"{key}.{entry}")
+                    member.size = len(data)
+                    output.addfile(member, io.BytesIO(data))
+        payload = count * sum(sizes)
+        shares = [100 * (size - payload) / payload for size in (path.stat().st_size, len(tar.getvalue()))]
+        rows.append(f"| {count} records, {name} | {payload} | +{shares[0]:.2f} % | +{shares[1]:.2f} % |")
+    return rows
+
+
+def report(folder: Path) -> Iterator[str]:
+    """Yield the parts of the section."""
+    yield (
+        "## ShardPack\n\nMeasured by `benchmarks/shardpack.py`: the time of one random record, median over passes of "
+        f"{ROWS} of them, its ratio to that of the first row, the best pass, and processor time.\n"
+    )
+    yield machine(folder, ["h5py", "zarr", "safetensors", "pyarrow", "torch"]).replace(
+        " Not installed, so not measured: h5py, zarr, safetensors, pyarrow, torch.", ""
+    )
+    for name, sizes in SAMPLES.items():
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            table = random_records(Path(place), name, sizes)
+        row = "ShardPack by number, all entries verified"
+        ratio = table.ratio(row)
+        why = (
+            f"By processor time it is {table.ratio(row, cpu=True):.2f}x. What is added is Python code that checks the "
+            f"header of the record and of every entry."
+        )
+        table.goal("ShardPack over pread and crc32c", ratio, 1.2, "x", why=why)
+        yield table.markdown()
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        rows = sizes_of(Path(place))
+    heading = ["### Size beside the payload", "", "| | payload in bytes | ShardPack | tar |", "|---|---:|---:|---:|"]
+    yield "\n".join([*heading, *rows, ""])
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", type=Path, metavar="PAGE")
+    parser.add_argument("--folder", type=Path, help="where files are written (default: the temporary folder)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        parts = []
+        for part in report(Path(folder)):
+            print(part, flush=True)
+            parts.append(part)
+    if arguments.write:
+        write_section(arguments.write, "\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()
