@@ -164,13 +164,23 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         extra="lerobot",
         about="LeRobot v2.0, v2.1 and v3.0: a folder of Parquet and MP4 files",
     ),
+    "robomimic": FormatEntry(
+        "wshard.formats.hdf5.robomimic:RobomimicSource",
+        extra="hdf5",
+        about="robomimic, LIBERO, MimicGen, robocasa: an HDF5 file with a group data/demo_N an episode",
+    ),
+    "minari": FormatEntry(
+        "wshard.formats.minari.source:MinariSource",
+        extra="minari",
+        about="Minari data sets: a folder with episodes in HDF5, Arrow or Parquet",
+    ),
 }
 """Every format that this package reads or writes."""
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items()}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
-UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl", "robomimic")
+UNSUPPORTED: Final = ("tdmpc2", "d4rl")
 """Formats that are recognised, but neither read nor written."""
 
 OWN_DATA: Final = "`python -m pydoc wshard.formats` shows how to bring data of any other format"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from wshard.container.layout import MAGIC
 from wshard.container.open_file import open_file
 from wshard.errors import AmbiguousFormatError, FormatError
 from wshard.formats.base import FORMATS, OWN_DATA, load_matchers
+from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook
 from wshard.types import Format
 
@@ -33,12 +33,6 @@ _SUFFIXES: Final = {
 _MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
 _MAGIC_SIZE: Final = 4
 _MEMBERS: Final = frozenset(member.value for member in Format)
-_HDF5_LOOKED_AT: Final = 1 << 20
-_HDF5_NAMES: Final = {
-    Format.ROBOMIMIC: re.compile(rb"demo_\d|env_args"),
-    Format.MINARI: re.compile(rb"episode_\d+\0"),
-    Format.D4RL: re.compile(rb"terminals"),
-}
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
@@ -87,18 +81,12 @@ def _detect_file(path: str | os.PathLike[str]) -> Format:
     try:
         with open_file(path) as file:
             found = detect_format_bytes(file.read(_MAGIC_SIZE))
-            return _detect_hdf5(file) if found is Format.MINARI else known or found
     except (OSError, FormatError):
         return known or Format.UNKNOWN
-
-
-def _detect_hdf5(file: IO[bytes]) -> Format:
-    """Return whose HDF5 file it is by names that stand in its first or last bytes as text."""
-    file.seek(0)
-    text = file.read(_HDF5_LOOKED_AT)
-    file.seek(max(file.seek(0, os.SEEK_END) - _HDF5_LOOKED_AT, 0))
-    text += file.read(_HDF5_LOOKED_AT)
-    return next((kind for kind, name in _HDF5_NAMES.items() if name.search(text)), Format.HDF5)
+    if found is not Format.MINARI:
+        return known or found
+    kind = hdf5_kind(path)
+    return Format(kind) if kind and kind in _MEMBERS else Format.HDF5
 
 
 def detect_format_bytes(data: bytes) -> Format:

@@ -136,7 +136,7 @@ def test_export_does_not_come_back_to_its_input_by_the_suffix_that_is_added(epis
     assert replay.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["tdmpc2", "tdmpc", "minari", "d4rl"])
+@pytest.mark.parametrize("name", ["tdmpc2", "tdmpc", "d4rl"])
 def test_formats_that_are_not_there_are_a_wrong_usage(episode, tmp_path, name):
     for arguments in (
         ("convert", episode, tmp_path / "x.npz", "--input-format", name),

@@ -7,8 +7,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
+from hdf5_files import write_robomimic
 from paths import ROOT
 
 from wshard.chunks.reader import ChunkedEpisodeReader
@@ -397,8 +399,8 @@ def test_first_bytes_tell_the_format_of_other_names(tmp_path):
 
 def test_hdf5_files_of_other_programs_are_called_by_their_names(dataset_fixtures, tmp_path):
     minari = dataset_fixtures / "other" / "minari_hdf5" / "toy" / "hdf5-v0" / "data" / "main_data.hdf5"
-    robomimic = tmp_path / "demo.hdf5"  # that file with its groups named as there
-    robomimic.write_bytes(re.sub(rb"episode_(\d)\0", rb"demo_\1\0\0\0\0", minari.read_bytes()))
+    robomimic = tmp_path / "demo.hdf5"
+    write_robomimic(robomimic, {"demo_0": 3})
     (tmp_path / "suffix").write_bytes(minari.read_bytes())
     for path, expected in (
         (minari, "minari"),
@@ -407,8 +409,11 @@ def test_hdf5_files_of_other_programs_are_called_by_their_names(dataset_fixtures
         (dataset_fixtures / "other" / "d4rl.hdf5", "d4rl"),
     ):
         assert detect_format(path) == expected
-        with pytest.raises(UnsupportedFormatError, match=f"format '{expected}' is not implemented"):
-            load(path)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["values"] = [1, 2, 3]
+    assert detect_format(tmp_path / "other.h5") == "hdf5"
+    with pytest.raises(FormatError, match="expected ep_len and ep_offset, found values"):
+        load(tmp_path / "other.h5")
 
 
 def test_files_are_loaded_by_their_first_bytes(tmp_path):

@@ -1,0 +1,184 @@
+"""HDF5 files that lead elsewhere, or say more than they hold."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from hdf5_files import write_robomimic
+
+from wshard.errors import FormatError, LimitError, MissingExtraError, UnsupportedFormatError, WShardError
+from wshard.formats.base import open_source
+from wshard.formats.detect import detect_format
+from wshard.formats.hdf5.robomimic import RobomimicSource
+
+
+def _external_link(demo, folder):
+    demo["obs/x"] = h5py.ExternalLink("secret.hdf5", "/data/demo_0/actions")
+
+
+def _soft_loop(demo, folder):
+    demo["obs/x"] = h5py.SoftLink("/data/demo_0/obs/x")
+
+
+def _soft_link_out(demo, folder):
+    demo["obs/x"] = h5py.SoftLink("/data/demo_3/actions")
+
+
+def _cycle(demo, folder):
+    demo["obs/x"] = demo["obs"]
+
+
+def _group_twice(demo, folder):
+    demo["obs/x"] = demo.parent["demo_3"]
+    demo["obs/y"] = demo.parent["demo_3"]
+
+
+def _virtual(demo, folder):
+    layout = h5py.VirtualLayout(shape=(4, 7), dtype="f8")
+    layout[:] = h5py.VirtualSource(folder / "secret.hdf5", "data/demo_0/actions", shape=(4, 7))
+    demo.create_virtual_dataset("obs/x", layout)
+
+
+def _external_storage(demo, folder):
+    demo.create_dataset("obs/x", (4, 8), "u1", external=[(os.fspath(folder / "secret.hdf5"), 0, 32)])
+
+
+def _deep(demo, folder):
+    demo["/".join(["obs", *"abcdefghijklmnop"])] = np.zeros(4)
+
+
+HOSTILE = {
+    _external_link: (FormatError, "'x': expected data, found a link to 'secret.hdf5', which is not followed"),
+    _soft_loop: (FormatError, "'x': expected data, found a link to '/data/demo_0/obs/x'"),
+    _soft_link_out: (FormatError, "found a link to '/data/demo_3/actions'"),
+    _cycle: (FormatError, "expected a tree of groups"),
+    _group_twice: (FormatError, "expected a tree of groups"),
+    _virtual: (FormatError, "'obs/x': expected data, found a reference to those of other files"),
+    _external_storage: (FormatError, "'obs/x': expected data, found a reference to those of other files"),
+    _deep: (LimitError, "at most 12 deep"),
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_robomimic(tmp_path / "secret.hdf5", {"demo_0": 4})
+    write_robomimic(tmp_path / "demos.hdf5", {"demo_0": 4, "demo_3": 7})
+    return tmp_path / "demos.hdf5"
+
+
+@pytest.mark.parametrize("spoil", HOSTILE, ids=lambda spoil: spoil.__name__)
+def test_nothing_leads_out_of_an_episode(path, tmp_path, spoil):
+    with h5py.File(path, "r+") as file:
+        spoil(file["data/demo_0"], tmp_path)
+    error, told = HOSTILE[spoil]
+    with open_source(path, "robomimic") as source:
+        with pytest.raises(error, match=told) as caught:
+            source.info("demo_0")
+        assert "demos.hdf5#demo_0" in str(caught.value)
+        assert source.load("demo_3").length == 7
+
+
+def test_a_group_that_is_a_link_is_not_followed(path):
+    with h5py.File(path, "r+") as file:
+        file["data/demo_7"] = h5py.ExternalLink("secret.hdf5", "/data/demo_0")
+        file["data/demo_8"] = h5py.SoftLink("/data/demo_8")
+    with RobomimicSource(path) as source:
+        for key in ("demo_7", "demo_8"):
+            with pytest.raises(FormatError, match="which is not followed"):
+                source.info(key)
+
+
+def test_a_file_whose_data_are_elsewhere_is_not_detected(tmp_path, path):
+    with h5py.File(tmp_path / "link.hdf5", "w") as file:
+        file["data"] = h5py.ExternalLink("demos.hdf5", "/data")
+    assert detect_format(tmp_path / "link.hdf5") in ("hdf5", "robomimic")
+    with pytest.raises(FormatError, match="which is not followed"):
+        RobomimicSource(tmp_path / "link.hdf5").keys()
+
+
+def test_sizes_beyond_what_is_stored_are_refused(path):
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_0"]
+        del demo["actions"], demo["rewards"], demo.attrs["num_samples"]
+        demo.create_dataset("actions", (1 << 40, 7), "f4", chunks=(1 << 10, 7), compression="gzip")
+        other = file["data/demo_3"]
+        del other["rewards"]
+        other.create_dataset("rewards", (7, 1 << 28), "f8", chunks=(1, 1 << 28), compression="gzip")
+    with RobomimicSource(path) as source:
+        with pytest.raises(LimitError, match=r"'actions': .* bytes: out of bounds for 0 stored ones"):
+            source.info("demo_0")
+        with pytest.raises(
+            LimitError, match="'rewards': expected chunks of at most 1073741824 bytes, found 2147483648"
+        ):
+            source.info("demo_3")
+
+
+def test_filters_that_are_not_installed_are_named(path):
+    with h5py.File(path, "r+") as file:
+        settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        settings.set_chunk((4,))
+        settings.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
+        space, name = h5py.h5s.create_simple((4,)), b"data/demo_0/obs/x"
+        h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F64LE, space, settings)
+    with RobomimicSource(path) as source:
+        with pytest.raises(UnsupportedFormatError, match=r"'obs/x': compressed by filter 32015 .* not installed"):
+            source.info("demo_0")
+        assert source.load("demo_3").length == 7
+
+
+def test_objects_and_references_are_never_decoded(path):
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_0"]
+        demo["obs/ref"] = np.array([demo.ref] * 4, dtype=h5py.ref_dtype)
+        demo["obs/pickle"] = np.array([b"cos\nsystem\n(S'touch /tmp/x'\ntR."] * 4, dtype=np.void)
+        lists = demo.create_dataset("obs/list", (4,), h5py.vlen_dtype(np.float64))
+        lists[0] = np.arange(3.0)
+    with RobomimicSource(path) as source:
+        info = source.info("demo_0")
+    assert {*info.metadata["left_out"]} == {"obs/ref", "obs/pickle", "obs/list"}
+
+
+@pytest.mark.parametrize("part", [0.0, 0.02, 0.3, 0.9, 0.999])
+def test_cut_files_are_format_errors(path, part):
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
+    with RobomimicSource(path) as source, pytest.raises(FormatError, match=r"demos\.hdf5"):
+        [source.load(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
+
+
+def test_flipped_bytes_are_errors_of_ours_or_other_values(path):
+    whole = path.read_bytes()
+    rng = np.random.default_rng(5)
+    outcomes = set()
+    for _ in range(60):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data) // 4, 12):
+            data[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(data)
+        try:
+            with RobomimicSource(path) as source:
+                outcomes |= {source.load(key).length for key in source.keys()}  # noqa: SIM118  (as above)
+        except WShardError as error:
+            outcomes.add(type(error).__name__)
+    assert "FormatError" in outcomes
+
+
+def test_pipes_and_folders_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.hdf5")
+    with pytest.raises(FormatError, match="a named pipe"):
+        RobomimicSource(tmp_path / "pipe.hdf5").keys()
+    with pytest.raises(IsADirectoryError):
+        RobomimicSource(tmp_path).keys()
+
+
+def test_without_the_library_files_are_known_and_the_error_names_the_extra(path, monkeypatch, dataset_fixtures):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    minari = dataset_fixtures / "other" / "minari_hdf5" / "toy" / "hdf5-v0"
+    for place, name in ((path, "robomimic"), (minari, "minari"), (minari / "data" / "main_data.hdf5", "minari")):
+        assert detect_format(place) == name
+        with pytest.raises(MissingExtraError, match=r"wshard\[hdf5\]"):
+            open_source(place, name).keys()
+    assert detect_format(dataset_fixtures / "world_model" / "main.h5") not in ("minari", "robomimic", "d4rl")

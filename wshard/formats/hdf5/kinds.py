@@ -1,0 +1,81 @@
+"""Whose HDF5 file it is: told by the groups in it, or without the library by names that stand in its bytes as text."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.container.open_file import open_file
+from wshard.errors import MissingExtraError, WShardError
+from wshard.formats.hdf5.nodes import child, open_hdf5
+from wshard.formats.look import LocationLook
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
+
+_MOST_NAMES: Final = 64
+_TEXT_SIZE: Final = 1 << 20
+_NUMBERED: Final = {"maniskill": re.compile(r"traj_\d+"), "minari": re.compile(r"episode_\d+")}
+_DEMO: Final = re.compile(r"demo_\d+")
+_TEXTS: Final = {
+    "": re.compile(rb"ep_offset\0"),  # one of another format
+    "robomimic": re.compile(rb"demo_\d|env_args"),
+    "maniskill": re.compile(rb"traj_\d+\0"),
+    "minari": re.compile(rb"episode_\d+\0"),
+    "d4rl": re.compile(rb"terminals"),
+    "aloha": re.compile(rb"qpos\0"),
+}
+
+
+def hdf5_kind(location: str | os.PathLike[str]) -> str:
+    """Return the name of the format of an HDF5 file, "" for one of another format and for what is no HDF5 file."""
+    look = location if isinstance(location, LocationLook) else LocationLook(location)
+    if "hdf5" not in look.found:
+        look.found["hdf5"] = _find_kind(look.path) if look.head.startswith(SIGNATURE) else ""
+    kind: str = look.found["hdf5"]
+    return kind
+
+
+def _find_kind(path: str) -> str:
+    try:
+        with open_hdf5(path, path) as file:
+            return _kind_of(file, frozenset(islice(file, _MOST_NAMES)))
+    except (WShardError, OSError) as error:
+        # Without the library, and for a damaged file: opening it says what is to be done, or what is wrong.
+        if not isinstance(error, MissingExtraError | ValueError):
+            return ""
+    try:
+        return _kind_by_text(path)
+    except (WShardError, OSError):
+        return ""
+
+
+def _kind_of(file: Any, names: AbstractSet[str]) -> str:
+    if {"ep_len", "ep_offset"} <= names:
+        return ""
+    data = child(file, "data", "") if "data" in names else None
+    if data is not None and hasattr(data, "keys") and ("env_args" in data.attrs or _has(data, _DEMO)):
+        return "robomimic"
+    for kind, name in _NUMBERED.items():
+        if any(map(name.fullmatch, names)):
+            return kind
+    if {"observations", "action"} <= names and hasattr(child(file, "observations", ""), "keys"):
+        return "aloha"
+    flat = {"observations", "actions"} <= names and ("terminals" in names or "timeouts" in names)
+    return "d4rl" if flat else ""
+
+
+def _has(group: Any, name: re.Pattern[str]) -> bool:
+    return any(name.fullmatch(one) for one in islice(group, _MOST_NAMES))
+
+
+def _kind_by_text(path: str) -> str:
+    with open_file(path) as file:
+        text = file.read(_TEXT_SIZE)
+        file.seek(max(file.seek(0, os.SEEK_END) - _TEXT_SIZE, 0))
+        text += file.read(_TEXT_SIZE)
+    return next((kind for kind, name in _TEXTS.items() if name.search(text)), "")

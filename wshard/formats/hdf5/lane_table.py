@@ -1,0 +1,187 @@
+"""Which datasets of an episode are its lanes, where their rows are, and what else they say of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.meta_reader import Declaration
+from wshard.errors import FormatError
+from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, finite, json_value
+from wshard.media.image_header import read_image_header
+from wshard.types import TimebaseSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FINAL: Final = "final_observation"
+LEFT_OUT: Final = "left_out"
+
+Kind = Literal["numbers", "flags", "words", "images"]
+
+_MOST_WORDS: Final = 1024
+_STEP_LANES: Final = frozenset({REWARD, DONE, TRUNCATIONS})
+_FLAGS: Final = frozenset({DONE, TRUNCATIONS})
+_JPEG_BEGIN: Final = b"\xff\xd8\xff"
+_PNG_BEGIN: Final = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class DatasetColumn:
+    """Where the rows of a lane are: in a dataset, from the row `first` on."""
+
+    path: str
+    kind: Kind = "numbers"
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class ColumnInfo(EpisodeInfo):
+    """An episode whose lanes are rows of datasets: the column of each by its block name."""
+
+    columns: Mapping[str, DatasetColumn] = field(default_factory=dict)
+
+
+class LaneTable:
+    """Collects the lanes of one episode of `length` timesteps, rows [first, first + length) of datasets.
+
+    root: the path of the group that has the datasets.
+    """
+
+    def __init__(self, length: int, where: str, *, root: str = "", first: int = 0) -> None:
+        if length < 1:
+            raise FormatError(f"{where}: expected at least one timestep, found {length}")
+        self.length, self.where, self.first, self._root = length, where, first, root
+        self.lanes: dict[str, Declaration] = {}
+        self.columns: dict[str, DatasetColumn] = {}
+        self.metadata: dict[str, Any] = {}
+        self.sizes: dict[str, int] = {}
+        self._left_out: dict[str, str] = {}
+        self._final: dict[str, Any] = {}
+
+    def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None) -> None:
+        """Add a dataset as a lane; what has no row a timestep is metadata if it is small, else left out.
+
+        rows: how many rows of the dataset are those of the episode, one more where it has the final observation; all
+        of them by default.
+        """
+        shape = tuple(dataset.shape or ())
+        found = shape[0] if shape and rows is None else rows
+        if not shape or found not in (self.length, self.length + 1) or shape[0] < self.first + self.length:
+            self._add_rest(path, dataset)
+            return
+        place = DatasetColumn(f"{self._root}/{path}" if self._root else path, first=self.first)
+        if block in self.lanes:
+            raise FormatError(f"{self.where}: {path!r}: expected one lane {block!r}, found two")
+        if not (self._add_lane(block, place, dataset) or self._add_words(block, place, dataset)):
+            self.leave_out(path, f"{dataset.dtype} {list(dataset.shape or ())}")
+        elif found == self.length + 1:
+            self.add_final(block.partition("/")[2], dataset, self.first + self.length)
+
+    def add_final(self, name: str, dataset: Any, row: int) -> None:
+        """Keep a row of numbers as the final observation of a name; frames are left out."""
+        if 0 <= row < dataset.shape[0] and dataset.dtype.kind in "biuf" and _step_size(dataset) <= MOST_NUMBERS:
+            self._final[name] = finite(np.asarray(dataset[row]))
+
+    def info(self, id_: str, *, env_id: str = "", timebase: TimebaseSpec | None = None) -> ColumnInfo:
+        """Return what was collected."""
+        rest = {name: value for name, value in ((FINAL, self._final), (LEFT_OUT, self._left_out)) if value}
+        return ColumnInfo(
+            id=id_,
+            length=self.length,
+            lanes=self.lanes,
+            env_id=env_id,
+            timebase=timebase or TimebaseSpec(),
+            metadata=self.metadata | rest,
+            columns=self.columns,
+            stored_sizes=self.sizes,
+        )
+
+    def _add_lane(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
+        """Add numbers, flags or images; False for what is none of these."""
+        shape = tuple(dataset.shape[1:])
+        if block in _STEP_LANES and math.prod(shape) == 1:
+            shape = ()
+        image = first_image(dataset, self.first)
+        if image is not None:
+            header = read_image_header(image, f"{self.where}: {place.path!r}")
+            dtype = DType.from_numpy(header.dtype)
+            self.columns[block] = replace(place, kind="images")
+            self.lanes[block] = Declaration(block, dtype, header.shape, encoding=header.encoding)
+        elif dataset.dtype.kind not in "biuf" or dataset.dtype.itemsize > 8 or (block in _STEP_LANES and shape):
+            return False
+        else:
+            flags = block in _FLAGS
+            self.columns[block] = replace(place, kind="flags" if flags else "numbers")
+            self.lanes[block] = Declaration(block, DType.BOOL if flags else DType.from_numpy(dataset.dtype), shape)
+        return True
+
+    def _add_words(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
+        """Add texts: one for all timesteps as metadata, several as a list that a lane of numbers points into."""
+        texts = read_words(dataset, self.first, self.first + self.length)
+        known = list(dict.fromkeys(texts or ()))
+        if texts is None or len(known) > _MOST_WORDS:
+            return False
+        self.metadata[block.partition("/")[2]] = known[0] if len(known) == 1 else known
+        if len(known) > 1:
+            self.columns[block] = replace(place, kind="words")
+            self.lanes[block] = Declaration(block, DType.INT32)
+        return True
+
+    def _add_rest(self, path: str, dataset: Any) -> None:
+        value = NOT_JSON
+        if dataset.shape is not None and dataset.size <= MOST_NUMBERS:
+            value = json_value(dataset[()])
+        if value is NOT_JSON:
+            self.leave_out(path, f"{dataset.dtype} {list(dataset.shape or ())}")
+        else:
+            self.metadata[path] = value
+
+    def leave_out(self, path: str, what: str) -> None:
+        """Say in the metadata what is there, and is neither a lane nor small enough to be metadata."""
+        self._left_out[path] = what
+
+
+def _step_size(dataset: Any) -> int:
+    return math.prod(dataset.shape[1:])
+
+
+def _items_of(dtype: np.dtype[Any]) -> Any:
+    """Return what the rows of a dtype of objects are, as h5py says it: str, bytes, or the dtype of lists."""
+    about: Mapping[str, Any] = dtype.metadata or {}
+    found = about.get("vlen")
+    return found if found in (str, bytes, None) else np.dtype(found)
+
+
+def first_image(dataset: Any, row: int) -> bytes | None:
+    """Return the encoded image in a row of a dataset of bytes, None where there is none.
+
+    Each row is a list of bytes of its own length, or a row of a table that is filled up with zeros.
+    """
+    if dataset.dtype.kind != "O":
+        padded = dataset.dtype == np.uint8 and len(dataset.shape) == 2
+        if not padded or not bytes(dataset[row, : len(_PNG_BEGIN)]).startswith((_JPEG_BEGIN, _PNG_BEGIN)):
+            return None
+        return bytes(dataset[row])
+    if len(dataset.shape) != 1 or _items_of(dataset.dtype) not in (np.uint8, np.int8):
+        return None
+    image = dataset[row].tobytes()
+    return image if image.startswith((_JPEG_BEGIN, _PNG_BEGIN)) else None
+
+
+def read_words(dataset: Any, start: int, stop: int) -> list[str] | None:
+    """Return the texts in rows of a dataset, None where they are none."""
+    if dataset.dtype.kind != "S" and _items_of(dataset.dtype) not in (str, bytes):
+        return None
+    rows = np.asarray(dataset[start:stop])
+    if rows.ndim == 2 and rows.shape[1] == 1:
+        rows = rows[:, 0]
+    if rows.ndim != 1:
+        return None
+    return [one.decode("utf-8", errors="replace") if isinstance(one, bytes) else str(one) for one in rows.tolist()]

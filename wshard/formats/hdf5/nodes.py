@@ -1,0 +1,158 @@
+"""Open HDF5 files of any origin, and step from group to group in them: nothing leads out of the file.
+
+Links to other files, virtual and external data, and filters that are not installed are refused; so are sizes that the
+file cannot hold. What the library raises becomes an error of this project here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.container.open_file import open_descriptor
+from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
+from wshard.messages import shown
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wshard.formats.base import Location
+
+MOST_DATASETS: Final = 4096
+"""Datasets of one episode."""
+
+_DEEPEST: Final = 12
+_MAX_CHUNK: Final = 1 << 30
+_PLAIN_SIZE: Final = 1 << 28  # up to here, sizes are not compared with what is stored
+_MAX_EXPANSION: Final = 1100
+_BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
+_FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
+_DIGITS: Final = re.compile(r"(\d+)")
+
+
+def import_h5py() -> Any:
+    """Return the module h5py; raises MissingExtraError where it is not installed."""
+    return import_library("h5py", "hdf5")
+
+
+@contextlib.contextmanager
+def translate_errors(where: str) -> Iterator[None]:
+    """Raise FormatError for what the library says of damaged files; errors of the system stay what they are."""
+    try:
+        yield
+    except WShardError:
+        raise
+    except _FOREIGN as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise FormatError(f"{where}: expected data that can be read: {shown(str(error))}") from error
+
+
+def open_hdf5(location: Location, where: str) -> Any:
+    """Return an open h5py.File; raises FormatError, MissingExtraError, OSError, FileNotFoundError."""
+    h5py = import_h5py()
+    with translate_errors(where):
+        if not isinstance(location, (str, os.PathLike)):
+            return h5py.File(location, "r")
+        os.close(open_descriptor(location)[0])  # refuses pipes and folders
+        return h5py.File(os.fspath(location), "r", locking="best-effort")
+
+
+def natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Return what sorts names by the numbers in them: demo_2 before demo_10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name)], name
+
+
+def child(group: Any, name: str, where: str) -> Any:
+    """Return the group or dataset of this name, None where there is none; raises FormatError for links elsewhere."""
+    link = group.get(name, getlink=True)
+    if link is None:
+        return None
+    if type(link).__name__ != "HardLink":
+        target = getattr(link, "filename", "") or getattr(link, "path", "")
+        raise FormatError(f"{where}: {name!r}: expected data, found a link to {shown(target)}, which is not followed")
+    return group[name]
+
+
+def find(group: Any, path: str, where: str) -> Any:
+    """Return the group or dataset at a path of names, None where there is none; raises as child does."""
+    for name in path.split("/"):
+        if group is None or not hasattr(group, "keys"):
+            return None
+        group = child(group, name, where)
+    return group
+
+
+def expect_group(group: Any, path: str, where: str) -> Any:
+    """Return the group at a path; raises FormatError where there is none."""
+    found = find(group, path, where)
+    if not hasattr(found, "keys"):
+        raise FormatError(f"{where}: expected a group {path!r}, found {'none' if found is None else 'a dataset'}")
+    return found
+
+
+def expect_dataset(group: Any, path: str, where: str) -> Any:
+    """Return the dataset at a path, which is safe to read; raises FormatError, LimitError, UnsupportedFormatError."""
+    found = find(group, path, where)
+    if not hasattr(found, "shape"):
+        raise FormatError(f"{where}: expected a dataset {path!r}, found {'none' if found is None else 'a group'}")
+    check_dataset(found, f"{where}: {path!r}")
+    return found
+
+
+def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Yield (path, dataset) of all that is below a group, sorted by name; raises as child and check_dataset do."""
+    for count, (path, dataset) in enumerate(_below(group, "", where, set())):
+        if count >= MOST_DATASETS:
+            raise LimitError(f"{where}: expected at most {MOST_DATASETS} datasets, found more")
+        check_dataset(dataset, f"{where}: {path!r}")
+        yield path, dataset
+
+
+def _below(group: Any, prefix: str, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    address = import_h5py().h5o.get_info(group.id).addr
+    if address in seen:
+        raise FormatError(f"{where}: {prefix!r}: expected a tree of groups, found one that is in two places")
+    if prefix.count("/") > _DEEPEST:
+        raise LimitError(f"{where}: {prefix!r}: expected groups in groups at most {_DEEPEST} deep, found more")
+    seen.add(address)
+    for name in sorted(group):
+        found = child(group, name, where)
+        if hasattr(found, "keys"):
+            yield from _below(found, f"{prefix}{name}/", where, seen)
+        elif hasattr(found, "shape"):
+            yield f"{prefix}{name}", found
+
+
+def check_dataset(dataset: Any, where: str) -> None:
+    """Refuse data that lie elsewhere, need what is not installed, or are larger than the file can hold.
+
+    Raises FormatError, LimitError, UnsupportedFormatError.
+    """
+    with translate_errors(where):
+        if dataset.is_virtual or dataset.external:
+            raise FormatError(f"{where}: expected data, found a reference to those of other files")
+        settings = dataset.id.get_create_plist()
+        _check_filters((settings.get_filter(number) for number in range(settings.get_nfilters())), where)
+        chunk = dataset.chunks
+        size, stored = dataset.nbytes if dataset.shape else 0, dataset.id.get_storage_size()
+        chunk_size = 0 if chunk is None else dataset.dtype.itemsize
+        for axis in chunk or ():
+            chunk_size *= axis
+    if chunk_size > _MAX_CHUNK:
+        raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
+    if size > _PLAIN_SIZE and size > _MAX_EXPANSION * (stored + 1):
+        raise LimitError(f"{where}: {size} bytes: out of bounds for {stored} stored ones")
+
+
+def _check_filters(filters: Iterable[Any], where: str) -> None:
+    for code, *_, name in filters:
+        if code not in _BUILT_IN and not import_h5py().h5z.filter_avail(code):
+            called = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+            raise UnsupportedFormatError(
+                f"{where}: compressed by filter {code} ({shown(called)}), which is not installed: the package "
+                f"hdf5plugin has the usual ones, once it is imported"
+            )

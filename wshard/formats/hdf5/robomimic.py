@@ -1,0 +1,144 @@
+"""robomimic, and what has its layout: LIBERO, MimicGen, robocasa; one HDF5 file with a group a demonstration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.episode.lanes import DONE, REWARD
+from wshard.errors import FormatError
+from wshard.formats.hdf5.kinds import hdf5_kind
+from wshard.formats.hdf5.lane_table import LaneTable
+from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, natural, translate_errors, walk_datasets
+from wshard.formats.hdf5.source import Hdf5Source
+from wshard.formats.hdf5.values import json_attribute, read_attributes, text_attribute
+from wshard.types import TimebaseSpec
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+    from wshard.formats.hdf5.lane_table import ColumnInfo
+
+ENV_ARGS: Final = "env_args"
+FILTERS: Final = "filters"
+STEP_LANES: Final = {"rewards": REWARD, "dones": DONE}
+NEXT: Final = "next_obs/"
+
+_INSTRUCTION: Final = "language_instruction"
+_JSON_ATTRIBUTES: Final = ("problem_info", "ep_meta")
+
+
+class RobomimicSource(Hdf5Source[str]):
+    """The demonstrations of a file, by their names: "demo_0", "demo_1", ... in the order of the numbers."""
+
+    meaning: ClassVar = (
+        ("data/DEMO/obs/KEY", "signal/KEY"),
+        ("data/DEMO/next_obs/KEY", "its last row: metadata final_observation; the others are obs one step later"),
+        ("data/DEMO/actions, actions_abs, action_dict/KEY", "action/NAME"),
+        ("data/DEMO/rewards", "reward"),
+        ("data/DEMO/dones", "done (not 0)"),
+        ("data/DEMO/states and other datasets with a row a timestep", "signal/states, signal/NAME"),
+        ("attributes of data/DEMO", "metadata, texts of at most 4,096 characters: longer ones are left out"),
+        ("mask/FILTER", "metadata filters: the names of those that list the demonstration"),
+        ("attribute env_args of data", "metadata env_args; env_name: the environment"),
+        ("language_instruction, problem_info, ep_meta.lang", "metadata task"),
+        ("env_args.env_kwargs.control_freq", "the rate; else none is stated (30 Hz, assumed)"),
+        ("action alignment", "obs at t is what actions at t answer"),
+    )
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is a file with groups data/demo_N."""
+        return hdf5_kind(location) == "robomimic"
+
+    def _scan(self) -> Mapping[str, str]:
+        where = self.where_of("")
+        with translate_errors(where):
+            names = sorted(expect_group(self._open(self._location), "data", where), key=natural)
+        return {name: f"data/{name}" for name in names}
+
+    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+        where = self.where_of(key)
+        group, about = expect_group(file, found, where), self._about(file)
+        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=found)
+        _check_length(group, table)
+        taken = frozenset(group)
+        for path, dataset in walk_datasets(group, where):
+            if path.startswith(NEXT):
+                table.add_final(path.removeprefix(NEXT), dataset, table.length - 1)
+            else:
+                table.add(_block(path, taken), path, dataset)
+        own = read_attributes(group)
+        own.pop("num_samples", None)
+        details = {name: json_attribute(group, name, where) for name in _JSON_ATTRIBUTES}
+        table.metadata.update(own | {name: value for name, value in details.items() if name in own})
+        table.metadata.update(_file_metadata(about, details, own, key))
+        env_args = about[ENV_ARGS]
+        return table.info(key, env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
+
+    def _about(self, file: Any) -> dict[str, Any]:
+        """Return what the file says of all demonstrations."""
+        cache = self._cache("file")
+        if not cache:
+            where = self.where_of("")
+            data = expect_group(file, "data", where)
+            for name in (ENV_ARGS, "problem_info"):
+                cache[name] = json_attribute(data, name, where)
+            cache[_INSTRUCTION] = text_attribute(data, _INSTRUCTION)
+            cache[FILTERS] = _read_filters(file, where)
+        return dict(cache)
+
+
+def _block(path: str, taken: AbstractSet[str]) -> str:
+    """Return the lane that a dataset of a demonstration is; taken: names beside "obs", which are those of lanes."""
+    if path in STEP_LANES:
+        return STEP_LANES[path]
+    if path == "actions" or path.startswith(("actions_", "action_")):
+        return f"action/{path}"
+    name = path.removeprefix("obs/")
+    return f"signal/{path if name.partition('/')[0] in taken else name}"
+
+
+def _check_length(group: Any, table: LaneTable) -> None:
+    stated = group.attrs.get("num_samples")
+    if stated is not None and int(stated) != table.length:
+        raise FormatError(f"{table.where}: num_samples: expected {int(stated)} actions, found {table.length}")
+
+
+def _read_filters(file: Any, where: str) -> dict[str, list[str]]:
+    """Return the names of the filters that list each demonstration."""
+    found: dict[str, list[str]] = {}
+    masks = child(file, "mask", where)
+    for name, dataset in walk_datasets(masks, where) if hasattr(masks, "keys") else ():
+        for one in np.asarray(dataset[()]).ravel().tolist():
+            found.setdefault(one.decode(errors="replace") if isinstance(one, bytes) else str(one), []).append(name)
+    return found
+
+
+def _file_metadata(
+    about: Mapping[str, Any], details: Mapping[str, Any], own: Mapping[str, Any], key: str
+) -> dict[str, Any]:
+    env_args = about[ENV_ARGS]
+    problem = details["problem_info"] or about["problem_info"]
+    candidates = (
+        own.get(_INSTRUCTION),
+        details["ep_meta"].get("lang"),
+        about[_INSTRUCTION],
+        problem.get(_INSTRUCTION),
+        env_args.get(_INSTRUCTION),
+        env_args.get("env_lang"),
+    )
+    texts = ["".join(one) if isinstance(one, list) else one for one in candidates]
+    task = next((text for text in texts if isinstance(text, str) and text), None)
+    values = {"task": task, FILTERS: about[FILTERS].get(key), ENV_ARGS: env_args, "problem_info": about["problem_info"]}
+    return {name: value for name, value in values.items() if value}
+
+
+def _timebase(env_args: Mapping[str, Any]) -> TimebaseSpec:
+    settings = env_args.get("env_kwargs")
+    rate = settings.get("control_freq") if isinstance(settings, dict) else None
+    known = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < 1e6
+    return TimebaseSpec(tick_hz=float(rate)) if known and rate is not None else TimebaseSpec()

@@ -1,0 +1,108 @@
+"""The base of Sources of HDF5 files: a format says which datasets are lanes, they are read here."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from wshard.errors import FormatError
+from wshard.formats.hdf5.lane_table import ColumnInfo, read_words
+from wshard.formats.hdf5.nodes import expect_dataset, open_hdf5, translate_errors
+from wshard.formats.lazy_source import LazySource
+from wshard.media.frames import ImageFrames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.base import Location
+    from wshard.formats.hdf5.lane_table import DatasetColumn
+    from wshard.types import Array
+
+_Found = TypeVar("_Found")
+
+
+class DatasetImages(Sequence[bytes]):
+    """The encoded images of a lane, each read when it is asked for; zeros that fill up a row are left out."""
+
+    def __init__(self, length: int, read: Callable[[int], Any]) -> None:
+        self._length = length
+        self._read = read
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, step: Any) -> Any:
+        """Return the image of one timestep."""
+        return np.asarray(self._read(step)).tobytes().rstrip(b"\0")
+
+
+class Hdf5Source(LazySource[_Found], Generic[_Found]):
+    """A Source of an HDF5 file, opened once; a subclass lists and describes its episodes."""
+
+    @abstractmethod
+    def _columns(self, key: str, found: _Found, file: Any) -> ColumnInfo:
+        """Describe an episode, in an open file; what the library raises there is translated."""
+
+    def _place(self, found: _Found) -> Location:
+        """Return the file in which an episode is."""
+        return self._location
+
+    def _files(self, found: _Found) -> list[Location]:
+        return [self._place(found)]
+
+    def _open(self, place: Location) -> Any:
+        """Return the open h5py.File at a place."""
+        return self.open_once(str(place), lambda: open_hdf5(place, self.where_of("")))
+
+    def _describe(self, key: str, found: _Found) -> EpisodeInfo:
+        with translate_errors(self.where_of(key)):
+            return self._columns(key, found, self._open(self._place(found)))
+
+    def _dataset(self, found: _Found, column: DatasetColumn) -> Any:
+        """Return what has the rows of a lane: shape, dtype, and rows by numbers and slices."""
+        return expect_dataset(self._open(self._place(found)), column.path, self.where_of(""))
+
+    def _read(self, found: _Found, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        lane, column = info.lanes[block], cast("ColumnInfo", info).columns[block]
+        if column.kind == "images":
+            decoded: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            return decoded
+        first, last = column.first + steps.start, column.first + steps.stop
+        where = f"{self.where_of('')}: {column.path!r}"
+        with translate_errors(where):
+            dataset = self._dataset(found, column)
+            rows = _indices(dataset, first, last, info, block) if column.kind == "words" else dataset[first:last]
+        array = np.asarray(rows != 0 if column.kind == "flags" else rows, dtype=lane.dtype.numpy_dtype)
+        if array.size != (last - first) * int(np.prod(lane.shape, dtype=np.int64)):
+            raise FormatError(f"{where}: expected {last - first} rows of {list(lane.shape)}, found {list(array.shape)}")
+        return np.ascontiguousarray(array.reshape(last - first, *lane.shape))
+
+    def _encoded(self, found: _Found, info: EpisodeInfo, block: str) -> ImageFrames:
+        lane, column = info.lanes[block], cast("ColumnInfo", info).columns[block]
+        where = f"{self.where_of('')}: {column.path!r}"
+
+        def read(step: int) -> Any:
+            with translate_errors(where):
+                return self._dataset(found, column)[column.first + step]
+
+        height, width, channels = lane.shape
+        return ImageFrames(
+            lane.encoding,
+            DatasetImages(info.length, read),
+            frame_shape=(height, width, channels),
+            frame_dtype=lane.dtype.numpy_dtype,
+            where=where,
+        )
+
+    def _identify(self, found: _Found, info: EpisodeInfo, block: str) -> bytes:
+        images = self._encoded(found, info, block)
+        return b"".join(bytes(images.image(step)) for step in {0, info.length // 2, info.length - 1})
+
+
+def _indices(dataset: Any, first: int, last: int, info: EpisodeInfo, block: str) -> Array:
+    known = {text: number for number, text in enumerate(info.metadata[block.partition("/")[2]])}
+    return np.array([known[text] for text in read_words(dataset, first, last) or ()], np.int32)

@@ -1,0 +1,153 @@
+"""The columns of an episode in Arrow or Parquet, with shape, dtype and rows as datasets of HDF5 have them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import FormatError, LimitError
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wshard.types import Array
+
+_MOST_BYTES: Final = 1 << 32
+_DEEPEST: Final = 12
+_BYTES: Final = np.dtype("O", metadata={"vlen": np.dtype(np.uint8)})
+_TEXTS: Final = np.dtype("O", metadata={"vlen": str})
+
+
+class ArrowColumn:
+    """One column: shape [rows, ...], dtype, and rows as arrays, bytes or texts."""
+
+    def __init__(self, table: ArrowTable, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._table, self._path = table, path
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return math.prod(self.shape)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Return rows by a slice, or the one of a number."""
+        if not isinstance(rows, slice):
+            return self[rows : rows + 1][0]
+        start, stop, _ = rows.indices(self.shape[0])
+        found = self._table.read(self._path).slice(start, stop - start)
+        if found.null_count:
+            raise FormatError(f"{self._table.where}: {self._path!r}: expected values, found {found.null_count} nulls")
+        if self.dtype is _BYTES:
+            return [np.frombuffer(one.as_buffer(), np.uint8) for one in found]
+        if self.dtype is _TEXTS:
+            return np.array(found.to_pylist(), dtype=object)
+        plain: Array = (found.flatten() if hasattr(found, "flatten") else found).to_numpy(zero_copy_only=False)
+        return np.asarray(plain, self.dtype).reshape(stop - start, *self.shape[1:])
+
+
+class ArrowTable:
+    """An open file of one episode; `where` is what messages call it."""
+
+    def __init__(self, path: str, where: str) -> None:
+        arrow, parquet, ipc = (import_library(name, "minari") for name in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"))
+        self.where = where
+        self._file: Any = None
+        self._columns: dict[str, Any] = {}
+        if path.endswith(".parquet"):
+            self._file = parquet.ParquetFile(path, memory_map=True)
+            self.schema, self.rows = self._file.schema_arrow, self._file.metadata.num_rows
+            groups = [self._file.metadata.row_group(number) for number in range(self._file.metadata.num_row_groups)]
+            size = sum(group.total_byte_size for group in groups)
+        else:
+            with arrow.memory_map(path) as mapped:
+                table = ipc.open_file(mapped).read_all()
+            table.validate(full=True)
+            self.schema, self.rows, size = table.schema, table.num_rows, table.nbytes
+            self._columns = dict(zip(table.column_names, table.columns, strict=True))
+        if size > _MOST_BYTES:
+            raise LimitError(f"{where}: expected at most {_MOST_BYTES} bytes of one episode, found {size}")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+        self._columns = {}
+
+    def read(self, path: str) -> Any:
+        """Return a column by its path: of a struct, the field of that name."""
+        top, _, rest = path.partition("/")
+        column = self._columns[top] if self._file is None else self._file.read(columns=[path.replace("/", ".")])[top]
+        array = column.combine_chunks()
+        array = array.chunk(0) if hasattr(array, "chunk") else array
+        while rest:
+            fields = [field.name for field in array.type]
+            name = next(one for one in fields if f"{rest}/".startswith(f"{one}/"))
+            array, rest = array.field(name), rest[len(name) + 1 :]
+        return array
+
+    def columns(self, spaces: Mapping[str, Any]) -> Iterator[tuple[str, str, ArrowColumn | None]]:
+        """Yield (path, name as HDF5 has it, column) of all that is in the file; None: a column of another kind.
+
+        spaces: those of observations and actions, which tell shapes.
+        """
+        for field in self.schema:
+            yield from self._below(field, (field.name, field.name), spaces.get(field.name) or {}, _DEEPEST)
+
+    def _below(
+        self, field: Any, names: tuple[str, str], space: Mapping[str, Any], depth: int
+    ) -> Iterator[tuple[str, str, ArrowColumn | None]]:
+        types = _types()
+        if types.is_struct(field.type) and depth:
+            inner: Any = space.get("subspaces")
+            for number, one in enumerate(field.type):
+                listed = isinstance(inner, list) and number < len(inner)
+                below = inner[number] if listed else inner.get(one.name) if isinstance(inner, dict) else None
+                shown = f"_index_{one.name}" if listed else one.name
+                yield from self._below(one, (f"{names[0]}/{one.name}", f"{names[1]}/{shown}"), below or {}, depth - 1)
+            return
+        found = _shape_and_dtype(field, space)
+        column = None if found is None else ArrowColumn(self, names[0], (self.rows, *found[0]), found[1])
+        if column is not None and column.size * column.dtype.itemsize > _MOST_BYTES:
+            raise LimitError(f"{self.where}: {names[0]!r}: expected at most {_MOST_BYTES} bytes, found {column.shape}")
+        yield *names, column
+
+
+def _types() -> Any:
+    return import_library("pyarrow.types", "minari")
+
+
+def _shape_and_dtype(field: Any, space: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Return the shape of a row and the dtype; None for what is no lane."""
+    types = _types()
+    if types.is_binary(field.type) or types.is_large_binary(field.type):
+        return (), _BYTES
+    if types.is_string(field.type) or types.is_large_string(field.type):
+        return (), _TEXTS
+    listed = types.is_fixed_size_list(field.type)
+    item = field.type.value_type if listed else field.type
+    if not (types.is_integer(item) or types.is_floating(item) or types.is_boolean(item)):
+        return None
+    shape = _shape_of(field, space) if listed else ()
+    return shape, np.dtype(item.to_pandas_dtype())
+
+
+def _shape_of(field: Any, space: Mapping[str, Any]) -> tuple[int, ...]:
+    size = field.type.list_size
+    stated = (field.metadata or {}).get(b"shape")
+    own = None if stated is None else tuple(int(one) for one in stated.split(b",") if one)
+    shape = _space_shape(space, (size,)) if own is None else own
+    return shape if math.prod(shape) == size and min(shape, default=0) >= 0 else (size,)
+
+
+def _space_shape(space: Mapping[str, Any], default: tuple[int, ...]) -> tuple[int, ...]:
+    for name in ("shape", "nvec", "n"):
+        value = space.get(name)
+        if name == "nvec" and value is not None:
+            return np.shape(value)
+        if isinstance(value, list) and all(type(one) is int for one in value):
+            return tuple(value)
+    return default

@@ -1,0 +1,213 @@
+"""Minari data sets as a Source: the folder of a data set, its folder `data`, or a file of its HDF5 kind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+import numpy as np
+
+from wshard.container.open_file import open_file
+from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.errors import FormatError
+from wshard.formats.hdf5.kinds import hdf5_kind
+from wshard.formats.hdf5.lane_table import LaneTable
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
+from wshard.formats.hdf5.source import Hdf5Source
+from wshard.formats.hdf5.values import parse_object, read_attributes
+from wshard.formats.look import LocationLook
+from wshard.formats.minari.arrow_columns import ArrowTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+    from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
+
+MAIN_FILE: Final = "main_data.hdf5"
+METADATA_FILE: Final = "metadata.json"
+STEP_LANES: Final = {"rewards": REWARD, "terminations": DONE, "truncations": TRUNCATIONS}
+
+_PARTS: Final = {"arrow": "part-0.arrow", "parquet": "part-0.parquet"}
+_KEPT: Final = ("dataset_id", "algorithm_name")
+_SUCCESS: Final = ("infos/success", "infos/is_success")
+_LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
+
+
+class MinariSource(Hdf5Source[str]):
+    """The episodes of a data set by their numbers: "0", "1", ..."""
+
+    whole = True
+    meaning: ClassVar = (
+        ("observations", "signal/observations; of a Dict or Tuple space signal/NAME"),
+        ("infos/NAME", "signal/infos/NAME"),
+        ("actions", "action/actions; of a Dict or Tuple space action/NAME"),
+        ("rewards, terminations, truncations", "reward, done, aux/truncations"),
+        ("the last of n + 1 observations and infos", "metadata final_observation, up to 256 numbers; frames: left out"),
+        ("images", "the JPEG of each timestep, decoded on access"),
+        ("env_spec.id", "the environment"),
+        ("seed, options, dataset_id, algorithm_name", "metadata"),
+        ("infos/success, infos/is_success", "metadata success: whether it is ever true"),
+        ("action alignment", "observations at t are what actions at t answer"),
+        ("clock", "none is stated (30 Hz, assumed)"),
+    )
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is the folder of a data set, or one of its HDF5 files."""
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if not look.is_folder:
+            return hdf5_kind(look) == "minari"
+        inside = "" if METADATA_FILE in look.names or MAIN_FILE in look.names else "data/"
+        if inside and "data" not in look.names:
+            return False
+        if hdf5_kind(LocationLook(os.path.join(look.path, inside, MAIN_FILE))) == "minari":  # noqa: PTH118  (quick)
+            return True
+        parts = (f"{inside}0/{part}" for part in _PARTS.values())
+        return look.exists(f"{inside}{METADATA_FILE}") and any(look.exists(part) for part in parts)
+
+    def _scan(self) -> Mapping[str, str]:
+        where = self.where_of("")
+        if self._storage in _PARTS:
+            names = (path.name for path in self._folder.iterdir() if path.name.isdecimal() and path.is_dir())
+            return {name: name for name in sorted(names, key=int)}
+        with translate_errors(where):
+            groups = [name for name in self._open(self._main_file) if name.startswith("episode_")]
+        return {name.removeprefix("episode_"): name for name in sorted(groups, key=natural)}
+
+    def _place(self, found: str) -> Location:
+        return self._folder / found / _PARTS[self._storage] if self._storage in _PARTS else self._main_file
+
+    def _files(self, found: str) -> list[Location]:
+        beside = [self._folder / found / METADATA_FILE] if self._storage in _PARTS else []
+        return [self._place(found), *(path for path in beside if path.exists())]
+
+    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+        where = self.where_of(key)
+        group = expect_group(file, found, where)
+        table = LaneTable(len(expect_dataset(group, "rewards", where)), where, root=found)
+        last: dict[str, Any] = {}
+        for path, dataset in walk_datasets(group, where):
+            table.add(_block(path), path, dataset)
+            last |= {path: dataset} if path in _SUCCESS else {}
+        return self._finish(key, table, read_attributes(group), last)
+
+    def _describe(self, key: str, found: str) -> ColumnInfo:
+        if self._storage not in _PARTS:
+            return cast("ColumnInfo", super()._describe(key, found))
+        where = self.where_of(key)
+        with translate_errors(where):
+            opened = self._open_table(found)
+            table = LaneTable(opened.rows - 1, where)
+            last: dict[str, Any] = {}
+            for path, name, column in opened.columns(self._spaces):
+                if column is None:
+                    table.leave_out(name, "column of another kind")
+                    continue
+                padded = path.partition("/")[0] not in ("observations", "infos")
+                table.add(_block(name), path, column, rows=table.length if padded else None)
+                last |= {name: column} if name in _SUCCESS else {}
+            return self._finish(key, table, self._episode_metadata(found, where), last)
+
+    def _finish(self, key: str, table: LaneTable, own: dict[str, Any], last: Mapping[str, Any]) -> ColumnInfo:
+        stated = own.pop("total_steps", table.length)
+        if stated != table.length:
+            raise FormatError(f"{table.where}: total_steps: expected {stated} rewards, found {table.length}")
+        own.pop("id", None)
+        table.metadata.update(own | {name: self._about[name] for name in _KEPT if self._about.get(name)})
+        for column in last.values():
+            table.metadata["success"] = bool(np.any(np.asarray(column[: column.shape[0]])))
+        return table.info(f"episode_{key}", env_id=self._env_id)
+
+    def _dataset(self, found: str, column: DatasetColumn) -> Any:
+        if self._storage not in _PARTS:
+            return super()._dataset(found, column)
+        return next(one for path, _, one in self._open_table(found).columns(self._spaces) if path == column.path)
+
+    def _open_table(self, found: str) -> ArrowTable:
+        path = os.fspath(cast("Path", self._place(found)))
+        os.stat(path)  # noqa: PTH116  (its error names the path)
+        return self.open_once(path, lambda: ArrowTable(path, self.where_of(found)))
+
+    # ---- the data set ------------------------------------------------------------------------------------------------
+
+    @property
+    def _folder(self) -> Path:
+        """The folder with metadata.json."""
+        place = Path(cast("str", self._location))
+        if not place.is_dir():
+            return place.parent
+        return place if (place / METADATA_FILE).exists() or (place / MAIN_FILE).exists() else place / "data"
+
+    @property
+    def _main_file(self) -> Location:
+        location = self._location
+        return (
+            self._folder / MAIN_FILE
+            if isinstance(location, (str, os.PathLike)) and Path(location).is_dir()
+            else location
+        )
+
+    @property
+    def _storage(self) -> str:
+        """Return "hdf5", "arrow" or "parquet"."""
+        cache = self._cache("storage")
+        if "kind" not in cache:
+            parts = [kind for kind, part in _PARTS.items() if self._is_folder and (self._folder / "0" / part).exists()]
+            cache["kind"] = parts[0] if parts else "hdf5"
+        kind: str = cache["kind"]
+        return kind
+
+    @property
+    def _is_folder(self) -> bool:
+        return isinstance(self._location, (str, os.PathLike)) and Path(self._location).is_dir()
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """What the data set says of itself: metadata.json, in older ones the attributes of the file."""
+        cache = self._cache("about")
+        if "json" not in cache:
+            file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
+            if file is not None and file.exists():
+                cache["json"] = _read_json(file, _LONGEST_METADATA)
+            else:
+                cache["json"] = dict(self._open(self._main_file).attrs) if self._storage == "hdf5" else {}
+        about: dict[str, Any] = cache["json"]
+        return about
+
+    @property
+    def _env_id(self) -> str:
+        text = self._about.get("env_spec")
+        spec = parse_object(text, f"{self.where_of('')}: env_spec") if isinstance(text, str) else {}
+        return str(spec.get("id") or "")
+
+    @property
+    def _spaces(self) -> dict[str, Any]:
+        cache = self._cache("spaces")
+        for name in ("observation_space", "action_space"):
+            text = self._about.get(name)
+            if f"{name.partition('_')[0]}s" not in cache and isinstance(text, str):
+                cache[f"{name.partition('_')[0]}s"] = json.loads(text)
+        return dict(cache)
+
+    def _episode_metadata(self, found: str, where: str) -> dict[str, Any]:
+        file = self._folder / found / METADATA_FILE
+        return _read_json(file, 1 << 24) if file.exists() else {}
+
+
+def _block(path: str) -> str:
+    """Return the lane that a dataset or column is."""
+    if path in STEP_LANES:
+        return STEP_LANES[path]
+    top, _, rest = path.partition("/")
+    if top == "actions":
+        return f"action/{rest or path}"
+    return f"signal/{rest if top == 'observations' and rest else path}"
+
+
+def _read_json(path: Path, longest: int) -> dict[str, Any]:
+    with open_file(path) as file:
+        text = file.read(longest + 1)
+    return parse_object(text, str(path), longest)
