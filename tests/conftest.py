@@ -32,6 +32,12 @@ settings.register_profile("gate", deadline=None, database=None, suppress_health_
 settings.load_profile("gate")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests fork after others have imported lance, which warns of every later fork of the process."""
+    for item in items:
+        item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning"))
+
+
 @pytest.fixture(scope="session")
 def wshard_fixtures() -> Path:
     """Folder with golden, other-writers and safety: files that other programs wrote."""

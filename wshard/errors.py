@@ -179,6 +179,14 @@ class StatementError(CatalogError, ValueError):
     """SQL text that is wrong, would write, or takes too long."""
 
 
+class DatasetError(WShardError, ValueError):
+    """Columns, lengths or options of which no training data can be made; the message names the odd one."""
+
+
+class NoClipsError(WShardError, RuntimeError):
+    """Clips were to be drawn where no episode is long enough."""
+
+
 class IngestError(WShardError, ValueError):
     """An episode that cannot be ingested."""
 

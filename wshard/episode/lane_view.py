@@ -40,6 +40,10 @@ class LazyLane(OfOneProcess, ABC):
     def _rows(self, start: int, stop: int) -> Array:
         """Return the timesteps [start, stop), which are there."""
 
+    def mapped(self) -> Array | None:
+        """Return the whole lane as a view of its file that is compared with no checksum; None where that cannot be."""
+        return None
+
     @property
     def ndim(self) -> int:
         """Number of axes, the one of time included."""
@@ -122,6 +126,12 @@ class LaneView(LazyLane):
             rows[row] = self._rows(step, step + 1)[0]
         rows.flags.writeable = False
         return rows
+
+    def mapped(self) -> Array | None:
+        """Return the whole of an uncompressed lane."""
+        if not self._raw or not self._size:
+            return None
+        return view_typed(self._read_stored(0, self._size), self.declaration.dtype, self.shape)
 
     def _rows(self, start: int, stop: int) -> Array:
         size = self.declaration.step_size

@@ -81,7 +81,7 @@ def block_of(column: str) -> str:
 def name_columns(blocks: Iterable[str], separator: str = ".") -> dict[str, str]:
     """Return a column name for each lane of an Episode, by block name; lanes that no column can be are left out.
 
-    An action that is the only one is `action`. separator: what stands for "/" and "." in the names.
+    An action that is the only one is `action`. separator: what stands for "/" in the names; "_" stands for ".", too.
     Raises EpisodeError for two lanes of one column name.
     """
     chosen = [block for block in blocks if block in _COLUMNS or block.startswith(("signal/", "action/"))]
@@ -91,7 +91,7 @@ def name_columns(blocks: Iterable[str], separator: str = ".") -> dict[str, str]:
         prefix, _, rest = block.partition("/")
         name = _COLUMNS.get(block) or (f"{_ACTIONS}{rest}" if prefix == "action" else rest)
         name = ACTION if actions == [block] else name.replace("/", separator)
-        names[block] = name if separator == "." else name.replace(".", separator)
+        names[block] = name.replace(".", "_") if separator == "_" else name
     for name in names.values():
         same = [block for block in names if names[block] == name]
         if len(same) > 1:
@@ -162,3 +162,8 @@ def index_texts(texts: Sequence[str]) -> tuple[Any, Array | None]:
     if len(found) <= 1:
         return next(iter(found), ""), None
     return list(found), np.array([found[text] for text in texts], np.int32)
+
+
+def is_action(column: str) -> bool:
+    """Say whether a column has actions."""
+    return column == ACTION or column.startswith(_ACTIONS)

@@ -90,7 +90,7 @@ class FolderRowsSource(RowsSource):
             for name in self._folders() if rows.length else []:
                 frames = self._frames(rows, name)
                 columns.append(StepColumn(name, frames.dtype, frames.shape, frames.encoding))
-            cache[key] = columns
+            cache[key] = sorted(columns, key=lambda column: column.name)
             if len(cache) > _MOST_DESCRIBED:
                 cache.popitem(last=False)
         found: Sequence[StepColumn] = cache[key]

@@ -12,7 +12,7 @@ import numpy as np
 
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook
-from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn
+from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
 from wshard.formats.world_model.rows_source import RowsSource
 from wshard.media.frames import ImageFrames
 from wshard.plugins import import_library
@@ -51,6 +51,7 @@ class LanceSource(RowsSource):
     """Episodes are rows of the same episode_idx, one after the other; their keys are those numbers."""
 
     whole = True
+    fork_safe = False  # the library has threads, which no fork copies
 
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
@@ -139,16 +140,33 @@ class LanceSource(RowsSource):
     def _column_rows(self, column: str, start: int, stop: int) -> Array:
         with self._translate():
             table = self._table().to_table(columns=[column], offset=start, limit=stop - start)
-            rows = table.column(column).combine_chunks()
-            if rows.null_count:
-                raise FormatError(
-                    f"{self.where_of('')}: column {column!r}: expected values, found {rows.null_count} nulls"
-                )
-            if not hasattr(rows.type, "list_size"):
-                array: Array = rows.to_numpy(zero_copy_only=False)
-                return np.array(array)
-            field = self._declare(self._table().schema.field(column))
-            return np.array(rows.flatten().to_numpy(zero_copy_only=False)).reshape(len(rows), *field.shape)
+            return self._as_array(table, column)
+
+    def _as_array(self, table: Any, column: str) -> Array:
+        rows = table.column(column).combine_chunks()
+        if rows.null_count:
+            raise FormatError(f"{self.where_of('')}: column {column!r}: expected values, found {rows.null_count} nulls")
+        if not hasattr(rows.type, "list_size"):
+            return np.array(rows.to_numpy(zero_copy_only=False))
+        field = self._declare(self._table().schema.field(column))
+        return np.array(rows.flatten().to_numpy(zero_copy_only=False)).reshape(len(rows), *field.shape)
+
+    def take_rows(self, block: str, keys: Sequence[str], steps: Array) -> Array:
+        """Return timesteps `steps` [n, m] of a lane of an episode each, [n, m, *shape]: each row is read once."""
+        spans = [self._find(key) for key in keys]
+        wanted = np.array([rows.start for rows in spans])[:, None] + steps
+        rows, places = np.unique(wanted, return_inverse=True)
+        column = self._column_of(spans[0], block)
+        with self._translate():
+            table = self._table().take(rows, columns=[column.name])
+        if column.encoding == "jpeg":
+            images = [image or b"" for image in table.column(column.name).to_pylist()]
+            found: Array = self._image_frames(spans[0], column, images).decode()
+        elif column.encoding == TEXT:
+            return np.stack([self.lane(key, block)[at] for key, at in zip(keys, steps, strict=True)])
+        else:
+            found = as_lane(block, self._as_array(table, column.name))
+        return found[places.reshape(steps.shape)]
 
     def _images(self, column: str, start: int, stop: int) -> list[bytes]:
         with self._translate():

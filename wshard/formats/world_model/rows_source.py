@@ -32,6 +32,7 @@ class RowsSource(LazySource[RowSpan]):
     """A subclass defines `_scan`, `_files`, `_columns` and `_column_rows`; `_encoded` where columns are encoded."""
 
     meaning = MEANING
+    texts_are_columns = True
 
     @abstractmethod
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:

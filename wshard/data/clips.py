@@ -1,0 +1,56 @@
+"""Clips by number: which episode a clip is of and where it starts, calculated from the lengths of the episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.arguments import integer
+from wshard.errors import DatasetError, StepError
+from wshard.messages import shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Integers = "NDArray[np.int64]"
+
+
+class ClipIndex(Sequence[tuple[int, int]]):
+    """The (episode, start) of every clip of `span` rows, in the order of the episodes, none across two of them.
+
+    Takes memory for each episode, not for each clip.
+    """
+
+    def __init__(self, lengths: Any, span: int) -> None:
+        counts = np.maximum(np.asarray(lengths, np.int64) - span + 1, 0)
+        self._ends = np.cumsum(counts)
+        self._begins = self._ends - counts
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        episodes, starts = self.locate([number])
+        return int(episodes[0]), int(starts[0])
+
+    def locate(self, numbers: Sequence[int] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return episode and start of each clip; negative numbers count from the end. Raises StepError."""
+        wanted = np.asarray(numbers, np.int64)
+        clips = np.where(wanted < 0, wanted + len(self), wanted)
+        if len(clips) and (int(clips.min()) < 0 or int(clips.max()) >= len(self)):
+            wrong = wanted[(clips < 0) | (clips >= len(self))][0]
+            raise StepError(f"expected a clip below {len(self)}, found {wrong}")
+        episodes = np.searchsorted(self._ends, clips, side="right")
+        return episodes, clips - self._begins[episodes]
+
+
+def positive(value: object, name: str) -> int:
+    """Return a whole number above 0; raises DatasetError."""
+    found = integer(value)
+    if found is None or found <= 0:
+        raise DatasetError(f"{name} must be positive: expected a whole number > 0, found {shown(value)}")
+    return found

@@ -1,0 +1,164 @@
+"""Several data sets as one: their columns side by side, or their episodes one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.data.dataset import Dataset
+from wshard.errors import DatasetError, EntryNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Item
+
+
+class MergeDataset(Dataset):
+    """The columns of several data sets of the same episodes.
+
+    keys_from_dataset: the columns of each; by default each column is that of the first data set that has it.
+    Raises DatasetError for data sets of other lengths or clips.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset], keys_from_dataset: Sequence[Sequence[str]] | None = None) -> None:
+        self.datasets = _check_alike(datasets)
+        first = self.datasets[0]
+        for number, other in enumerate(self.datasets):
+            if not np.array_equal(other.lengths, first.lengths):
+                raise DatasetError(f"datasets: expected the lengths of the first for number {number}, found others")
+        super().__init__(first.lengths, first.offsets, first.frameskip, first.num_steps)
+        self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
+        chosen = keys_from_dataset or [dataset.column_names for dataset in self.datasets]
+        self._owners: dict[str, Dataset] = {}
+        for dataset, keys in zip(self.datasets, chosen, strict=True):
+            for key in keys:
+                self._owners.setdefault(key, dataset)
+
+    @property
+    def fork_safe(self) -> bool:
+        """Whether forked processes can read from it."""
+        return all(dataset.fork_safe for dataset in self.datasets)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of an item."""
+        return list(self._owners)
+
+    def is_image(self, column: str) -> bool:
+        """Say whether a column has images."""
+        return self._owners[column].is_image(column)
+
+    def is_action(self, column: str) -> bool:
+        """Say whether a column has actions."""
+        return self._owners[column].is_action(column)
+
+    def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
+        """Return several clips: of each data set its columns."""
+        parts = [(dataset, dataset.__getitems__(numbers)) for dataset in self.datasets]
+        return [
+            {
+                key: items[number][key]
+                for key, owner in self._owners.items()
+                for dataset, items in parts
+                if dataset is owner
+            }
+            for number in range(len(numbers))
+        ]
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        if column not in self._owners:
+            raise EntryNotFoundError(f"no column {column!r}; there are {', '.join(self._owners)}")
+        return self._owners[column]._take(column, episodes, steps)  # noqa: SLF001  (of the same base)
+
+    def load_chunk(self, episodes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> list[Item]:
+        """Return timesteps with all columns of all data sets; of columns that several have, those of the last."""
+        chunks = [dataset.load_chunk(episodes, starts, ends) for dataset in self.datasets]
+        return [{name: rows for item in items for name, rows in item.items()} for items in zip(*chunks, strict=True)]
+
+
+class ConcatDataset(Dataset):
+    """The episodes of several data sets, one after the other.
+
+    Raises DatasetError for one whose columns or clips are not those of the first.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        self.datasets = _check_alike(datasets)
+        first = self.datasets[0]
+        for number, other in enumerate(self.datasets):
+            if set(other.column_names) != set(first.column_names):
+                missing = sorted(set(first.column_names) - set(other.column_names))
+                unexpected = sorted(set(other.column_names) - set(first.column_names))
+                raise DatasetError(
+                    f"datasets: number {number} has other columns than the first: missing columns: {missing}; "
+                    f"unexpected columns: {unexpected}"
+                )
+        lengths = np.concatenate([dataset.lengths for dataset in self.datasets])
+        super().__init__(lengths, np.cumsum(lengths) - lengths, first.frameskip, first.num_steps)
+        self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
+        counts = [len(dataset.lengths) for dataset in self.datasets]
+        self._first_episodes = np.cumsum(counts) - counts
+
+    @property
+    def fork_safe(self) -> bool:
+        """Whether forked processes can read from it."""
+        return all(dataset.fork_safe for dataset in self.datasets)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of an item."""
+        return self.datasets[0].column_names
+
+    def is_image(self, column: str) -> bool:
+        """Say whether a column has images."""
+        return self.datasets[0].is_image(column)
+
+    def is_action(self, column: str) -> bool:
+        """Say whether a column has actions."""
+        return self.datasets[0].is_action(column)
+
+    def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        owners = self._owners_of(episodes)
+        found: list[Item] = [{}] * len(episodes)
+        for owner in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == owner)
+            local = episodes[here] - self._first_episodes[owner]
+            items = self.datasets[owner]._clips(local, starts[here], count)  # noqa: SLF001  (of the same base)
+            for place, item in zip(here.tolist(), items, strict=True):
+                found[place] = item
+        return found
+
+    def _owners_of(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._first_episodes, episodes, side="right") - 1
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        owners = self._owners_of(episodes)
+        parts: dict[int, Any] = {}
+        for owner in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == owner)
+            local = episodes[here] - self._first_episodes[owner]
+            rows = self.datasets[owner]._take(column, local, steps[here])  # noqa: SLF001  (as above)
+            parts |= dict(zip(here.tolist(), rows, strict=True))
+        ordered = [parts[place] for place in range(len(episodes))]
+        return ordered if ordered and isinstance(ordered[0], str) else np.stack(ordered)
+
+    def _load(self, episode: int, steps: range) -> Item:
+        owner = int(self._owners_of(np.array([episode]))[0])
+        return self.datasets[owner]._load(episode - int(self._first_episodes[owner]), steps)  # noqa: SLF001  (as above)
+
+
+def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:
+    if not datasets:
+        raise DatasetError("datasets: expected at least one")
+    first = datasets[0]
+    for number, other in enumerate(datasets):
+        if (other.num_steps, other.frameskip) != (first.num_steps, first.frameskip):
+            raise DatasetError(
+                f"datasets: expected num_steps {first.num_steps} and frameskip {first.frameskip} as of the first for "
+                f"number {number}, found {other.num_steps} and {other.frameskip}"
+            )
+    return list(datasets)

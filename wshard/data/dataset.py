@@ -1,0 +1,227 @@
+"""Episodes as clips: the base of everything that a training loop takes items from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.data.clips import ClipIndex, positive
+from wshard.data.tensors import as_tensor, split_batch, stack_batch
+from wshard.errors import DatasetError, EntryNotFoundError, StepError
+from wshard.formats.world_model.columns import is_action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Item = dict[str, Any]
+
+
+class ClipBatch(Sequence["Item"]):
+    """Clips that lie in memory one after the other: `columns` has them stacked; the items are views of them."""
+
+    def __init__(self, columns: Item, size: int) -> None:
+        self.columns = columns
+        self._size = size
+        self._items: list[Item] | None = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, number: Any) -> Any:
+        if self._items is None:
+            self._items = split_batch(self.columns, self._size)
+        return self._items[number]
+
+
+def collate(items: Sequence[Item]) -> Item:
+    """Return a batch of clips as stacked columns, without copying where they lie stacked already: a collate_fn."""
+    return items.columns if isinstance(items, ClipBatch) else stack_batch(items)
+
+
+class Dataset(Sequence["Item"]):
+    """Clips of `num_steps` observations, `frameskip` timesteps apart, of episodes of these lengths.
+
+    A clip takes num_steps * frameskip timesteps: observations are every frameskip-th of them; of `action` there are
+    all, [num_steps, frameskip * A], row by row. transform: of an item, before its actions are put into this form.
+    lengths [episodes]; offsets [episodes]: the sum of the lengths before. A subclass defines `column_names` and
+    `_take`. Items have tensors where torch is installed and as_tensors is True, else arrays; images are [T, C, H, W].
+    """
+
+    as_tensors = True
+    channels_first = True
+
+    def __init__(
+        self,
+        lengths: Any,
+        offsets: Any,
+        frameskip: int = 1,
+        num_steps: int = 1,
+        transform: Callable[[Item], Item] | None = None,
+    ) -> None:
+        self.lengths = np.asarray(lengths, np.int64)
+        self.offsets = np.asarray(offsets, np.int64)
+        self.frameskip = positive(frameskip, "frameskip")
+        self.num_steps = positive(num_steps, "num_steps")
+        self.transform = transform
+        self.clip_indices = ClipIndex(self.lengths, self.span)
+
+    # ---- what a subclass defines ---------------------------------------------------------------------------------
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of an item."""
+        raise NotImplementedError
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        """Return rows [clips, n, *row] of a column: the timesteps `steps` [clips, n] of an episode each.
+
+        A list with a text a clip, for a column of texts.
+        """
+        raise NotImplementedError
+
+    def is_image(self, column: str) -> bool:
+        """Say whether a column has images, which items have with their channels first."""
+        raise NotImplementedError
+
+    def is_action(self, column: str) -> bool:
+        """Say whether a column has actions, of which items have those of all timesteps."""
+        return is_action(column)
+
+    @property
+    def fork_safe(self) -> bool:
+        """Whether forked processes can read from it."""
+        return True
+
+    @property
+    def episode_column_names(self) -> list[str]:
+        """The names of what is stated once for each episode."""
+        return list(self.get_episode_data())
+
+    def get_episode_data(self) -> dict[str, list[Any]]:
+        """Return what is stated once for each episode: the values of all episodes, by name."""
+        return {}
+
+    # ---- items ---------------------------------------------------------------------------------------------------
+
+    @property
+    def span(self) -> int:
+        """Timesteps that a clip takes."""
+        return self.num_steps * self.frameskip
+
+    def __len__(self) -> int:
+        return len(self.clip_indices)
+
+    def __getitem__(self, number: Any) -> Any:
+        """Return a clip; raises StepError, which is an IndexError."""
+        return self.__getitems__([number])[0]
+
+    def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
+        """Return several clips at once, which costs less than one by one."""
+        episodes, starts = self.clip_indices.locate(numbers)
+        return self._clips(episodes, starts, self.num_steps)
+
+    def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        dense = starts[:, None] + np.arange(count * self.frameskip)
+        strided = dense[:, :: self.frameskip]
+        columns = {
+            name: self._present(name, self._take(name, episodes, dense if self.is_action(name) else strided))
+            for name in self.column_names
+        }
+        if self.transform is None:
+            return ClipBatch({name: self._group(name, rows, 2, count) for name, rows in columns.items()}, len(episodes))
+        items = [self.transform(item) for item in split_batch(columns, len(episodes))]
+        return [{name: self._group(name, rows, 1, count) for name, rows in item.items()} for item in items]
+
+    def _present(self, column: str, rows: Any) -> Any:
+        """Return rows in the form that items have them in."""
+        if self.channels_first and isinstance(rows, np.ndarray) and self.is_image(column):
+            rows = np.moveaxis(rows, -1, -3)
+        return as_tensor(rows) if self.as_tensors else rows
+
+    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        """Return the actions of `count` steps, [count, frameskip * A]: skipped timesteps one after the other."""
+        if not self.is_action(column) or not hasattr(rows, "reshape"):
+            return rows
+        width = math.prod(rows.shape[axis - 1 :]) // max(count, 1)
+        return rows.reshape(*rows.shape[: axis - 1], count, width)
+
+    # ---- rows of one's choice ------------------------------------------------------------------------------------
+
+    def load_chunk(self, episodes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> list[Item]:
+        """Return the timesteps [start, end) of an episode each, as items.
+
+        Raises StepError for timesteps that an episode does not have, DatasetError where actions are not a multiple of
+        frameskip.
+        """
+        found = []
+        for episode, start, end in zip(episodes, starts, ends, strict=True):
+            length = self._length_of(episode)
+            if not 0 <= start <= end <= length:
+                raise StepError(f"episode {episode}: expected 0 <= start <= end <= {length}, found {start} and {end}")
+            count, rest = divmod(int(end - start), self.frameskip)
+            if rest and any(map(self.is_action, self.column_names)):
+                raise DatasetError(
+                    f"episode {episode}: expected a multiple of frameskip {self.frameskip} timesteps with actions, "
+                    f"found {end - start}"
+                )
+            rows = self._load(int(episode), range(int(start), int(end)))
+            found.append({name: self._group(name, column, 1, count) for name, column in rows.items()})
+        return found
+
+    def load_episode(self, episode_idx: int) -> Item:
+        """Return a whole episode: observations every frameskip timesteps, the action of every timestep."""
+        return self._load(int(episode_idx), range(self._length_of(episode_idx)))
+
+    def _load(self, episode: int, steps: range) -> Item:
+        dense = np.arange(steps.start, steps.stop)[None, :]
+        at = np.array([episode])
+        item = {}
+        for name in self.column_names:
+            rows = self._take(name, at, dense if self.is_action(name) else dense[:, :: self.frameskip])
+            item[name] = self._present(name, rows)[0]
+        return item if self.transform is None else self.transform(item)
+
+    def _length_of(self, episode: int) -> int:
+        if not 0 <= episode < len(self.lengths):
+            raise StepError(f"expected an episode below {len(self.lengths)}, found {episode}")
+        return int(self.lengths[episode])
+
+    def get_row_data(self, row_idx: int | Sequence[int]) -> Item:
+        """Return rows of all columns by their number among those of all episodes, as arrays as they are stored."""
+        rows = np.atleast_1d(np.asarray(row_idx, np.int64))
+        episodes, steps = self.locate_rows(rows)
+        found = {name: self._take(name, episodes, steps[:, None]) for name in self.column_names}
+        found = {name: column[:, 0] if isinstance(column, np.ndarray) else column for name, column in found.items()}
+        return {name: column[0] for name, column in found.items()} if np.ndim(row_idx) == 0 else found
+
+    def locate_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return episode and timestep of rows among those of all episodes; raises StepError."""
+        total = int(self.lengths.sum())
+        if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < total):
+            raise StepError(f"expected rows below {total}, found {int(rows.min())} to {int(rows.max())}")
+        episodes = np.searchsorted(np.cumsum(self.lengths), rows, side="right")
+        return episodes, rows - (np.cumsum(self.lengths) - self.lengths)[episodes]
+
+    def get_col_data(self, col: str) -> Any:
+        """Return a whole column of all episodes as an array; the text of each episode for a column of texts."""
+        self._check_column(col)
+        parts = [self.column_rows(col, episode, 0, end) for episode, end in enumerate(self.lengths.tolist()) if end]
+        return np.concatenate(parts) if parts and isinstance(parts[0], np.ndarray) else parts
+
+    def column_rows(self, column: str, episode: int, start: int, stop: int) -> Any:
+        """Return timesteps [start, stop) of a column as an array as it is stored; its text for a column of texts."""
+        return self._take(column, np.array([episode]), np.arange(start, stop)[None, :])[0]
+
+    def get_dim(self, col: str) -> int:
+        """Return how many numbers a row of a column has."""
+        self._check_column(col)
+        return int(np.prod(np.shape(self.get_row_data(0)[col])))
+
+    def _check_column(self, column: str) -> None:
+        if column not in self.column_names:
+            raise EntryNotFoundError(f"no column {column!r}; there are {', '.join(self.column_names) or 'none'}")

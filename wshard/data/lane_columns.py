@@ -1,0 +1,41 @@
+"""The columns that the lanes of an episode are in training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wshard.formats.world_model.columns import name_columns
+
+if TYPE_CHECKING:
+    from wshard.episode.info import EpisodeInfo
+    from wshard.episode.meta_reader import Declaration
+
+
+@dataclass(frozen=True)
+class LaneColumn:
+    """A lane by its block name, or a text of the metadata (lane None); loaded: whether items have it by default."""
+
+    block: str
+    lane: Declaration | None = None
+    loaded: bool = True
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it has images: frames that are stored encoded, or uint8 [H, W, C] with C 1 or 3."""
+        lane = self.lane
+        if lane is None or len(lane.shape) != 3:
+            return False
+        return bool(lane.encoding) or (lane.dtype.value == "u8" and lane.shape[2] in (1, 3))
+
+
+def find_columns(info: EpisodeInfo, *, texts: bool) -> dict[str, LaneColumn]:
+    """Return the columns of an episode by their names; texts: whether those of its metadata are loaded by default."""
+    columns = {
+        name: LaneColumn(block, info.lanes[block]) for block, name in name_columns(info.lanes, separator="/").items()
+    }
+    for name, value in info.metadata.items():
+        listed = isinstance(value, list) and f"signal/{name}" in info.lanes
+        if isinstance(value, str) or (listed and all(isinstance(text, str) for text in value)):
+            columns[name] = LaneColumn(name, None, texts)
+    return columns

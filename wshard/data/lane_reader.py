@@ -1,0 +1,129 @@
+"""Rows of many episodes of many locations: what is open stays open, and is opened again in other processes."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.episode.meta_reader import Declaration
+    from wshard.episode.protocol import EpisodeReader
+    from wshard.formats.base import Source
+    from wshard.types import Array
+
+_MOST_OPEN: Final = 1024
+
+
+class EpisodeList:
+    """Episodes of several Sources, by number: which Source, which key."""
+
+    def __init__(self, sources: Sequence[Source], places: NDArray[np.int64], keys: Sequence[str]) -> None:
+        self.sources = list(sources)
+        self.places = places
+        self.keys = list(keys)
+        self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
+        self._lanes: dict[tuple[int, str], Any] = {}
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"sources": self.sources, "places": self.places, "keys": self.keys}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def where(self, episode: int) -> str:
+        """Return what messages call an episode."""
+        with self.sources[self.places[episode]].open(self.keys[episode]) as reader:
+            name: str = reader.where
+        return name
+
+    def info(self, episode: int) -> EpisodeInfo:
+        """Describe an episode."""
+        info: EpisodeInfo = self.sources[self.places[episode]].info(self.keys[episode])
+        return info
+
+    def take(self, block: str, lane: Declaration, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Array:
+        """Return rows [clips, n, *row] of a lane: timesteps `steps` [clips, n] of an episode each.
+
+        Raises DatasetError for an episode whose lane is of another dtype or shape.
+        """
+        out: Array = np.empty((*steps.shape, *lane.shape), lane.dtype.numpy_dtype)
+        for place in np.unique(self.places[episodes]).tolist() if len(self.sources) > 1 else [0]:
+            source = self.sources[place]
+            here = np.flatnonzero(self.places[episodes] == place) if len(self.sources) > 1 else slice(None)
+            if hasattr(source, "take_rows") and steps.size:
+                keys = [self.keys[episode] for episode in episodes[here].tolist()]
+                out[here] = source.take_rows(block, keys, steps[here])
+            else:
+                numbers = np.arange(len(episodes))[here]
+                self._copy(block, lane, numbers, (episodes, steps), out)
+        return out
+
+    def _copy(
+        self, block: str, lane: Declaration, numbers: NDArray[np.int64], rows: tuple[Any, Any], out: Array
+    ) -> None:
+        episodes, steps = rows
+        strides = np.diff(steps, axis=1)
+        stride = int(strides.flat[0]) if strides.size else 1
+        regular = stride > 0 and bool((strides == stride).all())
+        lanes = self._lanes if self._process == os.getpid() else {}
+        known = zip(numbers.tolist(), episodes[numbers].tolist(), steps[numbers, :1].ravel().tolist(), strict=True)
+        length = (steps.shape[1] - 1) * stride + 1
+        for number, episode, start in known if steps.size else ():
+            rows_of = lanes.get((episode, block))
+            if rows_of is None:
+                rows_of = self._open_lane(episode, block, lane)
+            if regular:
+                out[number] = rows_of[start : start + length : stride]
+            else:
+                first, last = int(steps[number].min()), int(steps[number].max())
+                out[number] = rows_of[first : last + 1][steps[number] - first]
+
+    def _open_lane(self, episode: int, block: str, lane: Declaration) -> Any:
+        reader = self._reader(episode)
+        if not reader.has(block):
+            raise DatasetError(f"{reader.where}: expected a lane {block!r} as in the first episode, found none")
+        view = reader.lane_view(block)
+        if (view.dtype, view.shape[1:]) != (lane.dtype.numpy_dtype, lane.shape):
+            raise DatasetError(
+                f"{reader.where}: {block!r}: expected {lane.dtype.value} {list(lane.shape)} as in the first episode, "
+                f"found {view.dtype} {list(view.shape[1:])}"
+            )
+        mapped = view.mapped()
+        rows = view if mapped is None else mapped
+        self._lanes[episode, block] = rows
+        return rows
+
+    def _reader(self, episode: int) -> EpisodeReader:
+        if self._process != os.getpid():  # what a parent process opened is not this one's
+            self._open, self._lanes, self._process = OrderedDict(), {}, os.getpid()
+        if episode not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._forget(next(iter(self._open)))
+            self._open[episode] = self.sources[self.places[episode]].open(self.keys[episode])
+        return self._open[episode]
+
+    def _forget(self, episode: int) -> None:
+        self._open.pop(episode).close()
+        for key in [key for key in self._lanes if key[0] == episode]:
+            del self._lanes[key]
+
+    def close(self) -> None:
+        """Close what is open."""
+        for episode in list(self._open):
+            self._forget(episode)
+        for source in self.sources:
+            source.close()

@@ -1,0 +1,181 @@
+"""Readers of the world-model formats by the names and options of the original program."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wshard.data.cache import dataset_folder
+from wshard.data.source_dataset import SourceDataset
+from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
+from wshard.formats.base import open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wshard.data.dataset import Item
+    from wshard.data.source_dataset import Merges
+
+    Place = str | os.PathLike[str] | None
+    Transform = Callable[[Item], Item] | None
+
+
+class HDF5Dataset(SourceDataset):
+    """Clips of one HDF5 file: `path`, or `name` for NAME.h5 in the folder of data sets."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  (the signature of the original)
+        self,
+        name: str | None = None,
+        frameskip: int = 1,
+        num_steps: int = 1,
+        transform: Transform = None,
+        keys_to_load: Sequence[str] | None = None,
+        keys_to_cache: Sequence[str] | None = None,
+        keys_to_merge: Merges | None = None,
+        cache_dir: Place = None,
+        path: Place = None,
+    ) -> None:
+        place = _place(name, path, cache_dir, "{}.h5")
+        super().__init__(
+            [open_source(find_h5(place), "hdf5")],
+            frameskip,
+            num_steps,
+            transform,
+            keys_to_load=keys_to_load,
+            keys_to_cache=keys_to_cache,
+            keys_to_merge=keys_to_merge,
+        )
+
+
+class FolderDataset(SourceDataset):
+    """Clips of a folder of .npz columns and JPEG frames; folder_keys: the columns of frames, by default all."""
+
+    _format = "folder"
+
+    def __init__(  # noqa: PLR0913, PLR0917  (as above)
+        self,
+        name: str | None = None,
+        frameskip: int = 1,
+        num_steps: int = 1,
+        transform: Transform = None,
+        keys_to_load: Sequence[str] | None = None,
+        folder_keys: Sequence[str] | None = None,
+        cache_dir: Place = None,
+        path: Place = None,
+    ) -> None:
+        folder = _place(name, path, cache_dir, "{}")
+        super().__init__(
+            [open_source(folder, self._format)], frameskip, num_steps, transform, keys_to_load=keys_to_load
+        )
+        if folder_keys is not None:
+            for key in folder_keys:
+                self.find_column(key)
+            frames = {key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding}
+            self._names = [key for key in self._names if key not in frames or key in folder_keys]
+
+    def get_col_data(self, col: str) -> Any:
+        """Return a whole column of numbers; raises EntryNotFoundError for frames, which are in no cache."""
+        if self.is_image(col):
+            raise EntryNotFoundError(f"column {col!r} is not in cache: its frames are read clip by clip")
+        return super().get_col_data(col)
+
+
+class ImageDataset(FolderDataset):
+    """A folder whose frames are the column `pixels`, or the columns image_keys."""
+
+    def __init__(self, name: str | None = None, image_keys: Sequence[str] | None = None, **kw: Any) -> None:
+        super().__init__(name, folder_keys=image_keys or ["pixels"], **kw)
+
+
+class VideoDataset(FolderDataset):
+    """A folder of .npz columns and an MP4 an episode; video_keys: the columns of frames, by default all."""
+
+    _format = "video"
+
+    def __init__(self, name: str | None = None, video_keys: Sequence[str] | None = None, **kw: Any) -> None:
+        super().__init__(name, folder_keys=video_keys, **kw)
+
+
+class LanceDataset(SourceDataset):
+    """Clips of a Lance table: path `NAME.lance`, or the folder that has one table, or table_name in it."""
+
+    _format = "lance"
+
+    def __init__(  # noqa: PLR0913  (as above)
+        self,
+        path: Place = None,
+        table_name: str | None = None,
+        *,
+        uri: Place = None,
+        frameskip: int = 1,
+        num_steps: int = 1,
+        transform: Transform = None,
+        keys_to_load: Sequence[str] | None = None,
+        keys_to_cache: Sequence[str] | None = None,
+        keys_to_merge: Merges | None = None,
+    ) -> None:
+        table = find_table(_place(None, uri if path is None else path, None, "{}"), table_name)
+        super().__init__(
+            [open_source(table, self._format)],
+            frameskip,
+            num_steps,
+            transform,
+            keys_to_load=keys_to_load,
+            keys_to_cache=keys_to_cache,
+            keys_to_merge=keys_to_merge,
+        )
+
+
+class LanceVideoDataset(LanceDataset):
+    """Clips of a Lance table with the videos of its episodes in a table beside it; video_keys: by default all."""
+
+    _format = "lance_video"
+
+    def __init__(self, path: Place = None, *, video_keys: Sequence[str] | None = None, **kw: Any) -> None:
+        super().__init__(path, **kw)
+        if video_keys is not None:
+            videos = {key for key, one in self.columns.items() if one.lane is not None and one.lane.encoding == "mp4"}
+            self._names = [key for key in self._names if key not in videos or key in video_keys]
+
+
+def find_h5(place: str | os.PathLike[str]) -> Path:
+    """Return an HDF5 file: the place, or the only one in this folder.
+
+    Raises SourceNotFoundError for none, AmbiguousFormatError for several.
+    """
+    path = Path(place)
+    if not path.is_dir():
+        return path
+    found = sorted(file for file in path.iterdir() if file.suffix in (".h5", ".hdf5"))
+    if not found:
+        raise SourceNotFoundError(f"No .h5/.hdf5 file in {path}")
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found[:10])
+        raise AmbiguousFormatError(f"{path}: Ambiguous: expected one .h5/.hdf5 file, found {names}")
+    return found[0]
+
+
+def find_table(place: str | os.PathLike[str], name: str | None = None) -> Path:
+    """Return a Lance table: the place, or the table of this name in it, or the only one; raises as find_h5."""
+    path = Path(place)
+    if name is not None:
+        return path / f"{name}.lance"
+    if path.suffix.lower() == ".lance" or not path.is_dir():
+        return path
+    side = ("_episodes.lance", "_videos.lance")
+    found = sorted(one for one in path.iterdir() if one.name.endswith(".lance") and not one.name.endswith(side))
+    if not found:
+        raise SourceNotFoundError(f"{path}: cannot infer the table: expected one *.lance, found none")
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found[:10])
+        raise AmbiguousFormatError(f"{path}: Ambiguous: expected one table, found {names}: give table_name")
+    return found[0]
+
+
+def _place(name: str | None, path: Place, cache_dir: Place, pattern: str) -> str:
+    if path is not None:
+        return os.fspath(path)
+    if name is None:
+        raise TypeError("expected a name or a path of a data set, found neither")
+    return str(dataset_folder(cache_dir) / pattern.format(name))

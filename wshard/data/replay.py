@@ -1,0 +1,173 @@
+"""A buffer of the newest episodes in memory, from which clips are drawn while episodes are added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.data.clips import ClipIndex, positive
+from wshard.data.dataset import Dataset, collate
+from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Item
+
+    Sampler = Callable[[int, "ReplayBuffer", int, int], Any]
+
+_CLASSIC: Final = ("pixels", "action", "reward", "terminated", "truncated")
+
+
+def classic_filter(key: str) -> bool:
+    """Say whether a column is one of pixels, action, reward, terminated and truncated."""
+    return key in _CLASSIC
+
+
+class ReplayBuffer(Dataset):
+    """At most max_steps timesteps in memory; whole episodes give way to new ones, the oldest first.
+
+    A clip has history_len steps, frameskip timesteps apart. Clips are arrays, images [T, H, W, C]. sampler(step,
+    buffer, batch_size, history_len) returns the numbers of the clips to draw; by default all are equally likely, drawn
+    by a generator of `seed`. key_filter: which columns are stored.
+    """
+
+    as_tensors = False
+    channels_first = False
+
+    def __init__(  # noqa: PLR0913  (the signature of the original)
+        self,
+        max_steps: int,
+        history_len: int = 1,
+        frameskip: int = 1,
+        sampler: Sampler | None = None,
+        transform: Callable[[Item], Item] | None = None,
+        key_filter: Callable[[str], bool] | None = None,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        self.max_steps = positive(max_steps, "max_steps")
+        super().__init__([], [], positive(frameskip, "frameskip"), positive(history_len, "history_len"), transform)
+        self.sampler, self.key_filter = sampler, key_filter
+        self._rings: dict[str, NDArray[Any]] = {}
+        self._starts = np.zeros(0, np.int64)
+        self._end = 0
+        self._step = 0
+        self._rng = np.random.default_rng(seed)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write_episode(self, ep: Mapping[str, Any]) -> None:
+        """Add an episode {column: values of its timesteps}; raises DatasetError for one that does not fit."""
+        columns = {
+            key: np.asarray(values) for key, values in ep.items() if self.key_filter is None or self.key_filter(key)
+        }
+        length = self._check(columns)
+        if not length:
+            return
+        if not self._rings:
+            self._rings = {
+                key: np.zeros((self.max_steps, *array.shape[1:]), array.dtype) for key, array in columns.items()
+            }
+        dropped = 0
+        while int(self.lengths[dropped:].sum()) + length > self.max_steps:
+            dropped += 1
+        places = (self._end + np.arange(length)) % self.max_steps
+        for key, array in columns.items():
+            self._rings[key][places] = array
+        self._set(np.append(self.lengths[dropped:], length), np.append(self._starts[dropped:], self._end))
+        self._end = int((self._end + length) % self.max_steps)
+
+    def _set(self, lengths: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
+        self.lengths, self._starts = lengths.astype(np.int32), starts.astype(np.int64)
+        self.offsets = (np.cumsum(lengths) - lengths).astype(np.int64)
+        self.clip_indices = ClipIndex(self.lengths, self.span)
+
+    def _check(self, columns: Mapping[str, NDArray[Any]]) -> int:
+        for key, array in columns.items():
+            if array.ndim == 0:
+                raise DatasetError(f"column {key!r}: expected a value for each timestep, found a scalar")
+        lengths = {key: len(array) for key, array in columns.items()}
+        length = next(iter(lengths.values()), 0)
+        if len(set(lengths.values())) > 1:
+            raise DatasetError(f"episode: expected columns of equal lengths, found {lengths}")
+        if length > self.max_steps:
+            raise DatasetError(f"episode: expected at most max_steps = {self.max_steps} timesteps, found {length}")
+        if self._rings and length:
+            known = {key: (ring.dtype, ring.shape[1:]) for key, ring in self._rings.items()}
+            found = {key: (array.dtype, array.shape[1:]) for key, array in columns.items()}
+            if known != found:
+                odd = [key for key in {**known, **found} if known.get(key) != found.get(key)]
+                raise DatasetError(
+                    f"column {odd[0]!r}: expected {known.get(odd[0])} as in the first episode, "
+                    f"found {found.get(odd[0])}"
+                )
+        return length
+
+    def clear(self) -> None:
+        """Forget all episodes."""
+        self._set(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._end = 0
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._rings)
+
+    def is_image(self, column: str) -> bool:
+        """Say whether a column has images: uint8 [H, W, C] with C 1 or 3."""
+        ring = self._rings[column]
+        return ring.dtype == np.uint8 and ring.ndim == 4 and ring.shape[-1] in (1, 3)
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        if column not in self._rings:
+            raise EntryNotFoundError(f"no column {column!r}; there are {', '.join(self._rings) or 'none'}")
+        return self._rings[column][(self._starts[episodes][:, None] + steps) % self.max_steps]
+
+    @property
+    def history_len(self) -> int:
+        """Steps of a clip."""
+        return self.num_steps
+
+    def num_valid_ends(self, history_len: int | None = None) -> int:
+        """Return how many clips of this many steps there are."""
+        return len(self._index(history_len))
+
+    def _index(self, history_len: int | None) -> ClipIndex:
+        if history_len is None or history_len == self.history_len:
+            return self.clip_indices
+        return ClipIndex(self.lengths, positive(history_len, "history_len") * self.frameskip)
+
+    def sample(self, batch_size: int, history_len: int | None = None, step: int | None = None) -> dict[str, Any]:
+        """Return drawn clips as stacked arrays [batch_size, history_len, ...]; no transform is applied.
+
+        step: what the sampler is given; by default the number of the call. Raises NoClipsError, DatasetError.
+        """
+        count, index = history_len or self.history_len, self._index(history_len)
+        if not len(index):
+            raise NoClipsError(f"replay buffer: no clips of {count} steps in {len(self.lengths)} episodes")
+        if self.sampler is None:
+            numbers = self._rng.integers(0, len(index), positive(batch_size, "batch_size"))
+        else:
+            numbers = np.asarray(self.sampler(self._step if step is None else step, self, batch_size, count))
+            if numbers.shape != (batch_size,) or not ((numbers >= 0) & (numbers < len(index))).all():
+                raise DatasetError(f"sampler: expected {batch_size} numbers below {len(index)}, found {numbers}")
+        self._step += step is None
+        return self._sample(*index.locate(numbers), count)
+
+    def _sample(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> dict[str, Any]:
+        transform, self.transform = self.transform, None
+        try:
+            return collate(self._clips(episodes, starts, count))
+        finally:
+            self.transform = transform
+
+    def episodes(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield the columns of each episode, the oldest first."""
+        for number, length in enumerate(self.lengths.tolist()):
+            yield {key: self.column_rows(key, number, 0, length) for key in self._rings}

@@ -1,0 +1,108 @@
+"""The order of clips: a function of seed, epoch and rank, with a state from which it goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from wshard.arguments import integer
+from wshard.data.clips import positive
+from wshard.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Dataset
+
+
+class EpochIndex(int):
+    """The number of a clip, and the epoch in which it is drawn."""
+
+    epoch: int
+
+    @classmethod
+    def of(cls, number: int, epoch: int) -> Self:
+        """Make one."""
+        made = cls(number)
+        made.epoch = epoch
+        return made
+
+
+class ClipSampler:
+    """Yields the numbers of an epoch's clips; every iteration is the next epoch.
+
+    weights: of each clip; then an epoch has as many clips, drawn with replacement by their weights. By default those of
+    the data set, where it has some. rank, world_size: every process draws its share; all shares have the same length,
+    for which the last clips may be repeated. `state_dict` after an epoch's first n numbers, given to
+    `load_state_dict`, makes the next iteration go on behind them. Raises DatasetError.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | int,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        weights: Sequence[float] | NDArray[Any] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self.length = dataset if isinstance(dataset, int) else len(dataset)
+        self.seed, self.shuffle = seed, shuffle
+        given = getattr(dataset, "clip_weights", None) if weights is None else weights
+        self.weights = None if given is None else _check_weights(given, self.length)
+        self.world_size = positive(world_size, "world_size")
+        if not 0 <= rank < world_size:
+            raise DatasetError(f"rank: expected 0 to {world_size - 1}, found {rank}")
+        self.rank = rank
+        self.epoch = self.position = 0
+
+    def __len__(self) -> int:
+        return (self.length + self.world_size - 1) // self.world_size
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """Return the numbers of an epoch's clips for this rank."""
+        rng = np.random.default_rng((self.seed, epoch))
+        if self.weights is not None:
+            ends = np.cumsum(self.weights)
+            numbers = np.searchsorted(ends, rng.random(self.length) * ends[-1], side="right")
+            numbers = np.minimum(numbers, self.length - 1)
+        else:
+            numbers = rng.permutation(self.length) if self.shuffle else np.arange(self.length)
+        total = len(self) * self.world_size
+        return np.resize(numbers, total)[self.rank :: self.world_size] if self.length else numbers
+
+    def __iter__(self) -> Iterator[int]:
+        epoch, order = self.epoch, self.order(self.epoch)
+        for number in order[self.position :].tolist():
+            self.position += 1
+            yield EpochIndex.of(number, epoch)
+        self.epoch, self.position = epoch + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what an equal sampler needs to go on from here."""
+        return self._identity() | {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a sampler was; raises DatasetError for the state of another order."""
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {state.get(name)!r}")
+        epoch, position = integer(state.get("epoch")), integer(state.get("position"))
+        if epoch is None or position is None or epoch < 0 or not 0 <= position <= len(self):
+            raise DatasetError(f"state: expected epoch and position >= 0, found {epoch!r} and {position!r}")
+        self.epoch, self.position = epoch, position
+
+    def _identity(self) -> dict[str, Any]:
+        names = ("length", "seed", "shuffle", "rank", "world_size")
+        return {name: getattr(self, name) for name in names}
+
+
+def _check_weights(given: Sequence[float] | NDArray[Any], length: int) -> NDArray[np.float64]:
+    weights = np.asarray(given, np.float64)
+    if weights.shape != (length,) or (weights.size and not (weights >= 0).all()) or not 0 < weights.sum() < np.inf:
+        raise DatasetError(f"weights: expected {length} numbers >= 0, and one above, found {list(weights.shape)}")
+    return weights

@@ -1,0 +1,194 @@
+"""Scalers of columns: fitted on arrays, or column by column on a data set in parts that fit into memory."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from wshard.data.tensors import as_float_tensor, as_numpy
+from wshard.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Dataset, Item
+
+_EPS: Final = 1e-8
+
+
+class Scaler(ABC):
+    """Maps the last axis of arrays or tensors; a tensor gives a float32 tensor. Columns [N] are one feature."""
+
+    source_hash = ""
+    """Of the data that it was fitted on by column_normalizer."""
+
+    @abstractmethod
+    def fit(self, data: Any) -> Self:
+        """Fit on rows [..., D], or [N] of one feature; rows with a NaN are left out."""
+
+    @abstractmethod
+    def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return scaled rows [..., D]."""
+
+    @abstractmethod
+    def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return what was scaled to the rows."""
+
+    def __call__(self, data: Any) -> Any:
+        """Scale."""
+        return self._apply(self._map, data)
+
+    def inverse(self, data: Any) -> Any:
+        """Return what `data` was before it was scaled."""
+        return self._apply(self._unmap, data)
+
+    def _apply(self, function: Any, data: Any) -> Any:
+        return as_float_tensor(function(np.asarray(as_numpy(data))), like=data)
+
+
+class ZScoreScaler(Scaler):
+    """(x - mean) / max(std, eps); mean and std [1, D] of the population."""
+
+    def __init__(self, eps: float = _EPS) -> None:
+        self.eps = eps
+        self.mean: NDArray[Any] = np.zeros((1, 1))
+        self.std: NDArray[Any] = np.ones((1, 1))
+
+    def fit(self, data: Any) -> Self:
+        """Fit on rows."""
+        rows = _rows_of(data)
+        self.mean, self.std = rows.mean(axis=0, keepdims=True), rows.std(axis=0, keepdims=True)
+        return self
+
+    def fit_parts(self, parts: Iterable[Any]) -> Self:
+        """Fit on rows that come in parts, of which one is in memory; equal to fit but for rounding."""
+        count, mean, squares = 0, np.zeros((1, 1)), np.zeros((1, 1))
+        for part in parts:
+            rows = _rows_of(part).astype(np.float64)
+            if not len(rows):
+                continue
+            middle = rows.mean(axis=0, keepdims=True)
+            delta, total = middle - mean, count + len(rows)
+            squares = squares + ((rows - middle) ** 2).sum(axis=0, keepdims=True) + delta**2 * count * len(rows) / total
+            mean, count = mean + delta * len(rows) / total, total
+        if not count:
+            raise DatasetError("scaler: expected rows without NaN to fit on, found none")
+        self.mean, self.std = mean, np.sqrt(squares / count)
+        return self
+
+    def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
+        scaled: NDArray[Any] = (rows - _fit_shape(self.mean, rows)) / np.maximum(_fit_shape(self.std, rows), self.eps)
+        return scaled
+
+    def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = rows * _fit_shape(self.std, rows) + _fit_shape(self.mean, rows)
+        return found
+
+
+class PercentileScaler(Scaler):
+    """Maps the percentiles low and high to -1 and 1, and clips what is outside."""
+
+    def __init__(self, low: float = 1, high: float = 99) -> None:
+        if not 0 <= low < high <= 100:
+            raise DatasetError(f"percentiles: expected 0 <= low < high <= 100, found {low} and {high}")
+        self.low, self.high = low, high
+        self.q_low: NDArray[Any] = np.zeros(1)
+        self.q_high: NDArray[Any] = np.ones(1)
+
+    def fit(self, data: Any) -> Self:
+        """Fit on rows."""
+        self.q_low, self.q_high = np.percentile(_rows_of(data), [self.low, self.high], axis=0)
+        return self
+
+    def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
+        low, high = _fit_shape(self.q_low, rows), _fit_shape(self.q_high, rows)
+        scaled: NDArray[Any] = np.clip(2 * (rows - low) / np.maximum(high - low, _EPS) - 1, -1, 1)
+        return scaled
+
+    def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
+        low, high = _fit_shape(self.q_low, rows), _fit_shape(self.q_high, rows)
+        found: NDArray[Any] = (rows + 1) * (high - low) / 2 + low
+        return found
+
+
+class IdentityScaler(Scaler):
+    """Leaves values as they are."""
+
+    def fit(self, data: Any) -> Self:  # noqa: ARG002  (what all scalers take)
+        """Fit nothing."""
+        return self
+
+    def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows
+
+    def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows
+
+
+_SCALERS: Final[dict[str, type[Scaler]]] = {
+    "zscore": ZScoreScaler,
+    "percentile": PercentileScaler,
+    "none": IdentityScaler,
+}
+
+
+def get_scaler(method: str = "zscore", **kw: Any) -> Scaler:
+    """Return a scaler by its name: zscore, percentile or none; kw are its parameters. Raises DatasetError."""
+    if method not in _SCALERS:
+        raise DatasetError(f"Unknown normalizer method {method!r}: expected one of {', '.join(_SCALERS)}")
+    return _SCALERS[method](**kw)
+
+
+class ColumnNormalizer:
+    """A transform of items: the scaled column `source` becomes `target`."""
+
+    def __init__(self, source: str, target: str, scaler: Scaler) -> None:
+        self.source, self.target, self.scaler = source, target, scaler
+
+    def __call__(self, item: Item) -> Item:
+        """Return the item with the scaled column."""
+        return {**item, self.target: self.scaler(item[self.source])}
+
+
+def column_normalizer(
+    dataset: Dataset, source: str, target: str, method: str = "zscore", **kw: Any
+) -> ColumnNormalizer:
+    """Fit a scaler on a column of a data set, episode by episode, and return it as a transform.
+
+    The scaler has the hash of the data in `source_hash`. Percentiles need the whole column in memory.
+    """
+    scaler, digest = get_scaler(method, **kw), hashlib.sha256(source.encode())
+    parts = _parts_of(dataset, source, digest)
+    if isinstance(scaler, ZScoreScaler):
+        scaler.fit_parts(parts)
+    else:
+        found = list(parts)
+        scaler.fit(np.concatenate(found) if found else np.zeros((0, 1)))
+    scaler.source_hash = digest.hexdigest()
+    return ColumnNormalizer(source, target, scaler)
+
+
+def _parts_of(dataset: Dataset, column: str, digest: Any) -> Iterator[NDArray[Any]]:
+    for episode, length in enumerate(dataset.lengths.tolist()):
+        rows = dataset.column_rows(column, episode, 0, length)
+        digest.update(np.ascontiguousarray(rows).data)
+        yield rows
+
+
+def _rows_of(data: Any) -> NDArray[Any]:
+    array = np.asarray(as_numpy(data))
+    rows = array.reshape(-1, 1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
+    if rows.dtype.kind != "f":
+        rows = rows.astype(np.float64)
+    found: NDArray[Any] = rows[~np.isnan(rows).any(axis=1)]
+    return found
+
+
+def _fit_shape(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Return fitted values in a form that fits the rows: of one feature also where rows have no axis of features."""
+    return values.reshape(-1) if values.size > 1 or rows.ndim else values.reshape(())

@@ -1,0 +1,173 @@
+"""Clips of the episodes of any format, at one location or at several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.data.dataset import Dataset
+from wshard.data.lane_columns import find_columns
+from wshard.data.lane_reader import EpisodeList
+from wshard.errors import DatasetError, EntryNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Item
+    from wshard.data.lane_columns import LaneColumn
+    from wshard.formats.base import Source
+
+
+Merges = Mapping[str, Sequence[str] | str]
+
+
+class SourceDataset(Dataset):
+    """Clips of the episodes of Sources.
+
+    episodes: (number of the Source, key) of each, by default all. keys_to_load: columns, or native names of lanes, by
+    default all; a mapping {column: name} gives them names. keys_to_cache: columns that are read once, into memory.
+    keys_to_merge: {new column: columns, or a regular expression of them} that are put side by side.
+    Raises DatasetError for a location whose columns are not those of the first, EntryNotFoundError for unknown columns.
+    """
+
+    def __init__(  # noqa: PLR0913  (the options that readers of the original have)
+        self,
+        sources: Sequence[Source],
+        frameskip: int = 1,
+        num_steps: int = 1,
+        transform: Callable[[Item], Item] | None = None,
+        *,
+        episodes: Sequence[tuple[int, str]] | None = None,
+        keys_to_load: Sequence[str] | Mapping[str, str] | None = None,
+        keys_to_cache: Sequence[str] | None = None,
+        keys_to_merge: Merges | None = None,
+    ) -> None:
+        chosen = episodes
+        if chosen is None:
+            chosen = [(place, key) for place, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
+        places = np.array([place for place, _ in chosen], np.int64)
+        self.episodes = EpisodeList(sources, places, [key for _, key in chosen])
+        lengths = np.array([_length(sources[place], key) for place, key in chosen], np.int64)
+        super().__init__(lengths, np.cumsum(lengths) - lengths, frameskip, num_steps, transform)
+        self._cached: dict[str, Any] = {}
+        self._merged: dict[str, tuple[list[str], int]] = {}
+        self.columns = self._find_columns()
+        self._names = self._choose(keys_to_load)
+        self._compare_locations()
+        for target, merged in (keys_to_merge or {}).items():
+            self.merge_col(merged, target)
+        for name in (*(keys_to_merge or ()), *(keys_to_cache or ())):
+            self._cached[name] = self.get_col_data(name)
+
+    # ---- columns -------------------------------------------------------------------------------------------------
+
+    def _find_columns(self) -> dict[str, LaneColumn]:
+        if not len(self.episodes):
+            return {}
+        source = self.episodes.sources[self.episodes.places[0]]
+        return find_columns(self.episodes.info(0), texts=getattr(source, "texts_are_columns", False))
+
+    def _choose(self, wanted: Sequence[str] | Mapping[str, str] | None) -> list[str]:
+        """Return the columns to load; columns of other names are added to those that are known."""
+        if not wanted:
+            return [name for name, column in self.columns.items() if column.loaded]
+        names = []
+        for name, native in wanted.items() if isinstance(wanted, Mapping) else ((name, name) for name in wanted):
+            if self.columns:
+                self.columns[name] = self.find_column(native)
+            names.append(name)
+        return names
+
+    def find_column(self, name: str) -> LaneColumn:
+        """Return a column by its name, or by that of its lane; raises EntryNotFoundError."""
+        places = (name, f"signal/{name}", f"action/{name}")
+        found = self.columns.get(name) or next((one for one in self.columns.values() if one.block in places), None)
+        if found is None:
+            where = self.episodes.where(0) if len(self.episodes) else "no episodes"
+            raise EntryNotFoundError(f"{where}: no column {name!r}; there are {', '.join(self.columns) or 'none'}")
+        return found
+
+    def _compare_locations(self) -> None:
+        firsts = np.unique(self.episodes.places, return_index=True)[1].tolist()
+        for first in firsts[1:]:
+            other = self.episodes.info(first)
+            for name in self._names:
+                lane = self.columns[name].lane
+                found = other.lanes.get(self.columns[name].block)
+                facts = [None if one is None else f"{one.dtype.value} {list(one.shape)}" for one in (lane, found)]
+                if lane is not None and facts[0] != facts[1]:
+                    raise DatasetError(
+                        f"{self.episodes.where(first)}: column {name!r}: expected {facts[0]} as at the first location, "
+                        f"found {facts[1] or 'no such column'}: choose columns by keys_to_load"
+                    )
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of an item."""
+        return [*self._names, *self._merged]
+
+    @property
+    def fork_safe(self) -> bool:
+        """Whether forked processes can read from it: whether all its libraries bear that."""
+        return all(getattr(source, "fork_safe", True) for source in self.episodes.sources)
+
+    def is_image(self, column: str) -> bool:
+        """Say whether a column has images: frames that are stored encoded, or uint8 [H, W, C] with C 1 or 3."""
+        return column in self.columns and self.columns[column].is_image
+
+    def is_action(self, column: str) -> bool:
+        """Say whether a column has actions."""
+        return column in self.columns and self.columns[column].block.startswith("action/")
+
+    def merge_col(self, source: Sequence[str] | str, target: str, dim: int = -1) -> None:
+        """Add a column of others, put side by side along axis `dim` of an item; source: names or a regular expression.
+
+        Columns that are not loaded can be merged, too. Raises EntryNotFoundError, DatasetError for no columns.
+        """
+        names = [name for name in self.columns if re.match(source, name)] if isinstance(source, str) else list(source)
+        for name in names:
+            self.find_column(name)
+        if not names:
+            raise DatasetError(f"column {target!r}: expected columns to merge, found none that match {source!r}")
+        self._merged[target] = (names, dim)
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        if column in self._cached:
+            found = self._cached[column]
+            if isinstance(found, list):
+                return [found[episode] for episode in episodes.tolist()]
+            return found[self.offsets[episodes][:, None] + steps]
+        if column in self._merged:
+            names, dim = self._merged[column]
+            parts = [self._take(name, episodes, steps) for name in names]
+            parts = [part[..., None] if part.ndim == 2 else part for part in parts]
+            return np.concatenate(parts, dim if dim < 0 else dim + 1)
+        chosen = self.find_column(column)
+        if chosen.lane is None:
+            return self._texts(chosen, episodes, steps)
+        return self.episodes.take(chosen.block, chosen.lane, episodes, steps)
+
+    def _texts(self, column: LaneColumn, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> list[str]:
+        """Return the text of the first row of each clip."""
+        found = []
+        for episode, rows in zip(episodes.tolist(), steps, strict=True):
+            text = self.episodes.info(episode).metadata.get(column.block, "")
+            if isinstance(text, list):
+                source = self.episodes.sources[self.episodes.places[episode]]
+                first = int(rows[0])
+                number = source.lane(self.episodes.keys[episode], f"signal/{column.block}", first, first + 1)
+                text = text[int(number[0])]
+            found.append(str(text))
+        return found
+
+
+def _length(source: Source, key: str) -> int:
+    with source.open(key) as reader:
+        return reader.length

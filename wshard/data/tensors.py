@@ -1,0 +1,91 @@
+"""Arrays as tensors: the only module of the project's data sets that knows torch."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_FOR_TENSORS = frozenset("biufc")
+
+
+@lru_cache
+def has_torch() -> bool:
+    """Say whether torch is installed."""
+    return "torch" in sys.modules or find_spec("torch") is not None
+
+
+def as_tensor(value: Any) -> Any:
+    """Return an array as a tensor of the same memory where torch is installed; everything else as it is."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in _FOR_TENSORS or not has_torch():
+        return value
+    return import_module("torch").from_numpy(value if value.flags.writeable else value.copy())
+
+
+def as_numpy(value: Any) -> Any:
+    """Return a tensor as an array; everything else as it is."""
+    return value.detach().cpu().numpy() if is_tensor(value) else value
+
+
+def is_tensor(value: object) -> bool:
+    """Say whether a value is a tensor; imports nothing."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_float_tensor(array: Any, like: Any) -> Any:
+    """Return an array as a float32 tensor where `like` is a tensor, on its device; else as it is."""
+    if not is_tensor(like):
+        return array
+    torch = import_module("torch")
+    return torch.as_tensor(array, dtype=torch.float32, device=like.device)
+
+
+def split_batch(columns: Mapping[str, Any], size: int) -> list[dict[str, Any]]:
+    """Return the items of a batch of stacked columns."""
+    parts = {name: list(column.unbind(0) if is_tensor(column) else column) for name, column in columns.items()}
+    return [{name: part[number] for name, part in parts.items()} for number in range(size)]
+
+
+def stack_batch(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the columns of items of equal shapes, one after the other along a new first axis; texts as a list."""
+    found: dict[str, Any] = {}
+    for name, first in items[0].items():
+        column = [item[name] for item in items]
+        if is_tensor(first):
+            found[name] = import_module("torch").stack(column)
+        else:
+            found[name] = np.stack(column) if isinstance(first, np.ndarray | np.generic) else column
+    return found
+
+
+def worker_seed() -> int | None:
+    """Return the number that a loader of torch drew for its present workers, the same in all; None outside of one."""
+    torch = sys.modules.get("torch")
+    about = None if torch is None else torch.utils.data.get_worker_info()
+    return None if about is None else int(about.seed - about.id)
+
+
+def worker_loader(dataset: Any, batches: Any, workers: int, collate: Any) -> Any:
+    """Return torch's loader of batches, with processes that stay; raises MissingExtraError without torch.
+
+    Processes are forked by default, as torch does it; not where a library of the data set does not bear that.
+    """
+    data = import_library("torch", "torch").utils.data
+    return data.DataLoader(
+        dataset,
+        batch_sampler=batches,
+        num_workers=workers,
+        collate_fn=collate,
+        persistent_workers=True,
+        multiprocessing_context=None if dataset.fork_safe else "forkserver",
+    )

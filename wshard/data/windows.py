@@ -1,0 +1,118 @@
+"""An item for every timestep: what came before it, the actions from it on, and what came after, padded at the ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from wshard.arguments import integer
+from wshard.data.clips import positive
+from wshard.data.dataset import ClipBatch, Dataset
+from wshard.data.tensors import as_tensor
+from wshard.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Item
+
+_ENDS = ("reward", "terminated", "truncated")
+
+
+class WindowDataset(Dataset):
+    """Items around every timestep t of a data set's episodes.
+
+    Observations are the `history` timesteps up to t, actions the `chunk` timesteps from t on. With n_step, `next_KEY`
+    is the observation n_step timesteps later, `return` the sum of the rewards until then, each discounted, and
+    `discount` what the value of that observation counts: 0 after the end of an episode (`terminated`). Where an episode
+    has no such timestep the nearest one stands there (padding "edge"), or zeros ("zero"), and KEY_is_pad says so. The
+    data set's frameskip, num_steps and transform have no effect.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        history: int = 1,
+        chunk: int = 1,
+        n_step: int = 0,
+        discount: float = 0.99,
+        padding: Literal["edge", "zero"] = "edge",
+    ) -> None:
+        if padding not in ("edge", "zero"):
+            raise DatasetError(f"padding: expected 'edge' or 'zero', found {padding!r}")
+        if (integer(n_step) or 0) < 0 or not 0 <= discount <= 1:
+            raise DatasetError(f"expected n_step >= 0 and a discount from 0 to 1, found {n_step} and {discount}")
+        super().__init__(dataset.lengths, dataset.offsets)
+        self.as_tensors, self.channels_first = dataset.as_tensors, dataset.channels_first
+        self.dataset, self.padding = dataset, padding
+        self.history, self.chunk = positive(history, "history"), positive(chunk, "chunk")
+        self.n_step, self.discount = n_step, discount
+        if n_step and "reward" not in dataset.column_names:
+            raise DatasetError(f"n_step: expected a column 'reward', found {', '.join(dataset.column_names)}")
+
+    @property
+    def clip_weights(self) -> Any:
+        """The weight of each timestep: that of its span, where the data set has spans with weights."""
+        weights = getattr(self.dataset, "weights", None)
+        return None if weights is None else np.repeat(weights, self.lengths)
+
+    @property
+    def fork_safe(self) -> bool:
+        """Whether forked processes can read from it."""
+        return self.dataset.fork_safe
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the data set's columns; items have those that are calculated beside them."""
+        return self.dataset.column_names
+
+    def is_image(self, column: str) -> bool:
+        """Say whether a column has images."""
+        return self.dataset.is_image(column)
+
+    def is_action(self, column: str) -> bool:
+        """Say whether a column has actions."""
+        return self.dataset.is_action(column)
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        return self.dataset._take(column, episodes, steps)  # noqa: SLF001  (of the same base)
+
+    def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        past = starts[:, None] + np.arange(count - self.history, count)
+        coming = starts[:, None] + np.arange(self.chunk)
+        columns: Item = {}
+        for name in self.column_names:
+            columns |= self._padded(name, name, episodes, coming if self.is_action(name) else past)
+            if self.n_step and not self.is_action(name) and name not in _ENDS:
+                columns |= self._padded(name, f"next_{name}", episodes, starts[:, None] + self.n_step)
+        if self.n_step:
+            columns |= self._returns(episodes, starts)
+        return ClipBatch(columns, len(episodes))
+
+    def _padded(self, column: str, name: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Item:
+        inside = np.clip(steps, 0, self.lengths[episodes][:, None] - 1)
+        rows, is_pad = self._take(column, episodes, inside), inside != steps
+        if self.padding == "zero" and isinstance(rows, np.ndarray):
+            rows[is_pad] = 0
+        return {name: self._present(column, rows), f"{name}_is_pad": self._as_item(is_pad)}
+
+    def _returns(self, episodes: NDArray[np.int64], starts: NDArray[np.int64]) -> Item:
+        steps = starts[:, None] + np.arange(self.n_step)
+        lengths = self.lengths[episodes][:, None]
+        inside = np.minimum(steps, lengths - 1)
+        rewards = self._take("reward", episodes, inside).astype(np.float64)
+        ended = np.zeros(steps.shape, np.bool_)
+        if "terminated" in self.column_names:
+            ended = self._take("terminated", episodes, inside).astype(np.bool_) & (steps < lengths)
+        before: NDArray[np.int64] = np.cumsum(ended, axis=1) - ended  # ends at earlier timesteps
+        counted = (steps < lengths) & (before == 0)
+        total = (rewards * counted * self.discount ** np.arange(self.n_step)).sum(axis=1)
+        factor = self.discount ** counted.sum(axis=1) * ~(ended & counted).any(axis=1)
+        return {"return": self._as_item(total.astype(np.float32)), "discount": self._as_item(factor.astype(np.float32))}
+
+    def _as_item(self, array: NDArray[Any]) -> Any:
+        return as_tensor(array) if self.as_tensors else array
