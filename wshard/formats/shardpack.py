@@ -8,7 +8,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from wshard.container.byte_source import MemorySource
+from wshard.container.byte_source import MemorySource, open_source
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EpisodeError, FormatError
@@ -18,6 +18,7 @@ from wshard.formats.look import LocationLook
 from wshard.shardpack.layout import RECORD_MAGIC, RECORD_SIZE
 from wshard.shardpack.names import EPISODE_TYPE
 from wshard.shardpack.reader import ShardPackReader
+from wshard.shardpack.record import unpack_record
 from wshard.shardpack.writer import NewEntry, ShardPackWriter
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ class ShardPackSource(FilesSource[int]):
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         if not look.head[RECORD_SIZE.size :].startswith(RECORD_MAGIC):
             return False
+        (size,) = RECORD_SIZE.unpack_from(look.head)
         try:
-            with ShardPackReader(look.path) as pack:
-                return len(pack) > 0 and _episode_entry(pack.record(0)) is not None
+            source = open_source(look.path)  # the index, which may be large, is of no interest here
+            return size <= source.size and _episode_entry(unpack_record(source.read(0, size), look.path)) is not None
         except (FormatError, OSError):
             return False
 

@@ -55,13 +55,14 @@ def repair_shardpack(
 
     Without a readable index, records are found from the start of the file to the first damaged header. output: by
     default NAME.repaired.shardpack, of NAME.shardpack.partial the name without .partial. in_place keeps the damaged
-    file as FILE.bak. An intact file is left alone. Raises RepairError, RecordingExistsError, OSError.
+    file as FILE.bak. An intact file is left alone, unless it is a .partial. Raises RepairError, RecordingExistsError,
+    OSError.
     """
     source = Path(path)
     target = _default_output(source) if output is None else Path(output)
     backup = source.with_name(f"{source.name}.bak")
     check = verify_shardpack(source)
-    if check.ok:
+    if check.ok and not source.name.endswith(PARTIAL):  # which may have been complete, but for its name
         with ShardPackReader(source) as pack:
             return RepairReport(str(source), Damage.INTACT, kept=tuple(pack.keys()))
     with open_file(source) as file:
