@@ -41,6 +41,9 @@ def convert(
     input_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: detected from IN)")] = None,
     output_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: from the suffix of OUT)")] = None,
     compression: CompressionOption = "none",
+    encode: Annotated[
+        str | None, typer.Option(help="Encode camera lanes: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR.")
+    ] = None,
 ) -> None:
     """Convert the episodes of a file or folder from one format to another."""
     from wshard.formats.detect import detect_format
@@ -50,7 +53,7 @@ def convert(
         for name, path in ((input_format, source), (output_format, target))
     ]
     target = _written(source, target, formats[1])
-    count = _convert(source, target, formats, compression)
+    count = _convert(source, target, formats, compression, encode)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
     typer.echo(f"           {formats[0]}  ->  {formats[1]}  ({count})")
 
@@ -99,9 +102,10 @@ def _format(name: str) -> str:
     return _FORMATS[name.lower()]
 
 
-def _convert(source: Path, target: Path, formats: list[str], compression: str) -> str:
+def _convert(source: Path, target: Path, formats: list[str], compression: str, encode: str | None = None) -> str:
     """Convert all episodes and return their number as text; formats that are not implemented are wrong usage."""
     from wshard.container.codec import Codec
+    from wshard.episode.encode_cameras import CameraEncoding
     from wshard.formats.base import OWN_DATA, UNSUPPORTED
     from wshard.formats.convert import convert_each
 
@@ -112,6 +116,8 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
         )
     with option_read():
         Codec.parse(compression)
+        if encode is not None:
+            CameraEncoding.parse(encode)
     if not formats[0]:
         source.stat()  # a missing file has no format either; report that it is missing
     for format_, path in zip(formats, (source, target), strict=True):
@@ -119,7 +125,7 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
             message = f"{printable(str(path))}: format {str(format_)!r} is not implemented: {OWN_DATA}"
             typer.echo(f"error: {message}", err=True)
             raise typer.Exit(EXIT_USAGE)
-    found = dict(convert_each(source, target, *formats, compression=compression))
+    found = dict(convert_each(source, target, *formats, compression=compression, encode=encode))
     failed = {key: error for key, error in found.items() if isinstance(error, WShardError)}
     for key, error in failed.items():
         typer.echo(f"error: {printable(f'{key}: {error}' if key else str(error))}", err=True)

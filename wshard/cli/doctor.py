@@ -14,8 +14,9 @@ REQUIRED: Final = (
 )  # fmt: skip
 OPTIONAL: Final = (
     "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
-    "huggingface_hub", "datasets", "h5py",
+    "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av",
 )  # fmt: skip
+_PACKAGES: Final = {"PIL": "pillow"}  # by which the module comes
 
 
 @reported()
@@ -40,7 +41,7 @@ def _print_version(module: str, otherwise: str) -> bool:
 
     found = find_spec(module) is not None
     try:
-        text = version(module) if found else otherwise
+        text = version(_PACKAGES.get(module, module)) if found else otherwise
     except PackageNotFoundError:  # there, but not installed by a package manager
         text = "unknown version"
     typer.echo(f"{module:<16} {text}")

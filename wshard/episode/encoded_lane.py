@@ -14,7 +14,7 @@ import numpy as np
 
 from wshard.container.layout import IMAGE_OFFSET
 from wshard.episode.lane_view import LazyLane
-from wshard.errors import EpisodeError, LaneError
+from wshard.errors import EpisodeError, LaneError, StepError
 from wshard.media.chained_frames import ChainedFrames
 from wshard.media.frames import ImageFrames
 from wshard.media.range_file import RangeFile
@@ -78,7 +78,9 @@ class StoredImages(Sequence["Buffer"]):
         if isinstance(step, slice):
             steps = range(self._count)[step]
             return self._images(steps.start, steps.stop)
-        return self._images(step, step + 1)[0]
+        if not -self._count <= step < self._count:
+            raise StepError(f"{self._where}: expected an image below {self._count}, found {step}")
+        return self._images(step % self._count, step % self._count + 1)[0]
 
     def _images(self, start: int, stop: int) -> list[Buffer]:
         width = IMAGE_OFFSET.size

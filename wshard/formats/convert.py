@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wshard.episode.encode_cameras import encode_cameras
 from wshard.errors import FormatError, WShardError
 from wshard.formats.base import FORMATS, open_sink, open_source
 from wshard.formats.detect import detect_format, format_of, known_format
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.encode_cameras import Encode
     from wshard.formats.base import Location
 
 
@@ -72,8 +74,11 @@ def convert_each(
     output_format: Format | str | None = None,
     *,
     compression: Compression = "none",
+    encode: Encode | None = None,
 ) -> Iterator[tuple[str, int | WShardError]]:
     """Convert every episode of a file or folder; yield its key, and its timesteps or why it could not be converted.
+
+    compression, encode: as in save_wshard.
 
     The output is a file for one episode, or a folder, which is made where nothing is, for all episodes of a folder and
     for several of a file. Raises what load and save raise for the places themselves, OSError for a full disk.
@@ -91,7 +96,7 @@ def convert_each(
         with open_sink(output_path, known_format(output_format, guess, output_path), compression=compression) as sink:
             for key in keys:
                 try:
-                    ep = source.load(key)
+                    ep = encode_cameras(source.load(key), encode)
                     sink.write(ep)
                     yield key, ep.length
                 except WShardError as error:

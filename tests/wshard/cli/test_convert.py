@@ -49,6 +49,19 @@ def test_convert_tells_what_it_did(episode, tmp_path):
     assert run("convert", again, tmp_path / "third.bin", "--input-format", "wshard", "--output-format", "NPZ")[0] == 0
 
 
+def test_convert_encodes_cameras(tmp_path):
+    save_wshard(make_episode(T=20, image_size=16), tmp_path / "raw.wshard")
+    encoded = tmp_path / "encoded.wshard"
+    assert run("convert", tmp_path / "raw.wshard", encoded, "--encode", "png")[0] == 0
+    found = load_wshard(encoded)
+    assert found == make_episode(T=20, image_size=16)
+    assert [one.encoded.encoding for one in found.observations.values() if one.encoded] == ["png"]
+    assert run("convert", encoded, tmp_path / "again.npz")[0] == 0
+    code, _, error = run("convert", tmp_path / "raw.wshard", encoded, "--encode", "gif")
+    assert code != 0
+    assert "expected such as 'jpeg:90'" in " ".join(error.split())
+
+
 def test_the_file_that_was_written_is_told_where_the_format_adds_its_suffix(episode, tmp_path):
     told = run("convert", episode, tmp_path / "plain", "--output-format", "dreamerv3")[1]
     assert told.startswith(f"converted  {episode}  ->  {tmp_path / 'plain.npz'}\n")
