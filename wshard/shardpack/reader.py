@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from wshard.arguments import integer
 from wshard.container.byte_source import ClosedSource, OfOneProcess, open_source
-from wshard.errors import EntryNotFoundError
+from wshard.errors import EntryNotFoundError, FormatError
 from wshard.messages import shown
 from wshard.shardpack.index import PackIndex
 from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PackFooter, RecordHeader
 from wshard.shardpack.record import ShardPackRecord, unpack_key, unpack_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from wshard.container.byte_source import PathOrFile, Source
     from wshard.container.layout import Buffer
@@ -119,6 +119,18 @@ class ShardPackReader(OfOneProcess):
         except EntryNotFoundError:
             return False
         return True
+
+    def intact_records(self, on_error: Callable[[int, FormatError], None]) -> Iterator[ShardPackRecord]:
+        """Yield the records whose checksums are right, in order; on_error gets number and error of each other one."""
+        for number in range(len(self)):
+            try:
+                record = self.record(number)
+                for entry in record:
+                    entry.verify()
+            except FormatError as error:
+                on_error(number, error)
+            else:
+                yield record
 
     def __iter__(self) -> Iterator[ShardPackRecord]:
         return (self.record(number) for number in range(len(self)))

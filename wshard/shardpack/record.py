@@ -72,14 +72,18 @@ class ShardPackEntry(NamedTuple):
     check: int
     where: str
 
+    def verify(self) -> None:
+        """Compare the stored bytes with their checksum, without decoding them; raises ChecksumError."""
+        found = checksum(self.stored)
+        if found != self.check:
+            raise ChecksumError(f"{self._at}: stored bytes: expected 0x{self.check:08x}, computed 0x{found:08x}")
+
     def read(self) -> Buffer:
         """Return the decoded bytes, verified; a view without a copy where they are stored raw.
 
         Raises ChecksumError, CodecError, LimitError: they name file, record and entry.
         """
-        found = checksum(self.stored)
-        if found != self.check:
-            raise ChecksumError(f"{self._at}: stored bytes: expected 0x{self.check:08x}, computed 0x{found:08x}")
+        self.verify()
         return decode(self.stored, self.size, self.codec, self._at) if self.codec else self.stored
 
     @property

@@ -199,6 +199,22 @@ def test_repair_says_what_is_not_in_the_new_file(tmp_path):
     assert not report.complete
 
 
+def test_damaged_records_are_passed_over_and_counted_where_that_is_wanted(tmp_path):
+    with ShardPackWriter(tmp_path / "a.shardpack", compression="zstd") as writer:
+        for number in range(9):
+            writer.write_record(f"k{number}", {"a.bin": bytes([number]) * 1000, "b.bin": b"mark" + bytes([number])})
+    data = bytearray((tmp_path / "a.shardpack").read_bytes())
+    offsets = ShardPackReader(bytes(data)).index.offsets.tolist()
+    data[offsets[2] + 9] ^= 1  # the header of a record
+    data[data.index(b"mark\5")] ^= 1  # an entry
+    pack, errors = ShardPackReader(bytes(data)), dict[int, FormatError]()
+    found = [record.key for record in pack.intact_records(errors.__setitem__)]
+    assert found == ["k0", "k1", "k3", "k4", "k6", "k7", "k8"]
+    assert {number: f"record {number}" in str(error) for number, error in errors.items()} == {2: True, 5: True}
+    with pytest.raises(FormatError):
+        list(pack)
+
+
 def test_shards_can_be_filled_anew_by_packing_them(tmp_path):
     with ShardPackWriter(tmp_path / "a.shardpack") as writer:
         for number in range(7):
