@@ -10,7 +10,9 @@ import typer
 
 import bridge.cli.care
 import bridge.cli.check
+import bridge.cli.convert
 import bridge.cli.curate
+import bridge.cli.formats
 import bridge.cli.index
 import bridge.cli.ingest
 import bridge.cli.labels
@@ -87,7 +89,7 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
             wshard.cli.files.recover,
             wshard.cli.files.cat,
         ),
-        *(wshard.cli.convert.convert, wshard.cli.convert.export),
+        *(bridge.cli.convert.convert, bridge.cli.formats.formats, wshard.cli.convert.export),
         *(wshard.cli.shardpack.pack, wshard.cli.shardpack.unpack, wshard.cli.doctor.doctor),
     ),
 }

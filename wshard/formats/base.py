@@ -96,6 +96,10 @@ class Sink(Protocol):
         """
         ...
 
+    def has(self, id_: str) -> bool:
+        """Say whether an episode of this id is there already, so that an interrupted conversion can go on."""
+        ...
+
     def losses(self, info: EpisodeInfo) -> Sequence[str]:
         """Return what of an episode the format cannot hold, a sentence a lane: "signal/rgb: float images"."""
         ...
@@ -110,7 +114,7 @@ class FormatEntry:
     """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none).
 
     sink: "" for a format that is not written. about: what it is, in a few words. suffix: by which a file that is to be
-    written is known, of formats that types.Format does not name. many: a file takes many episodes.
+    written is known, of formats that types.Format does not name.
     """
 
     source: str
@@ -118,7 +122,6 @@ class FormatEntry:
     extra: str = ""
     about: str = ""
     suffix: str = ""
-    many: bool = False
 
 
 FORMATS: Final[Mapping[str, FormatEntry]] = {
@@ -137,7 +140,6 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.shardpack:ShardPackSink",
         about="ShardPacks with an episode file in each record",
         suffix=".shardpack",
-        many=True,
     ),
     "lance": FormatEntry(
         "wshard.formats.world_model.lance:LanceSource",
@@ -197,14 +199,41 @@ def open_source(location: Location, name: str) -> Source:
     Raises FormatError for an unknown name, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
     """
-    source: Source = _load(name, _SOURCES, SOURCE_GROUP)(location)
+    source: Source = source_class(name)(location)
     return source
 
 
 def open_sink(location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append") -> Sink:
     """Open a location for writing in a format, named as in open_source; mode: see Sink."""
-    sink: Sink = _load(name, _SINKS, SINK_GROUP)(location, compression=compression, mode=mode)
+    sink: Sink = sink_class(name)(location, compression=compression, mode=mode)
     return sink
+
+
+def sink_class(name: str) -> Any:
+    """Return the class of a format's Sink; raises as open_sink."""
+    return _load(name, _SINKS, SINK_GROUP)
+
+
+def describe_format(name: str) -> dict[str, Any]:
+    """Return what a format of the table is: format, about, needs (an extra), written, meaning, cannot_hold.
+
+    meaning: pairs (field of the format, what it becomes); cannot_hold: what its Sink says of itself.
+    """
+    entry = FORMATS.get(name)
+    if entry is None:
+        raise FormatError(f"format: expected one of {', '.join(FORMATS)}, found {name!r}")
+    found = {"format": name, "about": entry.about, "needs": entry.extra, "written": bool(entry.sink)}
+    try:
+        source, sink = source_class(name), sink_class(name) if entry.sink else None
+    except MissingExtraError:
+        source = sink = None
+    meaning, limits = getattr(source, "meaning", ()), getattr(sink, "cannot_hold", ())
+    return found | {"meaning": [list(pair) for pair in meaning], "cannot_hold": list(limits)}
+
+
+def source_class(name: str) -> Any:
+    """Return the class of a format's Source; raises as open_source."""
+    return _load(name, _SOURCES, SOURCE_GROUP)
 
 
 @dataclass(frozen=True)

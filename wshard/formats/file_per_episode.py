@@ -125,6 +125,8 @@ class FilesSink(_Closed, ABC):
     """
 
     suffix: ClassVar[str]
+    one_per_file: ClassVar[bool] = True
+    """Whether a folder is needed for several episodes."""
 
     def __init__(self, location: Location, *, mode: WriteMode = "append") -> None:
         check_mode(mode)
@@ -152,6 +154,11 @@ class FilesSink(_Closed, ABC):
         if self._draft is not None:
             self._draft.publish(lambda name: name.endswith(self.suffix) and "/" not in name)
             self._draft = None
+
+    def has(self, id_: str) -> bool:
+        """Say whether the folder has an episode of this id; of a file, False: it is replaced."""
+        folder = folder_of(self._location) if self._draft is None else self._draft.path
+        return folder is not None and (folder / f"{safe_name(id_)}{self.suffix}").exists()
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what of an episode the format cannot hold: nothing."""

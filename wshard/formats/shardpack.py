@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -104,6 +105,7 @@ class ShardPackSink:
         self._compression = compression
         self._mode = mode
         self._writer: ShardPackWriter | None = None
+        self._ids: set[str] | None = None  # looked up when it is asked for
         if mode == "error" and os.path.exists(location):  # noqa: PTH110
             raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", self._path)
 
@@ -117,6 +119,8 @@ class ShardPackSink:
             self._writer.write_record(ep.id, [NewEntry(EPISODE_ENTRY, file.getbuffer(), EPISODE_TYPE, "none")])
         except FormatError as error:
             raise EpisodeError(f"{self._path}: episode {ep.id!r}: {error}") from error
+        if self._ids is not None:
+            self._ids.add(ep.id)
         return ep.id
 
     def _open(self) -> ShardPackWriter:
@@ -134,6 +138,15 @@ class ShardPackSink:
             writer.discard()
             raise
         return writer
+
+    def has(self, id_: str) -> bool:
+        """Say whether the file has an episode of this id."""
+        if self._ids is None:
+            there = self._mode == "append" and os.path.exists(self._path)  # noqa: PTH110
+            with contextlib.ExitStack() as stack:
+                pack = stack.enter_context(ShardPackReader(self._path)) if there else None
+                self._ids = set() if pack is None else set(pack.keys())
+        return id_ in self._ids
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what of an episode the format cannot hold: nothing."""

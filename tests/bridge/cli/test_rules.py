@@ -153,7 +153,7 @@ def test_a_shell_completes_verbs_and_options(words, expected):
         ("recover nosuch.partial --compression nosuch", 2),
         ("recover nosuch.partial", 1),
         ("convert {0} x.wshard --compression nosuch", 2),
-        ("convert {0} x.npz --input-format nosuch", 2),
+        ("convert {0} x.npz --to nosuch", 2),
         ("convert nosuch x.npz", 1),
         ("export {0} -f wshard", 2),
     ],
@@ -171,7 +171,16 @@ def test_what_needs_a_yes_fails_without_it(home):
 
 # ---- JSON -----------------------------------------------------------------------------------------------------------
 
-REPORTS = {"ingest data", "watch", "inspect {0}", "repair {0}", "train-embedder", "annotations import"}
+REPORTS = {
+    "pack data",
+    "unpack data",
+    "ingest data",
+    "watch",
+    "inspect {0}",
+    "repair {0}",
+    "train-embedder",
+    "annotations import",
+}
 LISTS = {
     "ls -n 3": {"next"},
     "show {0} {0}": set(),
@@ -192,6 +201,7 @@ LISTS = {
     "fsck": {"episodes", "done", "failed"},
     "health": set(),
     "verify data": {"failed"},
+    "formats": set(),
     "collection ls": set(),
     "collection show everything": {"gone", "query", "lineage"},
     "collection diff everything everything": {"added", "removed", "reweighted"},

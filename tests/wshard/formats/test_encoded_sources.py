@@ -5,17 +5,22 @@ from __future__ import annotations
 import pytest
 
 from wshard.container.reader import ShardReader
+from wshard.conversion.jobs import list_jobs
+from wshard.conversion.run import Conversion
+from wshard.conversion.target import ConversionTarget
 from wshard.episode.encoded_lane import StoredImages
 from wshard.episode.file import load_wshard
+from wshard.episode.protocol import read_as
 from wshard.formats.base import open_source
-from wshard.formats.convert import convert_each
 
 
 @pytest.mark.parametrize("name", ["folder", "video"])
 def test_converting_keeps_the_bytes_of_frames(dataset_fixtures, tmp_path, name):
     location = dataset_fixtures / "world_model" / f"main_{name}"
     (tmp_path / "out").mkdir()
-    converted = dict(convert_each(location, tmp_path / "out", name, "wshard"))
+    jobs = list_jobs([location], read_as(name))
+    with Conversion(ConversionTarget.of(tmp_path / "out", "wshard")) as conversion:
+        converted = {job.span.address.key: length for job, length in conversion.run(jobs)}
     assert list(converted.values()) == [7, 13, 22, 31, 40]
     files = sorted((tmp_path / "out").iterdir())
     with open_source(location, name) as source:

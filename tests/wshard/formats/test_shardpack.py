@@ -180,9 +180,9 @@ def test_episodes_are_converted_packed_and_ingested_in_place(tmp_path, capsys):
     folder.mkdir()
     for key, ep in some(6).items():
         save_wshard(ep, folder / f"{key[-1]}.wshard")
-    run("convert", folder, tmp_path / "all.shardpack", "--input-format", "wshard")
+    run("convert", folder, tmp_path / "all.shardpack", "--from", "wshard")
     run("pack", folder, "--to", tmp_path / "packed.shardpack")
-    run("convert", tmp_path / "packed.shardpack", tmp_path / "back", "--output-format", "wshard")
+    run("convert", tmp_path / "packed.shardpack", tmp_path / "back", "--to", "wshard")
     back = sorted((tmp_path / "back").iterdir())
     assert_same_episode(load_wshard(back[3]), some(4)["run/3"])
     assert len(back) == 6

@@ -1,0 +1,158 @@
+"""The verb `convert`: episodes of any readable format into any that is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from bridge.cli.options import WorkersOption
+from catalog.cli.common import ArchiveOption
+from wshard.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, option_read, printable, reported
+from wshard.cli.convert import CompressionOption, format_named
+from wshard.episode.protocol import EpisodeSpan, read_as
+from wshard.errors import WShardError
+from wshard.messages import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wshard.conversion.jobs import ConversionJob
+    from wshard.conversion.target import ConversionTarget
+
+_AT_ONCE: Final = 16
+_SHOWN: Final = 20  # failures and losses by name
+
+
+@reported()
+def convert(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN... OUT",
+            help="Files and folders to read, PATH#KEY or PATH#KEY@START:STOP for a part; last, the place to write.",
+        ),
+    ],
+    source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", help="Format of OUT (default: by its name, wshard for a folder).")
+    ] = None,
+    lane_map: Annotated[
+        list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Convert the episodes and spans of this collection of --archive.")
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Convert what passes this filter of --archive.")] = None,
+    archive: ArchiveOption = None,
+    mode: Annotated[
+        Literal["append", "overwrite", "error"],
+        typer.Option(help="What to do where episodes are: add those that are not there yet, replace all, or refuse."),
+    ] = "append",
+    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if OUT cannot hold all of it.")] = False,
+    compression: CompressionOption = "none",
+    encode: Annotated[
+        str | None, typer.Option(help="Encode camera lanes: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR.")
+    ] = None,
+    workers: WorkersOption = 1,
+) -> None:
+    """Convert episodes from any format that is read into any that is written; see `wshard formats`."""
+    from bridge.support.progress import watched
+    from wshard.container.codec import Codec
+    from wshard.conversion.jobs import list_jobs
+    from wshard.conversion.target import ConversionTarget
+    from wshard.episode.encode_cameras import CameraEncoding
+    from wshard.formats.lane_map import encode_lane_map
+
+    chosen = collection is not None or where is not None
+    if len(paths) < (1 if chosen else 2) or (chosen and len(paths) > 1):
+        raise typer.BadParameter("expected IN... OUT, or OUT alone with --collection or --where")
+    with option_read():
+        Codec.parse(compression)
+        how = read_as(format_named(source_format), encode_lane_map(lane_map or ()))
+        if encode is not None:
+            CameraEncoding.parse(encode)
+        target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
+    target = replace(target, encode=encode)
+    jobs = list_jobs(_chosen(archive, collection, where) if chosen else paths[:-1], how)
+    target.prepare(len(jobs))
+    try:
+        with watched() as progress:
+            progress.stage("converting", len(jobs))
+            done = []
+            for one in _run(jobs, target, strict=strict, workers=workers):
+                done.append(one)
+                progress.advance(1)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: complete episodes are kept; run the same command again to go on", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    _print_outcome(paths, target, done)
+
+
+def _run(
+    jobs: Sequence[ConversionJob], target: ConversionTarget, *, strict: bool, workers: int
+) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
+    """Convert the jobs, in processes where the format has a file for each episode."""
+    from functools import partial
+
+    from bridge.support.workers import workers as start_workers
+    from wshard.conversion.run import Conversion, convert_batch
+
+    with Conversion(target) as conversion:
+        losses = conversion.find_losses(jobs)
+        for loss, count in losses.most_common(_SHOWN):
+            typer.echo(f"lossy: {printable(loss)} ({plural(count, 'episode')})", err=True)
+        if strict and losses:
+            raise _Refused
+        if workers == 1 or not target.takes_one_per_file or target.mode == "overwrite":
+            yield from conversion.run(jobs)
+            return
+    batches = [jobs[start : start + _AT_ONCE] for start in range(0, len(jobs), _AT_ONCE)]
+    with start_workers(workers) as crew:
+        for results in crew.each(partial(convert_batch, target=target), batches):
+            yield from results
+
+
+class _Refused(typer.Exit):
+    """Nothing is written: the target cannot hold all of it."""
+
+    def __init__(self) -> None:
+        super().__init__(EXIT_FAILED)
+
+
+def _chosen(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
+    """Return the episodes and spans of a collection, or those that pass a filter."""
+    from catalog.cli.common import open_catalog
+    from catalog.location import archive_named
+    from wshard.errors import CollectionError
+
+    with open_catalog(archive_named(archive)) as opened:
+        if collection is None:
+            return [EpisodeSpan(row.address) for row in opened.episodes.rows(opened.query.ids(where or "")).values()]
+        picked = opened.collections.picked(collection)
+    gone = [pick.uid for pick, row in picked if row is None]
+    if gone:
+        raise CollectionError(f"collection {collection!r}: {len(gone)} of its episodes are gone or changed: {gone[0]}")
+    return [
+        EpisodeSpan(row.address, pick.start, None if (pick.start, pick.stop) == (0, row.length) else pick.stop)
+        for pick, row in picked
+        if row is not None
+    ]
+
+
+def _print_outcome(
+    paths: Sequence[str], target: ConversionTarget, done: Sequence[tuple[ConversionJob, int | WShardError | None]]
+) -> None:
+    failed = [(job, error) for job, error in done if isinstance(error, WShardError)]
+    for job, error in failed[:_SHOWN]:
+        typer.echo(f"error: {printable(f'{job.span.address}: {error}')}", err=True)
+    steps = sum(length for _, length in done if isinstance(length, int))
+    counts = [plural(sum(isinstance(length, int) for _, length in done), "episode"), plural(steps, "timestep")]
+    there = sum(length is None for _, length in done)
+    counts += [f"{there} already there"] if there else []
+    counts += [f"{len(failed)} failed"] if failed else []
+    named = " ".join(paths[:-1]) or "the archive's episodes"
+    typer.echo(f"converted  {printable(named)}  ->  {printable(paths[-1])}  ({target.format}: {', '.join(counts)})")
+    if failed:
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,154 @@
+"""The verb convert: any readable format into any written one, from files, locations and archives."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import typer
+from jsonl_source import announce, write_lines
+from typer.testing import CliRunner
+
+from bridge.archive import open_archive
+from bridge.cli.convert import convert
+from bridge.cli.formats import formats
+from bridge.ingest.ingestor import TrajectoryIngestor
+from wshard.episode.file import load_wshard, save_wshard
+from wshard.formats.base import FORMATS, open_source
+from wshard.formats.convert import load
+from wshard.testing import assert_same_episode, make_episode
+from wshard.types import Format
+
+app = typer.Typer()
+for verb in (convert, formats):
+    app.command()(verb)
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def episode(tmp_path):
+    save_wshard(make_episode(T=40), tmp_path / "ep.wshard")
+    return tmp_path / "ep.wshard"
+
+
+@pytest.fixture
+def lines(tmp_path, monkeypatch):
+    announce(tmp_path / "site", monkeypatch)
+    return write_lines(tmp_path / "many.jsonl", (make_episode(number) for number in range(3)))
+
+
+def test_a_file_becomes_a_file(episode, tmp_path):
+    out = tmp_path / "out.npz"
+    assert run("convert", episode, out)[:2] == (
+        0,
+        f"converted  {episode}  ->  {out}  (dreamerv3: 1 episode, 40 timesteps)\n",
+    )
+    assert np.array_equal(load(out).rewards, make_episode(T=40).rewards)
+    assert run("convert", out, tmp_path / "again.wshard", "--compression", "zstd")[0] == 0
+    assert load_wshard(tmp_path / "again.wshard").length == 40
+
+
+def test_a_location_becomes_a_folder_and_a_second_run_adds_what_is_missing(dataset_fixtures, tmp_path):
+    folder, out = dataset_fixtures / "other" / "dreamerv3_replay", tmp_path / "out"
+    code, text, _ = run("convert", folder, out)
+    assert (code, text) == (0, f"converted  {folder}  ->  {out}  (wshard: 2 episodes, 14 timesteps)\n")
+    with open_source(folder, "dreamerv3") as source:
+        for key in list(source.keys()):
+            expected = replace(source.load(key), metadata={}, blocks={}, source_format=Format.WSHARD)
+            assert_same_episode(replace(load_wshard(out / f"{key}.wshard"), metadata={}, blocks={}), expected)
+    min(out.iterdir()).unlink()
+    code, text, _ = run("convert", folder, out)
+    assert (code, "1 episode, " in text, "1 already there" in text) == (0, True, True)
+    damaged = min(out.iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    code, text, err = run("convert", out, tmp_path / "again", "--to", "dreamerv3")
+    assert (code, "1 episode, " in text, "1 failed" in text) == (1, True, True)
+    assert err.splitlines()[-1].startswith(f"error: {out}#{damaged.name}: ")
+
+
+def test_spans_and_single_episodes_are_converted_under_names_that_say_so(lines, tmp_path):
+    key = make_episode(1).id
+    assert run("convert", f"{lines}#{key}@3:9", f"{lines}#{key}", tmp_path / "out")[0] == 0
+    parts = {path.name: load_wshard(path) for path in (tmp_path / "out").iterdir()}
+    assert sorted(parts) == [f"{key}-3-9.wshard", f"{key}.wshard"]
+    assert np.array_equal(parts[f"{key}-3-9.wshard"]["joint_pos"], make_episode(1)["joint_pos"][3:9])
+
+
+def test_episodes_of_several_locations_keep_apart(lines, tmp_path):
+    other = write_lines(tmp_path / "other.jsonl", [make_episode(0)])
+    assert run("convert", lines, other, tmp_path / "out")[0] == 0
+    names = {path.stem for path in (tmp_path / "out").iterdir()}
+    assert names == {f"many-{make_episode(number).id}" for number in range(3)} | {f"other-{make_episode(0).id}"}
+
+
+def test_cameras_are_encoded(tmp_path):
+    save_wshard(make_episode(T=20, image_size=16), tmp_path / "raw.wshard")
+    encoded = tmp_path / "encoded.wshard"
+    assert run("convert", tmp_path / "raw.wshard", encoded, "--encode", "png")[0] == 0
+    found = load_wshard(encoded)
+    assert found == make_episode(T=20, image_size=16)
+    assert [one.encoded.encoding for one in found.observations.values() if one.encoded] == ["png"]
+    code, _, error = run("convert", tmp_path / "raw.wshard", encoded, "--encode", "gif")
+    assert code == 2
+    assert "expected such as 'jpeg:90'" in " ".join(error.replace("│", " ").split())
+
+
+def test_lanes_are_renamed_and_workers_give_the_same(lines, tmp_path):
+    for count in (1, 2):
+        arguments = ("--map", "joint_pos=state", "--workers", count)
+        assert run("convert", lines, tmp_path / f"out{count}", *arguments)[0] == 0
+    first, second = ({path.name: path.read_bytes() for path in (tmp_path / f"out{n}").iterdir()} for n in (1, 2))
+    assert first == second
+    assert "state" in load_wshard(next((tmp_path / "out1").iterdir()))
+
+
+def test_collections_and_filters_of_an_archive_are_converted(lines, tmp_path):
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest(lines)
+    with open_archive(tmp_path / "lab") as archive:
+        archive.catalog.collections.save_snapshot("good", f"key:{make_episode(2).id}")
+    archive_named = ("--archive", tmp_path / "lab")
+    assert run("convert", "--collection", "good", *archive_named, tmp_path / "good")[0] == 0
+    assert [load_wshard(path).id for path in (tmp_path / "good").iterdir()] == [make_episode(2).id]
+    assert run("convert", "--where", "format:jsonl", *archive_named, tmp_path / "all")[0] == 0
+    assert len(list((tmp_path / "all").iterdir())) == 3
+    assert run("convert", lines, "--where", "format:jsonl", *archive_named, tmp_path / "all")[0] == 2
+
+
+def test_overwriting_waits_for_the_new_and_error_refuses(lines, episode, tmp_path):
+    out = tmp_path / "out"
+    assert run("convert", lines, out)[0] == 0
+    (out / "notes.txt").write_text("mine")
+    assert run("convert", lines, out, "--mode", "error")[0] == 1
+    assert run("convert", episode, out, "--mode", "overwrite", "--to", "wshard")[0] == 0
+    assert sorted(path.name for path in out.iterdir()) == ["notes.txt", f"{make_episode(T=40).id}.wshard"]
+
+
+def test_wrong_places_and_formats_are_one_line(episode, tmp_path):
+    for arguments, code, words in (
+        (("convert", tmp_path / "nothing.npz", tmp_path / "x"), 1, "nothing.npz"),
+        (("convert", episode, tmp_path / "x", "--to", "nosuch"), 2, "nosuch"),
+        (("convert", episode, tmp_path / "x", "--from", "nosuch"), 1, "nosuch"),
+        (("convert", episode, tmp_path / "x", "--map", "state"), 2, "OLD=NEW"),
+        (("convert", episode), 2, "IN... OUT"),
+        (("convert", episode, tmp_path / "x.npz", "--compression", "zstd"), 1, "compression"),
+        (("convert", tmp_path, tmp_path / "none" / "x.npz"), 1, "x.npz"),
+    ):
+        found, out, err = run(*arguments)
+        assert (found, out) == (code, ""), arguments
+        assert words in " ".join(err.replace("│", " ").split()), arguments
+    assert [path.name for path in tmp_path.iterdir()] == ["ep.wshard"]
+
+
+def test_formats_are_listed_with_what_they_need():
+    rows = json.loads(run("formats", "--json")[1])["items"]
+    assert [row["format"] for row in rows] == list(FORMATS)
+    assert "dreamerv3" in run("formats")[1]
+    assert run("formats", "dreamerv3")[1].startswith("dreamerv3: DreamerV3 replay")
+    assert run("formats", "nosuch")[0] == 1

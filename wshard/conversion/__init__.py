@@ -1,0 +1,1 @@
+"""Convert episodes of any readable format into any that is written: `list_jobs`, `ConversionTarget`, `Conversion`."""

@@ -1,0 +1,67 @@
+"""What is to be converted: episodes of locations, single ones, and spans."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
+from wshard.formats.detect import detect_format
+from wshard.formats.wshard import SUFFIXES
+from wshard.open import local_path, open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wshard.formats.base import Source
+
+
+@dataclass(frozen=True)
+class ConversionJob:
+    """One episode to convert, or a span of one; prefix: what its id begins with, before its own."""
+
+    span: EpisodeSpan
+    prefix: str = ""
+
+
+def list_jobs(
+    places: Iterable[str | os.PathLike[str] | EpisodeAddress | EpisodeSpan], read_as: str = ""
+) -> list[ConversionJob]:
+    """Return a job for each episode of the places: locations, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
+
+    read_as: how locations are read that do not say it; see EpisodeAddress. Of several locations of many episodes, ids
+    begin with the name of the location, and those of spans end with the span. Raises what open_location raises.
+    """
+    spans: list[EpisodeSpan] = []
+    for place in places:
+        span = _span_of(place)
+        address = replace(span.address, read_as=span.address.read_as or read_as)
+        if address.key:
+            spans.append(replace(span, address=address))
+        else:
+            with open_for_conversion(address) as source:
+                keys = source.keys()
+            spans += [replace(span, address=replace(address, key=key)) for key in keys]
+    several = len({span.address.uri for span in spans if span.address.key}) > 1
+    return [ConversionJob(span, _prefix(span) if several and span.address.key else "") for span in spans]
+
+
+def _span_of(place: str | os.PathLike[str] | EpisodeAddress | EpisodeSpan) -> EpisodeSpan:
+    if isinstance(place, EpisodeSpan):
+        return place
+    return EpisodeSpan(place) if isinstance(place, EpisodeAddress) else EpisodeSpan.parse(os.fspath(place))
+
+
+def _prefix(span: EpisodeSpan) -> str:
+    return f"{Path(span.address.uri).stem}-"
+
+
+def open_for_conversion(address: EpisodeAddress) -> Source:
+    """Open a location; a folder of episode files, which detection takes for many locations, is one here."""
+    path = local_path(address.uri)
+    if not address.read_as and Path(path).is_dir() and not detect_format(path):
+        own = any(name.endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
+        return open_location(path, "wshard" if own else None)
+    return open_location(address.uri, address.read_as or None)

@@ -1,0 +1,102 @@
+"""Convert episodes of any readable format into any that is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
+
+from wshard.conversion.jobs import open_for_conversion
+from wshard.episode.encode_cameras import encode_cameras
+from wshard.errors import WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wshard.conversion.jobs import ConversionJob
+    from wshard.conversion.target import ConversionTarget
+    from wshard.formats.base import Source
+    from wshard.types import Episode
+
+_MOST_OPEN: Final = 16
+
+
+class Conversion:
+    """Reads episodes and writes them to one target; use as a context manager.
+
+    Leaving it by an exception leaves the target as it was, or with whole episodes.
+    """
+
+    def __init__(self, target: ConversionTarget) -> None:
+        self._target = target
+        self._sink = target.open()
+        self._resumes = target.mode == "append"
+        self._stack = ExitStack()
+        self._sources: dict[tuple[str, str], Source] = {}
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self._sink)
+        return self
+
+    def __exit__(self, *exc: object) -> bool | None:
+        return self._stack.__exit__(*exc)  # type: ignore[arg-type]  # what Python gives
+
+    def find_losses(self, jobs: Iterable[ConversionJob]) -> Counter[str]:
+        """Return what the target cannot hold, and of how many episodes; reads no data.
+
+        Of an episode that cannot be described nothing is said: converting it tells why.
+        """
+        found: Counter[str] = Counter()
+        for job in jobs:
+            try:
+                found.update(self._sink.losses(self._source(job).info(job.span.address.key)))
+            except WShardError:
+                continue
+        return found
+
+    def run(self, jobs: Iterable[ConversionJob]) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
+        """Convert each episode; yield its timesteps, why it could not be converted, or None where it is there already.
+
+        Raises OSError for a full disk.
+        """
+        for job in jobs:
+            try:
+                yield job, self._convert(job)
+            except WShardError as error:
+                yield job, error
+
+    def _convert(self, job: ConversionJob) -> int | None:
+        source, key = self._source(job), job.span.address.key
+        whole = (job.span.start, job.span.stop) == (0, None)
+        id_ = source.info(key).id
+        name = f"{job.prefix}{id_}" if whole else f"{job.prefix}{id_}-{job.span.start}-{job.span.stop}"
+        if self._resumes and self._sink.has(name):
+            return None
+        ep = encode_cameras(self._load(source, job), self._target.encode)
+        self._sink.write(replace(ep, id=name))
+        return ep.length
+
+    def _load(self, source: Source, job: ConversionJob) -> Episode:
+        key, start, stop = job.span.address.key, job.span.start, job.span.stop
+        if (start, stop) == (0, None):
+            return source.load(key)
+        with source.open(key) as reader:
+            return reader.slice(start, reader.length if stop is None else stop)
+
+    def _source(self, job: ConversionJob) -> Source:
+        address = job.span.address
+        place = address.uri, address.read_as
+        if place not in self._sources:
+            if len(self._sources) >= _MOST_OPEN:
+                self._sources.pop(next(iter(self._sources))).close()
+            self._sources[place] = open_for_conversion(address)
+        return self._sources[place]
+
+
+def convert_batch(
+    jobs: Sequence[ConversionJob], target: ConversionTarget
+) -> list[tuple[ConversionJob, int | WShardError | None]]:
+    """Convert some episodes to a folder of one file each: what worker processes do."""
+    with Conversion(target) as conversion:
+        return list(conversion.run(jobs))
