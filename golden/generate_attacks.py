@@ -67,6 +67,17 @@ def episode(**changes: bytes | None) -> bytes:
     return pack([Block(name.encode(), data) for name, data in blocks.items() if data is not None], role=5)
 
 
+def camera(block: bytes, **changes: Any) -> bytes:
+    """Pack an episode of 4 timesteps with encoded frames of 2 x 2 pixels, declared with changes."""
+    row = {"id": "s", "dtype": "u8", "shape": [], "encoding": "png", "frame_shape": [2, 2, 3]} | changes
+    return episode(**{"meta/channels": json.dumps({"channels": [row]}).encode(), "signal/s": block})
+
+
+def images(*places: int) -> bytes:
+    """Pack places of images and 8 bytes that are none."""
+    return struct.pack(f"<{len(places)}Q", *places) + bytes(8)
+
+
 def interleaved() -> bytes:
     """Pack what an older stream writer made of 3 timesteps in flushes of 2: right checksums over mixed rows."""
     rows = b"".join([b"\1\2", struct.pack("<2f", 1, 2), b"\3", struct.pack("<f", 3)])
@@ -162,7 +173,25 @@ def episode_attacks() -> dict[str, tuple[bytes, str, str]]:
         ),
         "short_lane": (episode(reward=bytes(15)), "LaneError", "rewards of 3.75 timesteps"),
         "long_lane": (episode(reward=bytes(20)), "LaneError", "5 rewards for 4 timesteps"),
+        "camera_encoding": (camera(b"", encoding="tiff"), "LaneError", "an encoding that nobody knows"),
+        "camera_size": (camera(b"", frame_shape=[60000, 60000, 3]), "LaneError", "frames of 3.6 billion pixels"),
+        "camera_dtype": (camera(b"", dtype="f64"), "LaneError", "encoded frames for other readers as numbers"),
+        "camera_short": (camera(b""), "LaneError", "no places of images"),
+        "camera_descending": (camera(images(40, 44, 42, 46, 48)), "LaneError", "images that overlap"),
+        "camera_in_places": (camera(images(0, 42, 44, 46, 48)), "LaneError", "an image that is the places"),
+        "camera_outside": (camera(images(40, 42, 44, 46, 2**63)), "LaneError", "images behind the block"),
+        "camera_garbage": (camera(images(40, 42, 44, 46, 48)), "CodecError", "images that are none"),
+        "camera_bomb": (
+            camera(struct.pack("<5Q", 40, *[40 + len(BOMB)] * 4) + BOMB), "LimitError", "a PNG of 3.6 billion pixels",
+        ),
+        "camera_video": (camera(bytes(64), encoding="mp4"), "CodecError", "a video that is none"),
+        "camera_playlist": (
+            camera(b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", encoding="mp4"), "CodecError", "a list of other files",
+        ),
     }  # fmt: skip
+
+
+BOMB = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 60000, 60000, 8, 2, 0, 0, 0) + bytes(30)
 
 
 def manifest_attacks() -> dict[str, tuple[bytes, str, str]]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from wshard.container.layout import Buffer
 
-MAX_DECODED_SIZE: Final = 1 << 36
-"""Bytes of what one call decodes: 64 GiB. What is larger can be decoded in parts."""
+MAX_DECODED_SIZE: Final = 1 << 34
+"""Bytes of what one call decodes: 16 GiB. What is larger can be decoded in parts."""
 
 
 class EncodedFrames(ABC):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.arguments import integer
 from wshard.errors import CodecError, EpisodeError, LaneError, MissingExtraError
 from wshard.media.image_header import ImageHeader, check_pixels, read_image_header
 from wshard.messages import how_to_install
@@ -45,6 +46,10 @@ def decode_image(
     if expected_shape is not None and header.shape != tuple(expected_shape):
         raise LaneError(f"{where}: expected an image of shape {list(expected_shape)}, found {list(header.shape)}")
     pixels = np.empty(header.shape, header.dtype) if out is None else out
+    if (pixels.shape, pixels.dtype) != (header.shape, header.dtype):
+        raise LaneError(
+            f"{where}: expected {pixels.dtype} {list(pixels.shape)}, found {header.dtype} {[*header.shape]}"
+        )
     decode_as(header, data, pixels, where=where)
     return pixels
 
@@ -69,7 +74,7 @@ def encode_image(array: Any, encoding: str = "jpeg", *, quality: int = DEFAULT_Q
     if not deep and (pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in channels):
         expected = f"uint8 [H, W, C] with C one of {', '.join(map(str, channels))}"
         raise EpisodeError(f"{encoding} image: expected {expected}, found {pixels.dtype} {list(pixels.shape)}")
-    if encoding == "jpeg" and not 1 <= quality <= 100:
+    if encoding == "jpeg" and not 1 <= (integer(quality) or 0) <= 100:
         raise EpisodeError(f"jpeg image: expected a quality from 1 to 100, found {quality!r}")
     check_pixels(pixels.shape[1], pixels.shape[0], f"{encoding} image")
     pixels = np.ascontiguousarray(pixels)

@@ -31,6 +31,8 @@ TOLERANCE: Final = 1e-4
 
 _OF_THE_SYSTEM: Final = {errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE}
 _CLOSED: Final = {"enable_drefs": "0"}  # no other files that it refers to
+_LATEST: Final = 1e9  # seconds
+_LUMA: Final = ("gray", "yuv4", "yuvj4")  # formats whose first plane is luma
 _NEAR: Final = 4  # frames: what is nearer is decoded without seeking
 
 
@@ -159,6 +161,8 @@ class OpenVideo:
                 out[number] = self._pixels(self._frame_at(float(time)), out.shape[-1])
 
     def _frame_at(self, time: float) -> Any:
+        if not abs(time) < _LATEST:
+            raise CodecError(f"{self.where}: expected the time of a frame, found {time} s")
         wanted = round(time / self._base)
         if self._last is not None and self._is_at(self._last, time):
             return self._last
@@ -200,7 +204,9 @@ class OpenVideo:
         while True:
             self._seek_back(target)
             packets = self._container.demux(self._stream)
-            first = next(packets)
+            first = next(packets, None)
+            if first is None:
+                raise CodecError(f"{self.where}: expected frames, found a video without any")
             if first.pts is None or first.pts <= wanted or first.dts is None or first.dts == before:
                 return first, packets
             target, before = first.dts - 1, first.dts  # decoded before `wanted`, but shown after it
@@ -211,10 +217,16 @@ class OpenVideo:
     def _pixels(self, frame: Any, channels: int) -> NDArray[Any]:
         if (frame.height, frame.width) != self.shape[:2]:
             raise CodecError(f"{self.where}: expected frames of {self.shape[:2]}, found {frame.height}, {frame.width}")
-        if channels == 1:  # as it is: conversion would scale codes of 9 to 16 bits, and the range of gray
-            plane = frame.planes[0]
+        deep = self.dtype.itemsize == 2
+        if channels == 1 and frame.format.name.startswith(_LUMA) and (frame.format.components[0].bits > 8) == deep:
+            plane = frame.planes[0]  # as it is: conversion would scale codes of 9 to 16 bits, and the range of gray
             rows = np.frombuffer(plane, self.dtype).reshape(-1, plane.line_size // self.dtype.itemsize)
             return rows[: frame.height, : frame.width, None]
+        if deep:
+            raise CodecError(f"{self.where}: expected gray frames, found one of {frame.format.name}")
+        if channels == 1:
+            gray: NDArray[Any] = self._convert.reformat(frame, format="gray", threads=1).to_ndarray()
+            return gray[..., None]
         pixels: NDArray[Any] = self._convert.reformat(frame, format="rgb24", threads=1).to_ndarray()
         return pixels
 

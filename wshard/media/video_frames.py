@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wshard.arguments import finite_number, whole_number
 from wshard.errors import CodecError, EpisodeError
 from wshard.media.frames import EncodedFrames
 from wshard.media.open_video import TOLERANCE
@@ -51,9 +52,14 @@ class VideoFrames(EncodedFrames):
     encoding = "mp4"
 
     def __post_init__(self) -> None:
-        """Take the path as the name in messages; refuse times without a rate or a count."""
-        if self.from_timestamp is not None and (self.count is None or not self.fps or self.fps <= 0):
-            raise EpisodeError(f"{self.where}: from_timestamp: expected count and fps > 0 beside it, found {self.fps}")
+        """Take the path as the name in messages; refuse numbers and times that are none."""
+        whole_number(self.first, f"{self.where}: first", EpisodeError, least=0)
+        if self.count is not None:
+            whole_number(self.count, f"{self.where}: count", EpisodeError, least=0)
+        if self.from_timestamp is not None:
+            finite_number(self.from_timestamp, f"{self.where}: from_timestamp", EpisodeError)
+            if self.count is None or self.fps is None or finite_number(self.fps, "fps", EpisodeError) <= 0:
+                raise EpisodeError(f"{self.where}: from_timestamp: expected count and fps > 0 too, found {self.fps}")
         if self.where == "video" and isinstance(self.source, str | os.PathLike):
             object.__setattr__(self, "where", os.fspath(self.source))
 

@@ -150,8 +150,11 @@ def test_messages_name_what_and_where():
         decode_image(encode_image(picture(8, 8, 3)), (4, 4, 3), where="cam")
     with pytest.raises(EpisodeError, match="expected uint8"):
         encode_image(picture(8, 8, 4))
-    with pytest.raises(EpisodeError, match="quality from 1 to 100"):
-        encode_image(picture(8, 8, 3), quality=0)
+    with pytest.raises(LaneError, match=r"cam: expected uint8 \[8, 8, 1\], found uint8 \[8, 8, 3\]"):
+        decode_image(encode_image(picture(8, 8, 3)), where="cam", out=np.empty((8, 8, 1), np.uint8))
+    for quality in (0, 101, 7.5, "x"):
+        with pytest.raises(EpisodeError, match="quality from 1 to 100"):
+            encode_image(picture(8, 8, 3), quality=quality)
     with pytest.raises(EpisodeError, match="jpeg, png, found 'webp'"):
         encode_image(picture(8, 8, 3), "webp")
 

@@ -116,8 +116,18 @@ def test_a_frame_at_another_time_is_an_error(small, tmp_path):
     with pytest.raises(CodecError, match=r"of 2\.000000 s"):
         VideoFrames(tmp_path / "a.mp4", from_timestamp=0.0, fps=30, count=61).decode(58)
     assert VideoFrames(tmp_path / "a.mp4", from_timestamp=0.00009, fps=30, count=10).decode().any()
-    with pytest.raises(EpisodeError, match="count and fps"):
-        VideoFrames(tmp_path / "a.mp4", from_timestamp=0.0)
+    late = VideoFrames(tmp_path / "a.mp4", from_timestamp=1e300, fps=30, count=2)
+    with pytest.raises(CodecError, match=r"expected the time of a frame, found 1e\+300 s"):
+        late.decode()
+    for wrong in (
+        {"from_timestamp": 0.0},
+        {"from_timestamp": 0.0, "count": 3, "fps": 0},
+        {"from_timestamp": float("nan"), "count": 3, "fps": 30},
+        {"first": -1},
+        {"count": 1.5},
+    ):
+        with pytest.raises(EpisodeError, match="expected"):
+            VideoFrames(tmp_path / "a.mp4", **wrong)
 
 
 def test_a_replaced_file_is_opened_again(small, tmp_path):
@@ -200,6 +210,34 @@ def test_missing_files(tmp_path):
         frames.decode()
     assert isinstance(caught.value, MissingFileError)
     assert caught.value.filename == str(tmp_path / "none.mp4")
+
+
+def test_one_channel_is_the_luma(small):
+    pixels = np.repeat(np.arange(40, 240, dtype=np.uint8).reshape(10, 20, 1), 3, 2)
+    file = io.BytesIO()
+    encode_video([pixels] * 3, file, fps=10, options={"crf": "1"})
+    luma = VideoFrames(file.getvalue(), frame_shape=(10, 20, 1)).decode()
+    with av.open(io.BytesIO(file.getvalue())) as container:
+        true = next(container.decode(video=0)).to_ndarray(format="yuv420p")[:10, :20]
+    assert np.array_equal(luma[0, ..., 0], true)
+    gray = VideoFrames(small[0], frame_shape=(16, 18, 1)).decode(0, 1)
+    with av.open(io.BytesIO(small[0])) as container:
+        true = next(container.decode(video=0)).to_ndarray(format="gray")
+    assert np.array_equal(gray[0, ..., 0], true), "RGB has no luma: it is calculated"
+
+
+def test_gray_of_more_bits_keeps_its_codes():
+    codes = np.random.default_rng(1).integers(0, 1 << 12, (6, 14, 22), dtype=np.uint16)
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as container:
+        stream = container.add_stream("libx265", rate=10, options={"x265-params": "lossless=1:log-level=none"})
+        stream.height, stream.width, stream.pix_fmt = 64, 64, "gray12le"
+        for plane in np.pad(codes, ((0, 0), (0, 50), (0, 42))):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(plane, "gray12le")))
+        container.mux(stream.encode(None))
+    frames = VideoFrames(file.getvalue())
+    assert (frames.shape, frames.dtype) == ((64, 64, 1), np.uint16)
+    assert np.array_equal(frames.decode()[:, :14, :22, 0], codes)
 
 
 def test_other_shapes(small):
