@@ -98,16 +98,20 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         return map(str, self._rows)
 
     def __contains__(self, key: object) -> bool:
+        last = self._last
+        if last is not None and last[0] == key:
+            return True
         plain = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _LONGEST_KEY
         return plain and str(int(str(key))) == key and int(str(key)) in self._rows
 
     def __getitem__(self, key: str) -> EpisodeEntry:
         """Return an episode; raises KeyError, FormatError for one of which nothing could be read."""
-        if self._last is None or self._last[0] != key:
+        last = self._last  # which another thread may replace
+        if last is None or last[0] != key:
             if key not in self:
                 raise KeyError(key)
-            self._last = key, self._entry(int(key))
-        return self._last[1]
+            last = self._last = key, self._entry(int(key))
+        return last[1]
 
     def _entry(self, number: int) -> EpisodeEntry:
         row = self._rows[number]
@@ -117,7 +121,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         return EpisodeEntry(
             number=number,
             length=length,
-            tasks=tuple(columns.tasks[row] or ()),
+            tasks=_texts(columns.tasks[row]),
             data=self._path(self._info.data_path, number, columns.chunks[row], columns.files[row]),
             start=int(columns.starts[row] - self._first_rows[file]),
             share=length / max(float(self._file_rows[file]), 1.0),
@@ -140,3 +144,9 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
             "video_key": camera,
         }
         return fill_template(template, fields, self._where)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()

@@ -64,7 +64,7 @@ def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
         if row is None or number is None or length is None:
             damaged[place] = error or f"{path}: line {place + 1}: expected episode_index and length, found {shown(row)}"
         else:
-            rows.append((number, length, _texts(row.get("tasks"))))
+            rows.append((number, length, row.get("tasks")))
     numbers, lengths = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
     zeros = np.zeros(len(rows), np.int64)
     videos = {name: VideoColumns(zeros, zeros, zeros) for name in info.cameras(VIDEO)}
@@ -95,12 +95,6 @@ def _json_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
         raise missing from None
 
 
-def _texts(value: object) -> list[str] | None:
-    if isinstance(value, str):
-        return [value]
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else None
-
-
 # ---- v3: Parquet -----------------------------------------------------------------------------------------------------
 
 
@@ -126,7 +120,7 @@ def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
         columns = [_numbers(parts, f"videos/{name}/{one}", folder) for one in _VIDEO]
         if len(columns[0]) == len(numbers):
             videos[name] = VideoColumns(*columns)
-    tasks = [_texts(row) for part in parts for row in _task_rows(part)]
+    tasks = [row for part in parts for row in _task_rows(part)]
     damaged = _unknown(numbers, info.total_episodes, failures)
     return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, damaged)
 

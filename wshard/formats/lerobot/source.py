@@ -17,8 +17,9 @@ from wshard.episode.meta_reader import Declaration
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import FormatError, LaneError, MissingFileError
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO, read_info
-from wshard.formats.lerobot.episode_table import EpisodeEntry, EpisodeTable
+from wshard.formats.lerobot.dataset import Dataset, read_dataset
+from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO
+from wshard.formats.lerobot.episode_table import EpisodeEntry
 from wshard.formats.lerobot.features import (
     IMAGE,
     LANGUAGE,
@@ -30,7 +31,6 @@ from wshard.formats.lerobot.features import (
     declare_numbers,
 )
 from wshard.formats.lerobot.parquet_columns import ParquetColumns
-from wshard.formats.lerobot.read_meta import read_episodes, read_tasks
 from wshard.formats.look import LocationLook
 from wshard.media.frames import ImageFrames
 from wshard.media.video_frames import VideoFrames
@@ -81,26 +81,26 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         return isinstance(about, dict) and "codebase_version" in about and "features" in about
 
     @cached_property
-    def _folder(self) -> Path:
+    def _whole(self) -> Dataset:
         if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
             raise FormatError(f"{self._location}: expected the folder of a LeRobot data set")
-        return Path(self._location)
+        return read_dataset(Path(self._location))
 
-    @cached_property
+    @property
+    def _folder(self) -> Path:
+        return self._whole.folder
+
+    @property
     def _dataset(self) -> DatasetInfo:
-        return read_info(self._folder)
+        return self._whole.info
 
     @cached_property
     def _dataset_hash(self) -> int:
         about = (self._dataset.fps, self._dataset.robot_type, list(self._dataset.features.values()))
         return xxhash.xxh3_64_intdigest(repr(about).encode(errors="surrogatepass"))
 
-    @cached_property
-    def _tasks(self) -> dict[int, str]:
-        return read_tasks(self._folder, self._dataset)
-
     def _scan(self) -> Mapping[str, EpisodeEntry]:
-        return EpisodeTable(self._dataset, read_episodes(self._folder, self._dataset), str(self._folder))
+        return self._whole.episodes
 
     def _files(self, found: EpisodeEntry) -> list[Location]:
         return [self._folder / found.data, *(self._folder / span.path for span in found.videos.values())]
@@ -158,17 +158,29 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         elif feature.dtype in {IMAGE, VIDEO}:
             lane = declare_frames(feature)
         else:
-            lane = declare_numbers(feature, self._open(found).dtype(feature.name))
+            lane = self._declare(found.data, feature)
         if lane.block in lanes:
             raise FormatError(f"{self._folder / INFO}: expected one feature for lane {lane.block!r}, found two")
         lanes[lane.block] = lane
+
+    def _declare(self, data: str, feature: Feature) -> Declaration:
+        """Return the lane of a feature of numbers; its dtype is that of the column in the file `data`."""
+        lanes = self._cache("lanes")
+        if lanes.get("") != data:
+            lanes.clear()
+            lanes[""] = data
+        if feature.name not in lanes:
+            file = self.open_once(data, lambda: ParquetColumns(self._folder / data))
+            lanes[feature.name] = declare_numbers(feature, file.dtype(feature.name))
+        found: Declaration = lanes[feature.name]
+        return found
 
     def _task_list(self, found: EpisodeEntry) -> list[str]:
         """Return the tasks of an episode of several, or of one that does not say."""
         if found.tasks or "task_index" not in self._dataset.features or not found.length:
             return list(dict.fromkeys(found.tasks))
         low, high = self._open(found).bounds("task_index", found.start, found.start + found.length)
-        return [self._tasks[number] for number in range(int(low), int(high) + 1) if number in self._tasks]
+        return [self._whole.tasks[number] for number in range(int(low), int(high) + 1) if number in self._whole.tasks]
 
     def _frame_sizes(self, found: EpisodeEntry, lanes: Mapping[str, Declaration]) -> dict[str, int]:
         sizes = {}
@@ -223,7 +235,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         file = self._open(found)
         if block == TASK_LANE and block not in self._blocks:
             numbers = file.numbers("task_index", (), start, stop).tolist()
-            return self._places([self._tasks.get(number, "") for number in numbers], info.metadata["task"], block)
+            return self._places([self._whole.tasks.get(number, "") for number in numbers], info.metadata["task"], block)
         feature = self._blocks[block]
         if feature.dtype == TEXT:
             texts = self._texts(found, feature.name)[steps]

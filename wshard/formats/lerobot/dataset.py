@@ -1,0 +1,53 @@
+"""What the meta folder of a data set says, read once for all Sources of this process as long as its files stay."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wshard.formats.lerobot.dataset_info import INFO, DatasetInfo, read_info
+from wshard.formats.lerobot.episode_table import EpisodeTable
+from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3, TASKS_V2, TASKS_V3, read_episodes, read_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set without its data."""
+
+    folder: Path
+    info: DatasetInfo
+    episodes: EpisodeTable
+
+    @cached_property
+    def tasks(self) -> dict[int, str]:
+        """The text of each task by its task_index; raises FormatError, MissingFileError."""
+        return read_tasks(self.folder, self.info)
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """Read the meta folder; raises FormatError, MissingFileError, UnsupportedFormatError."""
+    return _read_once(os.fspath(folder), tuple(_states(folder)))
+
+
+@lru_cache(maxsize=2)
+def _read_once(path: str, states: tuple[object, ...]) -> Dataset:  # noqa: ARG001  (other states, another meta folder)
+    folder = Path(path)
+    info = read_info(folder)
+    return Dataset(folder, info, EpisodeTable(info, read_episodes(folder, info), path))
+
+
+def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
+    """Yield what differs where a file of the meta folder does."""
+    files = [folder / name for name in (INFO, EPISODES_V2, TASKS_V2, TASKS_V3)]
+    for file in (*files, *sorted((folder / EPISODES_V3).glob("*/*.parquet"))):
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        yield str(file), status.st_ino, status.st_size, status.st_mtime_ns
