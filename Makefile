@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned on
 
-.PHONY: help install demo test docs web wheel bench bench-index rb_a rb_b rb_c fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web wheel bench bench-index rb_a rb_b rb_c peers fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
@@ -20,6 +20,7 @@ help:
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
+	@echo "make peers    other programs read what is written here (8 GB of them are installed)"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 20 minutes the first time)"
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 15 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
@@ -137,6 +138,16 @@ bench-index: $(VENV)/.dev .bench/venv-index/.created
 rb_b: $(VENV)/.dev .bench/venv-ogbench/.created .bench/venv-stumpy/.created
 	@echo "== benchmark RB-B (about 4 minutes to record, once, and 8 to measure)"
 	@$(BIN)/python benchmarks/retrieval/rb_b.py --first $(FIRST) --speed variable fixed --out .bench/rb_b
+
+.bench/venv-lerobot/.created:
+	@echo "== an environment for lerobot alone: it brings a torch of its own (about 8 GB, minutes)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-lerobot
+	@.bench/venv-lerobot/bin/python -m pip --disable-pip-version-check -q install --no-compile lerobot==0.4.4
+	@touch $@
+
+peers: $(VENV)/.dev .bench/venv-lerobot/.created
+	@echo "== what is written here is read by the programs that it is for (a minute)"
+	@WSHARD_PEERS=1 $(BIN)/pytest -W error tests/peers
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

@@ -117,7 +117,7 @@ class FormatEntry:
     written is known, of formats that types.Format does not name.
     """
 
-    source: str
+    source: str = ""
     sink: str = ""
     extra: str = ""
     about: str = ""
@@ -163,8 +163,14 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
     "lerobot": FormatEntry(
         "wshard.formats.lerobot.source:LeRobotSource",
+        "wshard.formats.lerobot.sink:LeRobotSink",
         extra="lerobot",
         about="LeRobot v2.0, v2.1 and v3.0: a folder of Parquet and MP4 files",
+    ),
+    "lerobot_v21": FormatEntry(
+        sink="wshard.formats.lerobot.sink:LeRobotV21Sink",
+        extra="lerobot",
+        about="LeRobot v2.1, for programs that know no v3.0; read as lerobot",
     ),
     "robomimic": FormatEntry(
         "wshard.formats.hdf5.robomimic:RobomimicSource",
@@ -179,7 +185,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 }
 """Every format that this package reads or writes."""
 
-_SOURCES: Final = {name: entry.source for name, entry in FORMATS.items()}
+_SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
 UNSUPPORTED: Final = ("tdmpc2", "d4rl")
@@ -270,7 +276,8 @@ def _load(name: str, table: Mapping[str, str], group: str) -> Any:
     if target is None:
         known = ", ".join(dict.fromkeys((*FORMATS, *announced_plugins(group))))
         if name in FORMATS:
-            raise UnsupportedFormatError(f"format {name!r} is read, but not written")
+            can, cannot = ("read", "written") if FORMATS[name].source else ("written", "read")
+            raise UnsupportedFormatError(f"format {name!r} is {can}, but not {cannot}")
         if name in UNSUPPORTED:
             raise UnsupportedFormatError(f"format {name!r} is not implemented yet; there are {known}; {OWN_DATA}")
         raise FormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,7 @@ _MOST_JSON: Final = 1 << 26
 _MOST_FEATURES: Final = 4096
 _MOST_AXES: Final = 8
 _MOST_VALUES: Final = 1 << 28
-_DEFAULT_PATHS: Final = {
+DEFAULT_PATHS: Final = {
     2: (
         "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
         "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
@@ -41,13 +42,18 @@ _DEFAULT_PATHS: Final = {
 
 @dataclass(frozen=True)
 class Feature:
-    """One entry of "features": dtype is a numpy name, or "string", "image", "video" and the like."""
+    """One entry of "features": dtype is a numpy name, or "string", "image", "video" and the like.
+
+    lane, lane_shape: what the feature was made from, where a Sink of this package wrote it.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     names: Any = None
     facts: Mapping[str, Any] | None = None
+    lane: str = ""
+    lane_shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,14 +81,14 @@ def read_info(folder: Path) -> DatasetInfo:
     if not isinstance(value, dict):
         raise FormatError(f"{where}: expected a JSON object, found {shown(value)}")
     found = _VERSION.fullmatch(str(value.get("codebase_version")))
-    if found is None or int(found[1]) not in _DEFAULT_PATHS:
+    if found is None or int(found[1]) not in DEFAULT_PATHS:
         raise UnsupportedFormatError(
             f"{where}: expected codebase_version v2.0, v2.1 or v3.0, found {shown(value.get('codebase_version'))}"
         )
     fps = usable_rate(value.get("fps"))
     if fps is None:
         raise FormatError(f"{where}: fps: expected a number above 0, found {shown(value.get('fps'))}")
-    data, video = _DEFAULT_PATHS[int(found[1])]
+    data, video = DEFAULT_PATHS[int(found[1])]
     robot = value.get("robot_type")
     return DatasetInfo(
         version=(int(found[1]), int(found[2])),
@@ -144,16 +150,26 @@ def _features(value: object, where: str) -> dict[str, Feature]:
             raise FormatError(f"{at}: expected an object with a dtype, found {shown(row)}")
         facts = row.get("info") or row.get("video_info")
         shape = _shape(row.get("shape"), at)
-        found[name] = Feature(name, row["dtype"], shape, row.get("names"), facts if isinstance(facts, dict) else None)
+        about = facts if isinstance(facts, dict) else None
+        found[name] = Feature(
+            name, row["dtype"], shape, row.get("names"), about, *_origin(row.get("wshard"), shape, at)
+        )
     return found
+
+
+def _origin(value: object, shape: tuple[int, ...], where: str) -> tuple[str, tuple[int, ...] | None]:
+    """Return lane and shape that a feature was made from, where that is known."""
+    if not isinstance(value, dict):
+        return "", None
+    lane, own = value.get("lane"), _shape(value.get("shape"), where)
+    if not isinstance(lane, str) or not lane.startswith(("signal/", "action/")) or math.prod(own) != math.prod(shape):
+        raise FormatError(f"{where}: wshard: expected the lane and shape of the feature, found {shown(value)}")
+    return lane, own
 
 
 def _shape(value: object, where: str) -> tuple[int, ...]:
     sizes = [integer(size) for size in value] if isinstance(value, list) and len(value) <= _MOST_AXES else [None]
     shape = tuple(size for size in sizes if size is not None and size > 0)
-    values = 1
-    for size in shape:
-        values *= size
-    if len(shape) < len(sizes) or values > _MOST_VALUES:
+    if len(shape) < len(sizes) or math.prod(shape) > _MOST_VALUES:
         raise FormatError(f"{where}: shape: expected up to {_MOST_AXES} sizes, found {shown(value)}")
     return shape

@@ -19,6 +19,9 @@ IMAGE: Final = "image"
 VIDEO: Final = "video"
 LANGUAGE: Final = "language"
 
+TASK_LANE: Final = "signal/task_index"
+"""Which of the tasks of an episode holds, where there are several."""
+
 STEP_LANES: Final = {"next.reward": REWARD, "next.done": DONE, "next.truncated": TRUNCATIONS}
 """Features of one number per timestep that an Episode has members for."""
 
@@ -27,6 +30,8 @@ _CAMERA_AXES: Final = 3
 
 def block_of(feature: Feature) -> str:
     """Return the block name of the lane that a feature becomes."""
+    if feature.lane:
+        return feature.lane
     if feature.name in STEP_LANES and feature.shape in {(), (1,)}:
         return STEP_LANES[feature.name]
     return f"action/{feature.name}" if feature.name.startswith("action") else f"signal/{feature.name}"
@@ -39,7 +44,8 @@ def declare_numbers(feature: Feature, dtype: DType) -> Declaration:
         return Declaration(block, DType.BOOL)
     if block == REWARD:
         return Declaration(block, dtype)
-    return Declaration(block, dtype, feature.shape, semantics=", ".join(axis_names(feature)))
+    shape = feature.shape if feature.lane_shape is None else feature.lane_shape
+    return Declaration(block, dtype, shape, semantics=", ".join(axis_names(feature)))
 
 
 def declare_frames(feature: Feature) -> Declaration:
@@ -54,6 +60,12 @@ def declare_frames(feature: Feature) -> Declaration:
         Modality.DEPTH if depth else Modality.RGB,
         encoding="mp4" if feature.dtype == VIDEO else "png",
     )
+
+
+def split_names(semantics: str, shape: tuple[int, ...]) -> list[str] | None:
+    """Return the names of elements that the semantics of a lane lists, None where it lists none."""
+    names = semantics.split(", ")
+    return names if len(shape) == 1 and len(names) == shape[0] and all(names) else None
 
 
 def camera_shape(feature: Feature) -> tuple[int, int, int]:

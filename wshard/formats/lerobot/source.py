@@ -17,13 +17,14 @@ from wshard.episode.meta_reader import Declaration
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import FormatError, LaneError, MissingFileError
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.lerobot.dataset import Dataset, read_dataset
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO
+from wshard.formats.lerobot.dataset_meta import DatasetMeta, read_dataset
 from wshard.formats.lerobot.episode_table import EpisodeEntry
 from wshard.formats.lerobot.features import (
     IMAGE,
     LANGUAGE,
     SUCCESS,
+    TASK_LANE,
     TEXT,
     VIDEO,
     block_of,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
-TASK_LANE: Final = "signal/task_index"
 _HASHED_BITS: Final = 20  # of the time of a file: about a millisecond
 
 
@@ -81,7 +81,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         return isinstance(about, dict) and "codebase_version" in about and "features" in about
 
     @cached_property
-    def _whole(self) -> Dataset:
+    def _whole(self) -> DatasetMeta:
         if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
             raise FormatError(f"{self._location}: expected the folder of a LeRobot data set")
         return read_dataset(Path(self._location))
@@ -275,4 +275,5 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
 def _key_of(feature: Feature) -> str:
     """Return where the metadata have the values of a feature of text."""
-    return f"feature.{feature.name}" if feature.name in {"task", "success"} else feature.name
+    name = block_of(feature).partition("/")[2]
+    return f"feature.{name}" if name in {"task", "success"} else name

@@ -105,8 +105,9 @@ def test_a_real_recording_is_read_where_its_videos_are_missing(dataset_fixtures)
         assert {info.metadata["task"] for info in infos} == {"Pick up the yellow bottle on the table."}
         assert {info.timebase.tick_hz for info in infos} == {30.0}
         assert {info.env_id for info in infos} == {"Unitree_G1_Inspire"}
+        loaded = source.load("17")
         with pytest.raises(MissingFileError, match=r"episode_000017\.mp4"):
-            source.load("17")
+            loaded["observation.images.cam_high"]
     with open_episode(f"{folder}#17") as episode:
         assert episode.lane("observation.state").shape == (infos[17].length, 26)
         with pytest.raises(FileNotFoundError, match=r"episode_000017\.mp4"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class DatasetMeta:
     """A data set without its data."""
 
     folder: Path
@@ -30,16 +30,16 @@ class Dataset:
         return read_tasks(self.folder, self.info)
 
 
-def read_dataset(folder: Path) -> Dataset:
+def read_dataset(folder: Path) -> DatasetMeta:
     """Read the meta folder; raises FormatError, MissingFileError, UnsupportedFormatError."""
     return _read_once(os.fspath(folder), tuple(_states(folder)))
 
 
 @lru_cache(maxsize=2)
-def _read_once(path: str, states: tuple[object, ...]) -> Dataset:  # noqa: ARG001  (other states, another meta folder)
+def _read_once(path: str, states: tuple[object, ...]) -> DatasetMeta:  # noqa: ARG001  (other states, another meta folder)
     folder = Path(path)
     info = read_info(folder)
-    return Dataset(folder, info, EpisodeTable(info, read_episodes(folder, info), path))
+    return DatasetMeta(folder, info, EpisodeTable(info, read_episodes(folder, info), path))
 
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:

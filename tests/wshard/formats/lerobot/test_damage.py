@@ -1,0 +1,227 @@
+"""Damaged and hostile data sets are refused by name and place, and do not hold up the episodes beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bridge import TrajectoryIngestor
+from wshard.errors import EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
+from wshard.formats.lerobot.source import LeRobotSource
+from wshard.open import list_episodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+V21_DATA = "data/chunk-000/episode_000001.parquet"
+V3_DATA = "data/chunk-000/file-000.parquet"
+V3_EPISODES = "meta/episodes/chunk-000/file-000.parquet"
+
+
+@pytest.fixture
+def v21(dataset_fixtures, tmp_path) -> Path:
+    return shutil.copytree(dataset_fixtures / "lerobot" / "lerobot_v21_image", tmp_path / "v21")
+
+
+@pytest.fixture
+def v3(dataset_fixtures, tmp_path) -> Path:
+    return shutil.copytree(dataset_fixtures / "lerobot" / "lerobot_v3_video_h264", tmp_path / "v3")
+
+
+def change_info(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    info = json.loads((folder / "meta/info.json").read_text())
+    change(info)
+    (folder / "meta/info.json").write_text(json.dumps(info))
+
+
+def change_table(path: Path, change: Callable[[pa.Table], pa.Table], **options: Any) -> None:
+    table = change(pq.read_table(path))
+    pq.write_table(table, path, **options)
+
+
+def replaced(name: str, values: Any) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        place = table.column_names.index(name)
+        return table.set_column(place, table.schema.field(name), pa.array(values(table), table.schema.field(name).type))
+
+    return change
+
+
+def load_all(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with LeRobotSource(folder) as source:
+        for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+            try:
+                found[key] = source.load(key).length
+            except FormatError as error:
+                found[key] = str(error)
+    return found
+
+
+def assert_one_is_refused(folder: Path, text: str) -> None:
+    found = load_all(folder)
+    assert (found["0"], found["2"]) == (7, 20)
+    assert text in found["1"]
+
+
+DATA_DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "truncated": (lambda path: os.truncate(path, 700), "expected a Parquet file"),
+    "empty": (lambda path: os.truncate(path, 0), "expected a Parquet file"),
+    "garbage": (lambda path: path.write_bytes(os.urandom(9000)), "expected a Parquet file"),
+    "missing": (lambda path: path.unlink(), "expected a Parquet file, found none"),
+    "of another episode": (
+        lambda path: change_table(path, replaced("episode_index", lambda table: [2] * len(table))),
+        "expected the 12 rows of episode 1, found 12 rows, there of episodes 2 to 2",
+    ),
+    "short": (lambda path: change_table(path, lambda table: table.slice(0, 9)), "expected rows 0 to 11, found 9 rows"),
+    "long": (lambda path: change_table(path, lambda t: pa.concat_tables([t, t])), "expected rows 0 to 11"),
+    "without a column": (lambda path: change_table(path, lambda table: table.drop(["action"])), "column 'action'"),
+    "with a hole": (
+        lambda path: change_table(path, replaced("next.reward", lambda table: [None] * len(table))),
+        "column 'next.reward': expected a value in every row",
+    ),
+    "without an image": (
+        lambda path: change_table(path, replaced("observation.images.top", lambda table: [None] * len(table))),
+        "column 'observation.images.top': row 0: expected the bytes of an image",
+    ),
+    "with ragged rows": (
+        lambda path: change_table(path, replaced("observation.grid", lambda t: [[[1, 2]] * 3] * len(t))),
+        "column 'observation.grid'",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", [*DATA_DAMAGES])
+def test_a_damaged_data_file_is_that_of_one_episode(v21, damage):
+    change, text = DATA_DAMAGES[damage]
+    change(v21 / V21_DATA)
+    if damage == "long":
+        assert "expected the 12 rows of episode 1, found 24 rows" in load_all(v21)["1"]
+        return
+    assert_one_is_refused(v21, text)
+
+
+def test_row_groups_may_be_any(v3):
+    whole = load_all(v3)
+    with LeRobotSource(v3) as source:
+        expected = {key: source.lane(key, "signal/observation.state") for key in source.keys()}  # noqa: SIM118
+    change_table(v3 / V3_DATA, lambda table: table, row_group_size=5)
+    with LeRobotSource(v3) as source:
+        for key, values in expected.items():
+            assert np.array_equal(source.lane(key, "signal/observation.state"), values)
+            assert np.array_equal(source.lane(key, "signal/observation.state", 2, 6), values[2:6])
+    assert load_all(v3) == whole
+
+
+def test_a_damaged_video_costs_its_frames_alone(v3):
+    path = v3 / "videos/observation.images.top/chunk-000/file-000.mp4"
+    os.truncate(path, 2000)
+    with LeRobotSource(v3) as source:
+        assert source.lane("1", "signal/observation.state").shape == (12, 4)
+        assert source.lane("1", "signal/observation.images.wrist").shape == (12, 64, 64, 3)
+        with pytest.raises(FormatError, match=r"file-000\.mp4"):
+            source.lane("1", "signal/observation.images.top")
+    path.unlink()
+    with LeRobotSource(v3) as source, pytest.raises(MissingFileError, match=r"file-000\.mp4"):
+        source.lane("1", "signal/observation.images.top")
+
+
+def test_wrong_times_of_a_video_are_refused(v3):
+    change_table(
+        v3 / V3_EPISODES, replaced("videos/observation.images.top/from_timestamp", lambda table: [0.03] * len(table))
+    )
+    with LeRobotSource(v3) as source, pytest.raises(FormatError, match="expected a frame within"):
+        source.lane("0", "signal/observation.images.top")
+
+
+def test_a_damaged_line_is_that_of_one_episode(v21):
+    lines = (v21 / "meta/episodes.jsonl").read_text().splitlines()
+    (v21 / "meta/episodes.jsonl").write_text("\n".join([lines[0], lines[1][:20], lines[2]]))
+    assert_one_is_refused(v21, "episodes.jsonl: line 2: expected a JSON object")
+
+
+def test_a_damaged_table_of_episodes_is_that_of_those_in_it(v3):
+    table = pq.read_table(v3 / V3_EPISODES)
+    for number in range(3):
+        pq.write_table(table.slice(number, 1), v3 / f"meta/episodes/chunk-000/file-00{number}.parquet")
+    os.truncate(v3 / "meta/episodes/chunk-000/file-001.parquet", 100)
+    assert_one_is_refused(v3, "file-001.parquet: expected a Parquet file")
+
+
+def test_the_rest_is_ingested_and_the_failure_is_named(v21, tmp_path):
+    (v21 / V21_DATA).write_bytes(b"PAR1" * 100)
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        report = ingestor.ingest([v21])
+    assert report.new == 2
+    assert [failure.key for failure in report.failed] == ["1"]
+
+
+INFO_DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], type[Exception], str]] = {
+    "an older version": (
+        lambda info: info.update(codebase_version="v1.6"),
+        UnsupportedFormatError,
+        "found 'v1.6'",
+    ),
+    "no rate": (lambda info: info.update(fps=0), FormatError, "fps: expected a number above 0"),
+    "a path upwards": (lambda info: info.update(data_path="../{episode_index}.parquet"), FormatError, "path inside"),
+    "an absolute path": (lambda info: info.update(data_path="/etc/{episode_index}"), FormatError, "path inside"),
+    "an attribute": (lambda info: info.update(data_path="{episode_index.__class__}"), FormatError, "template"),
+    "a wide number": (lambda info: info.update(data_path="{episode_index:0999999999d}"), FormatError, "template"),
+    "no features": (lambda info: info.update(features=[]), FormatError, "features: expected"),
+    "a vast shape": (
+        lambda info: info["features"]["action"].update(shape=[1 << 20, 1 << 20]),
+        FormatError,
+        "shape: expected",
+    ),
+    "a flat camera": (
+        lambda info: info["features"]["observation.images.top"].update(shape=[64]),
+        FormatError,
+        "expected the shape of a frame",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", [*INFO_DAMAGES])
+def test_a_wrong_info_is_refused(v21, damage):
+    change, error, text = INFO_DAMAGES[damage]
+    change_info(v21, change)
+    with LeRobotSource(v21) as source, pytest.raises(error) as refused:
+        source.load(source.keys()[0])
+    assert text in str(refused.value)
+
+
+def test_keys_are_numbers_as_they_are_printed(v21):
+    with LeRobotSource(v21) as source:
+        for key in ("01", "+1", "1.0", "-1", "", "٣", "9" * 5000):
+            with pytest.raises(EntryNotFoundError):
+                source.load(key)
+
+
+def test_a_pickled_source_of_a_damaged_folder_fails_when_it_is_used(v21):
+    source = pickle.loads(pickle.dumps(LeRobotSource(v21)))  # noqa: S301  (our own)
+    (v21 / "meta/info.json").write_text("[" * 100_000)
+    with pytest.raises(FormatError, match="expected JSON"):
+        source.keys()
+
+
+def test_an_added_episode_changes_no_other(v21):
+    before = list_episodes(v21)
+    shutil.copy2(v21 / V21_DATA, v21 / "data/chunk-000/episode_000003.parquet")
+    with (v21 / "meta/episodes.jsonl").open("a") as file:
+        file.write('{"episode_index": 3, "tasks": ["push the T"], "length": 12}\n')
+    change_info(v21, lambda info: info.update(total_episodes=4))
+    assert list_episodes(v21)[:3] == before
+    (v21 / "meta/episodes.jsonl").write_text(
+        (v21 / "meta/episodes.jsonl").read_text().replace("push the T", "pull the T", 1)
+    )
+    changed = [one != other for one, other in zip(list_episodes(v21), before, strict=False)]
+    assert changed == [False, True, False]

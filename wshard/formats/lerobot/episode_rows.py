@@ -1,0 +1,122 @@
+"""One episode as rows of a data file, with the statistics of its features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from wshard.errors import EpisodeError
+from wshard.formats.lerobot.features import IMAGE, TASK_LANE, TEXT, VIDEO
+from wshard.formats.lerobot.stats import SAMPLED_FRAMES, Stats, measure_frames, measure_numbers
+from wshard.formats.lerobot.write_columns import make_array
+from wshard.media.frames import ImageFrames
+from wshard.media.images import encode_image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.formats.lerobot.write_columns import FeatureColumn
+    from wshard.types import Array, Channel, Episode
+
+
+class EpisodePlace(NamedTuple):
+    """Where an episode goes: its number, the global number of its first row, and timesteps per second."""
+
+    number: int
+    start: int
+    fps: float
+
+
+def texts_of_tasks(ep: Episode) -> tuple[list[str], Array]:
+    """Return the tasks of an episode, "" where none is stated, and which of them holds at each timestep."""
+    task, lane = ep.metadata.get("task", ""), ep.observations.get(TASK_LANE.partition("/")[2])
+    if isinstance(task, str):
+        return [task], np.zeros(ep.length, np.int64)
+    places = np.zeros(ep.length, np.int64) if lane is None else np.asarray(lane.data).astype(np.int64)
+    texts = [str(text) for text in task] if isinstance(task, list) and task else [""]
+    if places.shape != (ep.length,) or places.min() < 0 or places.max() >= len(texts):
+        raise EpisodeError(f"{TASK_LANE}: expected places in the list of {len(texts)} tasks, found {lane}")
+    return texts, places
+
+
+def count_rows(ep: Episode, place: EpisodePlace, tasks: Array) -> dict[str, Array]:
+    """Return the columns that count rows; tasks: the task_index of each timestep."""
+    frames = np.arange(ep.length)
+    return {
+        "timestamp": (frames / place.fps).astype(np.float32),
+        "frame_index": frames,
+        "episode_index": np.full(ep.length, place.number),
+        "index": frames + place.start,
+        "task_index": tasks,
+    }
+
+
+def make_rows(ep: Episode, columns: Sequence[FeatureColumn], schema: Any, counted: dict[str, Array]) -> Any:
+    """Return the rows of an episode as an Arrow table; frames of videos are in none."""
+    import pyarrow as pa  # noqa: PLC0415  (an optional dependency)
+
+    arrays = []
+    for column in columns:
+        if column.dtype == VIDEO:
+            continue
+        kind = schema.field(column.name).type
+        if column.dtype == IMAGE:
+            rows = [{"bytes": image, "path": f"frame_{step:06d}.png"} for step, image in enumerate(_images(ep, column))]
+            arrays.append(pa.array(rows, kind))
+        elif column.dtype == TEXT:
+            arrays.append(pa.array(_texts(ep, column), kind))
+        else:
+            arrays.append(make_array(kind, values_of(ep, column)))
+    arrays += [pa.array(values, schema.field(name).type) for name, values in counted.items()]
+    return pa.table(arrays, schema=schema)
+
+
+def values_of(ep: Episode, column: FeatureColumn) -> Array:
+    """Return the numbers of a feature, [T, *shape], [T] of one number per timestep."""
+    steps = {"reward": ep.rewards, "done": ep.terminations, "aux/truncations": ep.truncations}
+    given = steps[column.block] if column.block in steps else ep.lanes()[column.block].data
+    values = np.asarray(given).astype(column.dtype, copy=False)
+    return values.reshape(ep.length, *(() if column.shape == (1,) else column.shape))
+
+
+def measure_features(
+    ep: Episode, columns: Sequence[FeatureColumn], counted: dict[str, Array], *, keep_shape: bool
+) -> dict[str, Stats]:
+    """Return the statistics of each feature that has some; those of cameras are of some of their frames."""
+    found = {}
+    for column in columns:
+        if column.is_camera:
+            frames = sample_frames(ep.lanes()[column.block])
+            if frames.dtype == np.uint8:
+                found[column.name] = measure_frames(frames)
+        elif column.dtype != TEXT:
+            found[column.name] = measure_numbers(values_of(ep, column), keep_shape=keep_shape)
+    return found | {name: measure_numbers(values) for name, values in counted.items()}
+
+
+def sample_frames(channel: Channel) -> Array:
+    """Return some frames of a lane, evenly spread."""
+    steps = np.unique(np.linspace(0, channel.length - 1, min(channel.length, SAMPLED_FRAMES)).round().astype(int))
+    if channel.encoded is None:
+        found: Array = channel.data[steps]
+        return found
+    return np.concatenate([channel.encoded.decode(step, step + 1) for step in steps.tolist()])
+
+
+def _images(ep: Episode, column: FeatureColumn) -> list[bytes]:
+    """Return the frames as PNG, those that are PNG byte for byte."""
+    channel = ep.lanes()[column.block]
+    if isinstance(channel.encoded, ImageFrames) and channel.encoded.encoding == "png":
+        return [bytes(channel.encoded.image(step)) for step in range(ep.length)]
+    if channel.encoded is None:
+        return [encode_image(frame, "png") for frame in channel.data]
+    return [encode_image(channel.encoded.decode(step, step + 1)[0], "png") for step in range(ep.length)]
+
+
+def _texts(ep: Episode, column: FeatureColumn) -> list[str]:
+    listed = ep.metadata[column.block.partition("/")[2]]
+    places = np.asarray(ep.lanes()[column.block].data).tolist()
+    if not all(0 <= place < len(listed) for place in places):
+        raise EpisodeError(f"{column.block}: expected places in the list of {len(listed)} texts of the metadata")
+    return [listed[place] for place in places]

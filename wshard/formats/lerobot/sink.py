@@ -1,0 +1,199 @@
+"""LeRobot data sets as Sinks: v3.0 and v2.1, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from wshard.array_fields import DType
+from wshard.container.codec import CompressionType
+from wshard.container.codec_plan import CodecPlan
+from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.errors import CodecError, EpisodeError, FormatError
+from wshard.formats.draft import Draft, check_mode
+from wshard.formats.lerobot.dataset_info import INFO, read_json
+from wshard.formats.lerobot.episode_rows import EpisodePlace, count_rows, make_rows, measure_features, texts_of_tasks
+from wshard.formats.lerobot.features import VIDEO
+from wshard.formats.lerobot.layout_v3 import LayoutV3
+from wshard.formats.lerobot.layout_v21 import LayoutV21
+from wshard.formats.lerobot.open_parquet import import_parquet
+from wshard.formats.lerobot.write_columns import MOST_AXES, FeatureColumn, counted_features, make_schema, plan_columns
+from wshard.formats.lerobot.write_video import describe_video, write_video
+
+if TYPE_CHECKING:
+    from wshard.container.codec_plan import Compression
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
+    from wshard.types import Episode
+
+_OWN: Final = ("meta/", "data/", "videos/", "images/")
+_STORED: Final = ("signal/", "action/")
+_STEPS: Final = (REWARD, DONE, TRUNCATIONS)
+
+
+class LeRobotSink:
+    """A folder that takes many episodes, which are numbered in the order of writing: ids are not stored.
+
+    All episodes have the features, dtypes and shapes of the first one, and its rate. Frames of an MP4 are copied where
+    packets can be; all others are stored as PNG. Episodes that were written appear together, when the Sink is closed.
+    """
+
+    layout: ClassVar[type[LayoutV3 | LayoutV21]] = LayoutV3
+
+    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
+        check_mode(mode)
+        import_parquet()
+        if not isinstance(location, (str, os.PathLike)):
+            raise FormatError("expected the path of a folder for a LeRobot data set, found a file object")
+        if {codec.type for _, codec in CodecPlan.of(compression).rules} - {CompressionType.NONE}:
+            raise CodecError(f"compression: expected none, LeRobot chooses its own, found {compression!r}")
+        there = Path(location, INFO).exists()
+        if mode == "error" and there:
+            raise FileExistsError(errno.EEXIST, "expected no data set there (mode 'error')", str(location))
+        self._where = os.fspath(location)
+        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=True)
+        self._written: set[str] = set()
+        self._info: dict[str, Any] = {}
+        self._columns: list[FeatureColumn] = []
+        self._schema: Any = None
+        try:
+            if there and mode == "append":
+                self._info = read_json(self._draft.path / INFO)
+            self._layout = self.layout(self._draft.path, self._info)
+        except BaseException:
+            self._draft.discard()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
+        if kind is not None and self._draft is not None:
+            self._layout.abandon()
+            self._draft.discard()
+            self._draft = None
+        self.close()
+
+    def losses(self, info: EpisodeInfo) -> list[str]:
+        """Return what of an episode the format cannot hold, a sentence a lane, and a sentence for other things."""
+        found = []
+        for block, lane in info.lanes.items():
+            if block not in _STEPS and not block.startswith(_STORED):
+                found.append(f"{block}: no feature for it")
+            elif lane.dtype is DType.BFLOAT16:
+                found.append(f"{block}: bf16 becomes float32")
+            elif len(lane.shape) > MOST_AXES:
+                found.append(f"{block}: {len(lane.shape)} axes, at most {MOST_AXES} are stored")
+            elif lane.encoding == "mp4":
+                found += (
+                    [] if self._layout.copies_spans else [f"{block}: encoded again unless it begins at a key frame"]
+                )
+        lost = sorted({*info.metadata} - {"task"})
+        return found + ([f"metadata: {', '.join(lost)}: no place for it"] if lost else [])
+
+    def write(self, ep: Episode) -> str:
+        """Add one episode; returns its key. Raises EpisodeError for what does not fit the others, and an id twice."""
+        if self._draft is None:
+            raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
+        ep.validate()
+        if ep.id in self._written:
+            raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
+        columns = self._fit(plan_columns(ep))
+        rate = ep.timebase.tick_hz
+        fps: float = self._info.get("fps") or (int(rate) if rate == int(rate) else float(rate))
+        if abs(rate - fps) > 1e-9 * fps:
+            raise EpisodeError(f"{self._where}: expected {fps} timesteps per second, those of the first, found {rate}")
+        place = EpisodePlace(self._layout.episodes, self._layout.frames, fps)
+        texts, places = texts_of_tasks(ep)
+        numbers = self._layout.number_tasks(texts)
+        counted = count_rows(ep, place, numbers[places])
+        schema = self._schema or make_schema(columns)
+        rows = make_rows(ep, columns, schema, counted)
+        stats = measure_features(ep, columns, counted, keep_shape=self._layout.keeps_shape)
+        videos = self._write_videos(ep, columns, fps)
+        self._layout.add(rows, texts, stats, videos)
+        if not self._columns:
+            self._begin(ep, columns, fps)
+        self._schema = schema
+        if self._info["robot_type"] != (ep.env_id or None):
+            self._info["robot_type"] = None  # that of one episode would be wrong for the other
+        self._written.add(ep.id)
+        return str(place.number)
+
+    def close(self) -> None:
+        """End the writing: the data set appears, or takes the place of the old one."""
+        if self._draft is None:
+            return
+        draft, self._draft = self._draft, None
+        try:
+            if self._written:
+                self._info |= self._layout.finish(self._info)
+                path = draft.path / INFO
+                path.unlink(missing_ok=True)  # a link to the file of before
+                path.write_text(json.dumps(self._info, indent=4, ensure_ascii=False))
+                draft.publish(lambda name: name.startswith(_OWN))
+            else:
+                draft.discard()
+        except BaseException:
+            draft.discard()
+            raise
+
+    def _fit(self, columns: list[FeatureColumn]) -> list[FeatureColumn]:
+        """Return the features as those that are there have them; raises EpisodeError where they differ."""
+        known = self._info.get("features") or {}
+        if not known:
+            return columns
+        fitted = [
+            FeatureColumn(**{**vars(one), "dtype": known.get(one.name, {}).get("dtype", one.dtype)})
+            if one.is_camera
+            else one
+            for one in columns
+        ]
+        counted = counted_features()
+        wanted = {name: [row["dtype"], list(row["shape"])] for name, row in known.items() if name not in counted}
+        found = {one.name: [one.dtype, list(one.shape)] for one in fitted}
+        different = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+        if different:
+            name = different[0]
+            raise EpisodeError(
+                f"{self._where}: feature {name!r}: expected {wanted.get(name, 'none')} as in the data set, "
+                f"found {found.get(name, 'none')}"
+            )
+        return [one for name in wanted for one in fitted if one.name == name]
+
+    def _begin(self, ep: Episode, columns: list[FeatureColumn], fps: float) -> None:
+        self._columns = columns
+        features = {column.name: column.describe() for column in columns} | counted_features()
+        for column in columns:
+            if column.dtype == VIDEO:
+                about = describe_video(self._layout.last_video(column.name))
+                features[column.name]["info"] = {**about, "video.fps": fps}
+        first = {"robot_type": ep.env_id or None, "fps": fps, "features": features}
+        self._info = {**first, **self._info} if self._info else first
+
+    def _write_videos(self, ep: Episode, columns: list[FeatureColumn], fps: float) -> dict[str, tuple[float, float]]:
+        """Write the frames of video features; returns when each begins and ends in its file, in seconds."""
+        spans = {}
+        lanes = ep.lanes()
+        try:
+            for column in columns:
+                if column.dtype == VIDEO:
+                    path = self._layout.next_video(column.name)
+                    start = write_video(lanes[column.block], path, fps, from_start=not self._layout.copies_spans)
+                    spans[column.name] = start, start + ep.length / fps
+        except BaseException:
+            for column in columns:
+                if column.dtype == VIDEO:
+                    self._layout.next_video(column.name).unlink(missing_ok=True)
+            raise
+        return spans
+
+
+class LeRobotV21Sink(LeRobotSink):
+    """A folder of codebase v2.1, with a Parquet file and an MP4 an episode."""
+
+    layout = LayoutV21

@@ -1,0 +1,71 @@
+"""The frames of one episode as an MP4 of its own: packets as they are where they can be, else encoded again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.errors import EpisodeError
+from wshard.media.open_video import TOLERANCE, OpenVideo
+from wshard.media.video_copy import copy_video
+from wshard.media.video_frames import VideoFrames
+from wshard.media.video_writer import encode_video
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wshard.types import Channel
+
+
+def write_video(channel: Channel, path: Path, fps: float, *, from_start: bool) -> float:
+    """Write the frames of a channel; returns the time of the first one in the file, in seconds.
+
+    from_start: the file must begin with the first frame. Raises EpisodeError for frames that no video can hold.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    copied = None if not isinstance(channel.encoded, VideoFrames) else _copy(channel.encoded, fps)
+    if copied is not None and not (from_start and copied[1]):
+        path.write_bytes(copied[0])
+        return copied[1] / fps
+    if channel.dtype.value != "u8":
+        raise EpisodeError(f"{channel.name}: expected frames of uint8, or depth in an MP4 that can be copied")
+    encode_video(iter(channel.data), path, fps=fps, options={"g": "2"})
+    return 0.0
+
+
+def _copy(frames: VideoFrames, fps: float) -> tuple[bytes, int] | None:
+    """Return an MP4 with the packets of the frames, and the number of the first; None where times are not of the rate.
+
+    Raises MissingFileError, CodecError.
+    """
+    data, first = copy_video(frames)
+    video = OpenVideo(data, frames.where)
+    try:
+        times = video.times
+    finally:
+        video.close()
+    wanted = np.arange(first, first + frames.length) / fps
+    found = times[first : first + frames.length]
+    same = len(found) == len(wanted) and bool((np.abs(found - wanted) <= TOLERANCE).all())
+    return (data, first) if same else None
+
+
+def describe_video(path: Path) -> dict[str, Any]:
+    """Return what info.json says of the videos of a camera, by one of them."""
+    video = OpenVideo(path, str(path))
+    try:
+        codec = video.stream.codec_context
+        name, pixels = codec.codec.canonical_name, str(codec.pix_fmt)
+    finally:
+        video.close()
+    height, width, channels = video.shape
+    return {
+        "video.height": height,
+        "video.width": width,
+        "video.codec": name,
+        "video.pix_fmt": pixels,
+        "video.is_depth_map": video.dtype == np.uint16,
+        "video.channels": channels,
+        "has_audio": False,
+    }
