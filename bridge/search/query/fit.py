@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -113,8 +113,8 @@ def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
 
     Raises QueryError if there are none, or not as many as that.
     """
-    span = slice(start, stop)
-    length = len(range(*span.indices(episode.length)))
+    span = slice(*slice(start, stop).indices(episode.length))
+    length = len(range(span.start, span.stop))
     if not length or (stop or 0) > episode.length:
         found = "ends after the last" if length else "holds no"
         raise QueryError(f"span {start}:{stop} {found} timestep of episode {episode.id!r}, which has {episode.length}")
@@ -131,14 +131,15 @@ def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
 
 
 def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
-    return {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
+    return {name: channel.part(span.start, span.stop) for name, channel in group.items()}
 
 
-def _lanes(episode: Episode) -> dict[str, NDArray[Any]]:
-    """Return whatever of an episode may be embedded, by block name."""
-    rewards = {} if episode.rewards is None else {REWARD: np.asarray(episode.rewards, np.float32)}  # as in its file
+def _lanes(episode: Episode) -> dict[str, Channel]:
+    """Return whatever of an episode may be embedded, by block name; encoded frames stay encoded."""
     channels = {**episode.lanes(), **episode.predictions()}
-    return {**{name: channel.data for name, channel in channels.items()}, **rewards}
+    if episode.rewards is None:
+        return channels
+    return channels | {REWARD: Channel.of(REWARD, np.asarray(episode.rewards, np.float32))}  # as in its file
 
 
 def _takes_more(other: Space, space: Space) -> bool:
@@ -171,7 +172,7 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
         lanes = _lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space, loosely=loosely)
+        return _side_by_side({lane.name: lanes[lane.name].data for lane in space.lanes}, space, loosely=loosely)
     if isinstance(query, Mapping):
         names = {lane.name for lane in space.lanes}
         named = {block_name(name, names): value for name, value in query.items()}

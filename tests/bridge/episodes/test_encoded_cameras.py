@@ -8,8 +8,9 @@ from bridge_episodes import episode
 from typer.testing import CliRunner
 
 from bridge.cli.main import app
+from bridge.search.retriever import TrajectoryRetriever
 from catalog.catalog import Catalog
-from wshard.episode.file import save_wshard
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.media.frames import ImageFrames
 from wshard.media.video_frames import VideoFrames
 from wshard.types import Channel
@@ -41,6 +42,10 @@ def test_no_frame_is_decoded_unless_it_is_embedded(folder, tmp_path, monkeypatch
         assert "0 of 3 episodes flagged" in run("check", "--archive", archive)
         assert "no problems found" in run("fsck", "--data", "--archive", archive)
         assert "jpeg" in run("search", folder / "jpeg.wshard", "--archive", archive, "--top", 1)
+        with TrajectoryRetriever(archive) as retriever:
+            assert retriever.search_similar_episodes(load_wshard(folder / "png.wshard"))[0].episode_id == "task-1-1"
+            span = (folder / "mp4.wshard", 3, 20)
+            assert retriever.search_similar_timesteps(span)[0].episode_id == "task-2-2"
         assert "u8[16, 24, 3], mp4, 34,560 bytes" in run("show", folder / "mp4.wshard", "--archive", archive)
         assert "30x16x24x3  jpeg" in run("inspect", folder / "jpeg.wshard")
         assert "3 of 3 files OK" in run("verify", folder)
