@@ -239,7 +239,7 @@ ERRORS = {
     "validate_range": (
         lambda: Episode("e", length=1, chunk_index=5, total_chunks=3).validate(), ValueError, "out of range"),
     "load_unknown": (lambda: wshard.load("/nowhere/x.bin"), ValueError, "Unknown format"),
-    "load_tdmpc2": (lambda: wshard.load("/nowhere/x.pt"), NotImplementedError, "not implemented"),
+    "load_tdmpc2": (lambda: wshard.load("/nowhere/x.pt"), FileNotFoundError, "nowhere"),
     "load_minari": (lambda: wshard.load("/nowhere/x.h5"), FileNotFoundError, "nowhere"),
     "load_d4rl": (lambda: wshard.load("/nowhere/x", Format.D4RL), NotImplementedError, "not implemented"),
     "load_dreamer": (lambda: wshard.load_dreamer(io.BytesIO(b"PK")), ValueError, "numpy"),

@@ -141,6 +141,11 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         about="ShardPacks with an episode file in each record",
         suffix=".shardpack",
     ),
+    "tdmpc2": FormatEntry(
+        "wshard.formats.tdmpc2:TDMPC2Source",
+        extra="torch",
+        about="TD-MPC2 data: tensors [episodes, steps, ...] in a .pt file",
+    ),
     "lance": FormatEntry(
         "wshard.formats.world_model.lance:LanceSource",
         extra="lance",
@@ -188,7 +193,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
-UNSUPPORTED: Final = ("tdmpc2", "d4rl")
+UNSUPPORTED: Final = ("d4rl",)
 """Formats that are recognised, but neither read nor written."""
 
 OWN_DATA: Final = "`python -m pydoc wshard.formats` shows how to bring data of any other format"
