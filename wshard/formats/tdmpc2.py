@@ -78,7 +78,7 @@ class TDMPC2Source(LazySource[int]):
     meaning = (
         (
             "obs",
-            "signal/obs: rows 0 to L - 2; the last row is metadata final_observation, if it has at most 256 numbers",
+            "signal/obs: rows 0 to L - 2; of at most 256 numbers, the last row is metadata final_observation",
         ),
         ("action", "action/action: rows 1 to L - 1, for row t holds the action that led to obs t"),
         ("reward", "reward: rows 1 to L - 1"),
@@ -102,7 +102,7 @@ class TDMPC2Source(LazySource[int]):
         return [self._location]
 
     def _is_one(self) -> bool:
-        return self._tensors()["reward"].ndim == 1
+        return bool(self._tensors()["reward"].ndim == 1)
 
     def _describe(self, key: str, found: int) -> EpisodeInfo:
         rows = {name: self._rows(name, found) for name in _NEEDED}
