@@ -16,13 +16,24 @@ _APART = ("metadata", "lanes", "stored_lanes", "files", "layout_id", "id")  # pr
 
 @reported()
 def show(
-    episodes: Annotated[list[str], typer.Argument(help="Episode ids, uids or files.", metavar="EPISODES")],
+    episodes: Annotated[
+        list[str],
+        typer.Argument(help="Episode ids, uids or files; with --open also NAME@START:STOP.", metavar="EPISODES"),
+    ],
     archive: ArchiveOption = None,
+    opened_there: Annotated[
+        bool, typer.Option("--open", help="Serve the archive and open this one episode in the browser.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show everything the archive knows about episodes."""
     from bridge.present.episodes import present_details
 
+    if opened_there:
+        if len(episodes) != 1 or as_json:
+            raise typer.BadParameter("--open: expected one episode, and no --json")
+        _open_in_browser(episodes[0], archive)
+        return
     with open_catalog(archive) as opened:
         details = present_details(opened, [find_episode(opened, name) for name in episodes])
     if as_json:
@@ -32,6 +43,20 @@ def show(
         if number:
             typer.echo()
         _print(one)
+
+
+def _open_in_browser(name: str, archive: str | None) -> None:
+    """Serve the archive until Ctrl-C, and open the page of an episode, at a span if the name has one."""
+    from bridge.cli.serve import run_server
+    from catalog.location import archive_named
+    from wshard.episode.protocol import EpisodeSpan
+
+    named, span = archive_named(archive), EpisodeSpan.parse(name)
+    with open_catalog(named) as catalog:
+        row = find_episode(catalog, str(span.address))
+    whole = (span.start, span.stop) == (0, None)
+    query = "" if whole else f"?span={span.start}:{row.length if span.stop is None else span.stop}"
+    run_server(named, lambda make: make(port=0, path=f"/episodes/{row.uid}{query}"))
 
 
 def _print(about: dict[str, Any]) -> None:

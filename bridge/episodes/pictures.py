@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import QueryError
+from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None
     axes = picture_axes(view.shape[1:])
     if not axes:
         raise QueryError(f"{lane}: expected a lane of images, found {list(view.shape[1:])} per timestep")
+    frames = file.encoded(lane)
+    if isinstance(frames, ImageFrames) and frames.encoding == "jpeg" and width is None:
+        return bytes(frames.image(range(len(view))[step]))  # as it lies in the file
     return encode_picture(np.asarray(view[step]), axes, width=width)
 
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bridge.web.api import annotate, collections, episode, listing, state
+from bridge.web.api import annotate, collections, episode, listing, search, state
 from bridge.web.guard import Guard, Rules, read_cookie, set_cookie
 from bridge.web.openapi import describe_api
 from bridge.web.page_shell import render_page
@@ -32,12 +32,14 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *state.ENDPOINTS,
     *listing.ENDPOINTS,
     *episode.ENDPOINTS,
+    *search.ENDPOINTS,
     *annotate.ENDPOINTS,
     *collections.ENDPOINTS,
 )
 PAGES: Final = {
     "/": "episodes",
     "/episodes/{uid}": "episode",
+    "/search": "search",
 }
 STATIC: Final = Path(str(resources.files("bridge.web").joinpath("static")))
 

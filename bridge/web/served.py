@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.archive import open_archive
 from bridge.results import make_ref
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
 
+_MOST_RETRIEVERS: Final = 4
+
 
 class ServedArchive:
     """An open archive, a retriever over it, its background jobs, and what was computed of its present state.
@@ -31,6 +32,7 @@ class ServedArchive:
         self.archive: Archive = open_archive(index or place, archive=place)
         self.jobs = Jobs()
         self.searching = threading.Lock()  # searches compute: side by side they only take each other's time
+        self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}
         self._known: dict[object, tuple[object, Any]] = {}
 
     @property
@@ -38,10 +40,17 @@ class ServedArchive:
         """The archive's catalog."""
         return self.archive.catalog
 
-    @cached_property
-    def retriever(self) -> TrajectoryRetriever:
-        """What searches the archive; opened by the first search."""
-        return TrajectoryRetriever(self._index or self._place, archive=self._place)
+    def retriever(self, embedder: str | None = None, lanes: tuple[str, ...] = ()) -> TrajectoryRetriever:
+        """Return what searches the archive by that embedder and lanes; opened by the first search."""
+        with self.searching:
+            known = self._retrievers.get((embedder, lanes))
+            if known is None:
+                target = self._index or self._place
+                known = TrajectoryRetriever(target, embedder, lanes=lanes or None, archive=self._place)
+                while len(self._retrievers) >= _MOST_RETRIEVERS:
+                    self._retrievers.pop(next(iter(self._retrievers))).close()
+                self._retrievers[embedder, lanes] = known
+            return known
 
     def episode(self, uid: str) -> EpisodeRef:
         """Return the episode of that uid as a hit; EntryNotFoundError when there is none."""
@@ -69,6 +78,6 @@ class ServedArchive:
     def close(self) -> None:
         """Wait for jobs, and close everything."""
         self.jobs.close()
-        if "retriever" in self.__dict__:
-            self.retriever.close()
+        for retriever in self._retrievers.values():
+            retriever.close()
         self.archive.close()

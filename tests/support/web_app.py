@@ -39,7 +39,10 @@ PICTURES = Path(__file__).resolve().parents[2] / ".pictures"
 
 
 def write_episodes(folder: Path, count: int = 12) -> None:
-    """Write episodes of two movements in three environments, every third with a camera, one with a spike."""
+    """Write episodes of two movements in three environments, every third with a camera, one with a spike.
+
+    The camera of number 3 is a video, that of number 6 JPEG, others raw. Number 4 has predictions.
+    """
     folder.mkdir(parents=True)
     for number in range(count):
         rng, steps = np.random.default_rng(number), 80 + 3 * number
@@ -62,7 +65,11 @@ def write_episodes(folder: Path, count: int = 12) -> None:
             rewards=np.full(steps, number / 100, np.float32),
             metadata={"task": "pick up" if number % 2 else "wipe off", "success": number % 4 != 0},
         )
-        save_wshard(episode, folder / f"{number:02d}.wshard")
+        if number == 4:
+            episode.omens["state"] = {"model": Channel.of("state", np.roll(path, 2, axis=0).astype(np.float32))}
+            doubt = np.full((steps, 3), 0.2, np.float32)
+            episode.uncerts["state/model/std"] = Channel.of("state/model/std", doubt)
+        save_wshard(episode, folder / f"{number:02d}.wshard", encode={3: "mp4", 6: "jpeg"}.get(number))
 
 
 def make_archive(folder: Path, count: int = 12) -> Path:

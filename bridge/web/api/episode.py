@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ from starlette.responses import Response
 
 from bridge.episodes.pictures import picture_axes, read_picture
 from bridge.episodes.series import read_series
+from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.present.episodes import present_details
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from wshard.errors import QueryError, RequestError, WShardError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 UID: Final = Parameter("uid", "uid of an episode", required=True)
 _POINTS: Final = Parameter("points", "timesteps of a series at most, about", int, default=1000, least=2, most=20_000)
+_RANGE: Final = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?")
 _MOST_NUMBERS: Final = 2_000_000  # of one answer
 
 
@@ -116,6 +119,34 @@ def show_picture(call: ApiCall) -> Response:
         return Response(read_picture(file, call["lane"], call["step"], width=call["width"]), 200, kept, "image/jpeg")
 
 
+def list_videos(call: ApiCall) -> dict[str, Any]:
+    """Return the lanes that are encoded videos, with the time of their first frame."""
+    with call.archive.episode(call["uid"]).open() as file:
+        items = [asdict(one) for one in find_videos(file)]
+    return {"items": items, "total": len(items)}
+
+
+def show_video(call: ApiCall) -> Response:
+    """Return bytes of a lane's video, a few megabytes at most: players ask for ranges."""
+    asked = _RANGE.fullmatch(call.headers.get("range", "bytes=0-").strip())
+    if asked is None:
+        raise RequestError(f"expected a range bytes=FIRST-LAST of at most {MAX_PART} bytes", 416)
+    start, last = int(asked[1]), int(asked[2]) if asked[2] else None
+    ref = call.archive.episode(call["uid"])
+    with ref.open() as file:
+        part = read_video(file, call["lane"], start, None if last is None else last + 1)
+    if not part.data:
+        raise RequestError(f"expected a range within {part.size} bytes", 416)
+    told = {
+        "accept-ranges": "bytes",
+        "content-range": f"bytes {part.start}-{part.start + len(part.data) - 1}/{part.size}",
+        "cache-control": "private, max-age=86400",
+        "etag": f'"{ref.digest}"',
+    }
+    whole = "range" not in call.headers and len(part.data) == part.size
+    return Response(part.data, 200 if whole else 206, told, "video/mp4")
+
+
 ENDPOINTS: Final = (
     Endpoint("GET", "/api/episodes/{uid}", "All that the archive knows of an episode", show_episode, (UID,)),
     Endpoint("GET", "/api/episodes/{uid}/history", "Reviews and notes, the oldest first", show_history, (UID,)),
@@ -146,5 +177,14 @@ ENDPOINTS: Final = (
             Parameter("width", "width in pixels, about", int, least=8, most=4096),
         ),
         media="image/jpeg",
+    ),
+    Endpoint("GET", "/api/episodes/{uid}/videos", "The lanes that are encoded videos", list_videos, (UID,)),
+    Endpoint(
+        "GET",
+        "/api/episodes/{uid}/videos/{lane:path}",
+        "Bytes of a lane's video; takes a Range",
+        show_video,
+        (UID, Parameter("lane", "lane of encoded video", required=True)),
+        media="video/mp4",
     ),
 )

@@ -1,6 +1,6 @@
 // Colours of channels: the same channel has the same one on every page. Told apart also by people who mix up red and green.
 
-const LIGHT = ["#0072b2", "#d55e00", "#00795a", "#b0437f", "#8a6d00", "#2f7fb8", "#6b4fa3", "#5b6470"];
+const LIGHT = ["#0072b2", "#b84e00", "#00795a", "#b0437f", "#806600", "#6b4fa3", "#7a4a2a", "#5b6470"];
 const DARK = ["#56b4e9", "#ff9d57", "#3fc79a", "#e58fc0", "#e6c84f", "#8fc7f0", "#b59cf0", "#aab2bd"];
 
 /** Whether the page is dark now. */

@@ -1,5 +1,5 @@
 // The list of all episodes: table, filter, facets, selection, and what one does with it.
-import { ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
+import { address, ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
 import { afterChange, askCollection, askNote, askReview, askTag, confirmAll, rate } from "./annotations.js";
 import { append, fill, h, say } from "./dom.js";
 import { Facets } from "./facets.js";
@@ -39,7 +39,7 @@ class EpisodesPage {
     this.actions = h("div", { class: "bar-actions", role: "toolbar", "aria-label": "What to do with the selection" });
     this.table = new EpisodeTable({
       fetchRows: (offset, limit, signal) => this.fetchRows(offset, limit, signal),
-      onOpen: (row) => location.assign(episodePath(row.uid)),
+      onOpen: (row) => location.assign(this.linkTo(row, this.table.current)),
       onSort: (field) => { writeState({ sort: field }, { push: true }); void this.load(); },
       onShown: (rows) => void this.fetchLanes(rows),
       isSelected: (row) => this.selected.has(row.uid),
@@ -151,10 +151,16 @@ class EpisodesPage {
       { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnail(row) },
       {
         name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", sort: "episode_id",
-        cell: (row) => h("a", { href: episodePath(row.uid), tabindex: -1 }, row.episode_id || row.uid),
+        cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.episode_id || row.uid),
       },
       ...this.columns.map((name) => column(name)),
     ];
+  }
+
+  /** The page of an episode, which knows the list that it is one of. @param {Row} row @param {number} index */
+  linkTo(row, index) {
+    const state = readState();
+    return address(episodePath(row.uid), { q: state.get("q"), sort: state.get("sort"), at: index });
   }
 
   /** @param {Row} row @param {number} index */
@@ -256,7 +262,7 @@ class EpisodesPage {
     });
     onKey("Enter", "open the episode", () => {
       const row = this.table.currentRow();
-      if (row) location.assign(episodePath(row.uid));
+      if (row) location.assign(this.linkTo(row, this.table.current));
     });
     onKey("/", "to the filter", () => this.box.input.focus());
     onKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));

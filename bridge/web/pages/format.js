@@ -23,6 +23,11 @@ export function number(value) {
   return size >= 1e6 || (size < 1e-3 && size > 0) ? value.toExponential(3) : String(Number(value.toPrecision(4)));
 }
 
+/** @param {number} value @returns {string} as it would be typed: seeds and ids have no thousands */
+export function plain(value) {
+  return Number.isInteger(value) ? String(value) : number(value);
+}
+
 /** @param {number} count @param {string} what */
 export function plural(count, what) {
   return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : "s"}`;

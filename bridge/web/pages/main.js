@@ -5,6 +5,8 @@ import { restoreTheme } from "./shell.js";
 /** @type {Record<string, () => Promise<unknown>>} */
 const PAGES = {
   episodes: async () => (await import("./episodes_page.js")).showEpisodes(),
+  episode: async () => (await import("./episode_page.js")).showEpisode(),
+  search: async () => (await import("./search_page.js")).showSearch(),
   login: async () => (await import("./login_page.js")).showLogin(),
 };
 

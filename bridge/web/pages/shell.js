@@ -7,6 +7,7 @@ import { undoLast } from "./annotations.js";
 /** @type {[string, string, string][]} */
 const PAGES = [
   ["/", "Episodes", "episodes"],
+  ["/search", "Search", "search"],
 ];
 const POLL_MS = 2000;
 

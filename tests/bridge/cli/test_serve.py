@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from web_app import make_archive, need_pages
 
 from bridge.cli.main import app as commands
-from bridge.web import application
+from bridge.web import application, server
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +89,16 @@ def test_what_is_missing_is_said_in_one_line(place, tmp_path, monkeypatch):
 def test_a_new_token_comes_with_its_hash():
     told = re.fullmatch(r"token:  (\S+)\nsha256: (\w{64})\n", invoke("--new-token").output)
     assert hashlib.sha256(told[1].encode()).hexdigest() == told[2]
+
+
+def test_show_opens_the_page_of_an_episode_at_a_span(place, monkeypatch):
+    need_pages()
+    asked = []
+    monkeypatch.setattr(server, "serve", lambda named, options, report: asked.append((str(named), options, report)))
+    told = CliRunner().invoke(commands, ["show", "arm-01@20:60", "--open", "--archive", str(place)])
+    assert told.exit_code == 0, told.output
+    ((named, options, _),) = asked
+    assert named == str(place)
+    assert re.fullmatch(r"/episodes/\w{32}\?span=20:60", options.path)
+    assert (options.port, options.opened, options.host) == (0, True, "127.0.0.1")
+    assert CliRunner().invoke(commands, ["show", "arm-00", "arm-01", "--open", "--archive", str(place)]).exit_code == 2

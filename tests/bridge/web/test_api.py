@@ -214,3 +214,65 @@ def test_the_document_names_every_route_and_parameter(app, client):
         names = {one["name"] for one in told["parameters"]} | set(body.get("properties", {}))
         assert names == {one.name for one in endpoint.parameters}
         assert all(one.about for one in endpoint.parameters)
+
+
+def test_hits_are_those_of_the_commands(client, home):
+    rows = {row["episode_id"]: row for row in get(client, "/api/episodes")["items"]}
+    uid, other = rows["arm-01"]["uid"], rows["arm-02"]["uid"]
+
+    def without_times(found):
+        return {name: value for name, value in found.items() if name not in ("milliseconds", "explained")}
+
+    cases = [
+        (("search", uid, "--top", "3"), "/api/search", {"query": uid, "top": 3}),
+        (("search", f"{uid}@10:50", "--unlike", other, "--exclude-self", "--contributions"), "/api/search",
+         {"query": f"{uid}@10:50", "unlike": other, "exclude_self": True, "contributions": True}),
+        (("search", "--text", "wipe", "--where", "env:lift"), "/api/search", {"text": "wipe", "where": "env:lift"}),
+        (("search", uid, "--windows", "30:8", "--distinct"), "/api/search",
+         {"query": uid, "windows": "30:8", "distinct": True}),
+        (("moments", f"{uid}@10:50", "--top", "4", "--per-episode", "1"), "/api/moments",
+         {"query": f"{uid}@10:50", "top": 4, "per_episode": 1}),
+    ]  # fmt: skip
+    for arguments, path, parameters in cases:
+        answer = client.get(path, params=parameters)
+        done = CliRunner().invoke(commands, [*arguments, "--archive", str(home / "lab"), "--json"])
+        if done.exit_code:
+            assert answer.json()["message"] in done.output
+        else:
+            assert without_times(answer.json()) == without_times(json.loads(done.stdout))
+    hits = get(client, "/api/moments", query=f"{uid}@10:50", exclude_self=True)["items"]
+    assert hits
+    assert all(hit["alignment"] and hit["lane_scores"] for hit in hits)
+
+
+def test_a_search_imports_nothing_and_reads_no_other_file(client, home):
+    uid = get(client, "/api/episodes")["items"][0]["uid"]
+    for embedder in ("os:system", "bridge.web:x", "learned:/etc/passwd", "nothing"):
+        answer = client.get("/api/search", params={"query": uid, "embedder": embedder})
+        assert (answer.status_code, answer.json()["error"]) == (400, "QueryError")
+    for query in (str(home / "episodes" / "00.wshard"), "arm-00", f"{uid}@5:2", f"{uid}@0:99999"):
+        assert client.get("/api/search", params={"query": query}).status_code in (400, 404)
+    assert get(client, "/api/search", query=uid, embedder="arcdct", top=1)["items"][0]["uid"] == uid
+
+
+def test_videos_go_out_in_ranges_as_they_lie_in_the_file(client):
+    row = get(client, "/api/episodes", where="episode:arm-03")["items"][0]
+    with open_wshard(row["file_path"]) as file:
+        whole = file.encoded("cam").source().read()
+    base = f"/api/episodes/{row['uid']}/videos"
+    (lane,) = get(client, base)["items"]
+    assert (lane["lane"], lane["start"], round(lane["rate"], 3)) == ("signal/cam", 0, 20)
+    path = f"{base}/signal/cam"
+    assert client.get(path).content == whole
+    for text, start, stop in (("0-", 0, None), ("5-9", 5, 10), (f"{len(whole) - 3}-99999999", len(whole) - 3, None)):
+        answer = client.get(path, headers={"range": f"bytes={text}"})
+        assert answer.status_code == 206
+        assert answer.content == whole[start:stop]
+        assert answer.headers["content-range"] == f"bytes {start}-{(stop or len(whole)) - 1}/{len(whole)}"
+    for text in (f"{len(whole)}-", "9-5", "-5", "0-1,3-4", "x", f"{'9' * 99}-"):
+        assert client.get(path, headers={"range": f"bytes={text}"}).status_code == 416
+    assert client.get(f"{base}/signal/state").status_code == 400
+    plain = get(client, "/api/episodes", where="episode:arm-06")["items"][0]
+    with open_wshard(plain["file_path"]) as file:
+        frame = bytes(file.encoded("cam").image(5))
+    assert client.get(f"/api/episodes/{plain['uid']}/pictures/5/signal/cam").content == frame

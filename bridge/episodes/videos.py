@@ -1,0 +1,71 @@
+"""Lanes of encoded video as the bytes of their file, for players that decode it themselves."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+from wshard.errors import QueryError
+from wshard.media.video_frames import VideoFrames
+from wshard.media.video_pool import POOL
+
+if TYPE_CHECKING:
+    from wshard.episode.protocol import EpisodeReader
+
+MAX_PART: Final = 1 << 22
+"""Bytes that are read at once: players ask for the next ones."""
+
+
+@dataclass(frozen=True)
+class VideoLane:
+    """A lane that is a span of a video: timestep t is shown from start + t / rate seconds on, if rate is no None."""
+
+    lane: str
+    start: float
+    rate: float | None
+
+
+class VideoPart(NamedTuple):
+    """Bytes of a video from `start` on, and how many there are in all."""
+
+    data: bytes
+    start: int
+    size: int
+
+
+def find_videos(file: EpisodeReader) -> list[VideoLane]:
+    """Return the lanes that are videos. Raises MissingExtraError, CodecError and the like."""
+    found = []
+    for name in file.lanes():
+        frames = file.encoded(name)
+        if isinstance(frames, VideoFrames) and frames.length:
+            with POOL.use(frames.source, frames.where) as video:
+                first = frames.number_in(video)
+                times = video.times[first : first + frames.length]
+            spent = float(times[-1] - times[0])
+            found.append(VideoLane(name, float(times[0]), (len(times) - 1) / spent if spent > 0 else None))
+    return found
+
+
+def read_video(file: EpisodeReader, lane: str, start: int, stop: int | None) -> VideoPart:
+    """Return bytes [start, stop) of a lane's video, MAX_PART at most; none where start is behind its end.
+
+    Raises EntryNotFoundError, QueryError for a lane that is no video, OSError.
+    """
+    frames = file.encoded(lane)
+    if not isinstance(frames, VideoFrames):
+        raise QueryError(f"{lane}: expected a lane of encoded video, found none")
+    with _open(frames) as video:
+        size = video.seek(0, os.SEEK_END)
+        end = size if stop is None else min(stop, size)
+        video.seek(min(start, size))
+        return VideoPart(video.read(max(0, min(end - start, MAX_PART))), start, size)
+
+
+def _open(frames: VideoFrames) -> IO[bytes]:
+    source = frames.source
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    return open(source, "rb") if isinstance(source, str | os.PathLike) else source()  # noqa: PTH123  (a path, too)

@@ -1,0 +1,124 @@
+"""Routes that search: episodes, windows and moments like examples, by the words of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from bridge.present.hits import present_hits
+from bridge.web.api.episode import read_span
+from bridge.web.api.listing import WHERE
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from embedders.space import Space
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from bridge.results import EpisodeRef, Hits
+    from bridge.search.retriever import TrajectoryRetriever
+    from bridge.web.served import ServedArchive
+
+
+def read_example(archive: ServedArchive, text: str) -> EpisodeRef:
+    """Return the episode of `UID`, or the timesteps of `UID@START:STOP`, as a query. Raises QueryError and the like."""
+    uid, start, stop = read_span(text)
+    ref = archive.episode(uid)
+    whole = (start, stop) == (0, None)
+    span = (start, ref.span[1] if stop is None else stop)
+    if not whole and not 0 <= span[0] < span[1] <= ref.span[1]:
+        raise QueryError(f"expected timesteps 0 <= start < stop <= {ref.span[1]}, found {span[0]}:{span[1]}")
+    return replace(ref, span=(0, 0) if whole else span)
+
+
+def search_episodes(call: ApiCall) -> dict[str, Any]:
+    """Return similar episodes or windows: what `wshard search --json` prints."""
+    options = {
+        name: call[name]
+        for name in ("text", "expand", "plain", "least", "min_score", "diversity", "contributions", "alignment")
+    }
+    options |= {"exclude_self": call["exclude_self"], "explain": call["explain"]}
+    windows = {"windows": call["windows"], "distinct": call["distinct"]}
+
+    def find(retriever: TrajectoryRetriever, query: EpisodeRef | None, examples: dict[str, Any]) -> Hits:
+        if call["windows"] is not None or call["of_windows"]:
+            return retriever.search_similar_timesteps(query, call["top"], **examples, **options, **windows)
+        return retriever.search_similar_episodes(query, call["top"], **examples, **options)
+
+    return present_hits(_find(call, find))
+
+
+def search_moments(call: ApiCall) -> dict[str, Any]:
+    """Return similar spans with their bounds and alignment: what `wshard moments --json` prints."""
+    options = {
+        name: call[name]
+        for name in ("windows", "refine", "max_overlap", "per_episode", "min_score", "exclude_self", "explain")
+    }
+
+    def find(retriever: TrajectoryRetriever, query: EpisodeRef | None, examples: dict[str, Any]) -> Hits:
+        return retriever.search_moments(query, call["top"], **examples, **options)
+
+    return present_hits(_find(call, find), moments=True)
+
+
+def _find(call: ApiCall, find: Any) -> Hits:
+    archive = call.archive
+    query = None if call["query"] is None else read_example(archive, call["query"])
+    examples = {name: [read_example(archive, text) for text in call[name]] for name in ("like", "unlike")}
+    if call["embedder"] is not None:  # any other name could be that of code to import
+        known = {Space.from_json(row.definition).embedder for row in archive.catalog.vectors.spaces()}
+        if call["embedder"] not in known:
+            raise QueryError(f"embedder: expected one of the archive's, {', '.join(sorted(known))}")
+    retriever = archive.retriever(call["embedder"], tuple(call["lane"]))
+    with archive.searching:
+        hits: Hits = find(retriever, query, {**examples, "where": call["where"] or None})
+    return hits
+
+
+_SPAN: Final = "UID, or UID@START:STOP for timesteps of it"
+_COMMON: Final = (
+    Parameter("query", f"what hits should be like: {_SPAN}"),
+    Parameter("like", f"further example: {_SPAN}; may be repeated", many=True),
+    Parameter("unlike", f"counter-example: {_SPAN}; may be repeated", many=True),
+    WHERE,
+    Parameter("top", "number of hits", int, default=10, least=1, most=1000),
+    Parameter("min_score", "minimum score of a hit", float),
+    Parameter("exclude_self", "leave out the episodes of query and examples", bool, default=False),
+    Parameter("windows", "window plan to search, such as 32:16, where there are several"),
+    Parameter("embedder", "embedder, where the archive was embedded by several"),
+    Parameter("lane", "search what was embedded from exactly these lanes; may be repeated", many=True),
+    Parameter("explain", "also how the index found the hits", bool, default=False),
+)
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/search",
+        "Episodes or windows like examples, or by words, as `wshard search --json`",
+        search_episodes,
+        (
+            *_COMMON,
+            Parameter("text", "words of the task or of notes; alone, or beside examples"),
+            Parameter("of_windows", "search windows instead of episodes", bool, default=False),
+            Parameter("distinct", "with windows: at most one hit per episode", bool, default=False),
+            Parameter("expand", "number of best hits that are added to the query", int, least=0, most=1000),
+            Parameter("plain", "rank only by the cosine of whole episodes", bool, default=False),
+            Parameter("least", "the least similar first", bool, default=False),
+            Parameter(
+                "diversity", "0 to 1: how unlike one another hits should be", float, default=0.0, least=0, most=1
+            ),
+            Parameter("contributions", "also how much each lane adds to the score", bool, default=False),
+            Parameter("alignment", "also which timesteps meet", bool, default=False),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/moments",
+        "Spans like examples, with their bounds and alignment, as `wshard moments --json`",
+        search_moments,
+        (
+            *_COMMON,
+            Parameter("refine", "align with the files' lanes, for exact bounds", bool, default=True),
+            Parameter("max_overlap", "of two moments of one episode, as a share", float, default=0.3, least=0, most=1),
+            Parameter("per_episode", "moments of one episode at most", int, least=1, most=1000),
+        ),
+    ),
+)

@@ -1,0 +1,286 @@
+// One episode: cameras and plots on one clock, what is known and said of it, and moments like a span of it.
+import { address, episodePath, get } from "./api.js";
+import { afterChange, askCollection, askNote, askReview, askTag, note, rate, tag } from "./annotations.js";
+import { Camera, VideoCamera } from "./cameras.js";
+import { fill, h, say } from "./dom.js";
+import { marksOf } from "./findings.js";
+import { clock as clockText, plain, plural, shown, size } from "./format.js";
+import { onKey } from "./keys.js";
+import { grouped, LanePlot } from "./lane_plots.js";
+import { PlayClock } from "./play_clock.js";
+import { SimilarMoments } from "./similar.js";
+import { makeShell, onArchiveChange, setTitle } from "./shell.js";
+import { readState, writeState } from "./url_state.js";
+
+/** @typedef {import("./api.js").Json} Json */
+
+export async function showEpisode() {
+  const main = makeShell("Episode");
+  main.classList.add("scrolled");
+  const uid = decodeURIComponent(location.pathname.split("/")[2] || "");
+  try {
+    await new EpisodePage(main, uid, await get(episodePath(uid).replace("/episodes", "/api/episodes"))).begin();
+  } catch (error) {
+    fill(main, h("div", { class: "empty" }, h("h1", {}, "This episode cannot be shown"),
+      h("p", { class: "problem" }, error instanceof Error ? error.message : String(error)),
+      h("a", { href: "/" }, "All episodes")));
+  }
+}
+
+class EpisodePage {
+  /** @param {HTMLElement} main @param {string} uid @param {Json} about */
+  constructor(main, uid, about) {
+    this.main = main;
+    this.uid = uid;
+    this.about = about;
+    this.rate = about.rate || 1;
+    this.clock = new PlayClock(about.length, this.rate);
+    /** @type {[number, number] | null} */
+    this.span = null;
+    /** @type {LanePlot[]} */
+    this.plots = [];
+    const pictures = Object.entries(about.lane_kinds).filter(([, kind]) => kind === "picture").map(([lane]) => lane);
+    this.pictures = pictures;
+    /** @type {(Camera | VideoCamera)[]} */
+    this.cameras = [];
+    this.side = h("aside", { class: "about", "aria-label": "About this episode" });
+    this.lanes = h("div", { class: "lanes" });
+    this.cameraPlace = h("div", { class: "cameras" });
+    this.spanText = h("span", { class: "span" });
+    this.similar = new SimilarMoments(uid, about);
+  }
+
+  async begin() {
+    const { about } = this;
+    setTitle(about.episode_id);
+    fill(this.main,
+      h("div", { class: "episode" },
+        h("div", { class: "shown" },
+          h("div", { class: "title" }, h("h1", {}, about.episode_id || this.uid),
+            h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : ""].filter(Boolean).join(" · ")),
+            about.file_is_there === false && h("span", { class: "problem" }, "its file is not there")),
+          this.cameraPlace,
+          this.transport(), this.lanes, this.similar.element),
+        this.side));
+    this.drawSide();
+    this.clock.watch((step, playing) => this.clockMoved(step, playing));
+    this.bindKeys();
+    afterChange(() => void this.reload());
+    onArchiveChange(() => void this.reload());
+    await Promise.all([this.loadLanes(), this.loadCameras()]);
+    this.restore();
+    window.addEventListener("popstate", () => this.restore());
+  }
+
+  async loadCameras() {
+    if (!this.pictures.length) return;
+    const videos = await get(`/api/episodes/${encodeURIComponent(this.uid)}/videos`).then((found) => found.items, () => []);
+    this.cameras = this.pictures.map((lane, index) => {
+      const video = videos.find((/** @type {Json} */ one) => one.lane === lane);
+      if (!video) return new Camera(this.uid, lane, this.about.length);
+      return new VideoCamera(this.uid, video, this.rate, () => {
+        const pictures = new Camera(this.uid, lane, this.about.length);
+        this.cameras[index].element.replaceWith(pictures.element);
+        this.cameras[index] = pictures;
+        pictures.show(this.clock.step, false);
+      });
+    });
+    fill(this.cameraPlace, this.cameras.map((camera) => camera.element));
+    for (const camera of this.cameras) camera.show(this.clock.step, false);
+  }
+
+  async loadLanes() {
+    const points = Math.max(400, Math.min(4000, 2 * Math.round(this.main.clientWidth)));
+    const found = await get("/api/series", { of: this.uid, points });
+    const [item] = found.items;
+    if (item.error) {
+      fill(this.lanes, h("p", { class: "problem" }, item.error));
+      return;
+    }
+    const marks = marksOf(this.about.findings || []);
+    const listeners = {
+      onHover: (/** @type {number} */ step) => { if (!this.clock.playing) this.clock.seek(step); },
+      onSeek: (/** @type {number} */ step) => { this.clock.seek(step); this.rememberTime(); },
+      onSpan: (/** @type {number} */ start, /** @type {number} */ stop) => this.choose([start, stop]),
+    };
+    this.plots = grouped(item.lanes.filter((/** @type {Json} */ one) => !this.isFlat(one)))
+      .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate }, listeners));
+    const flat = item.lanes.filter((/** @type {Json} */ one) => this.isFlat(one));
+    fill(this.lanes, this.plots.map((plot) => plot.element),
+      flat.length > 0 && h("p", { class: "soft" }, `Without change: ${flat.map((/** @type {Json} */ one) => `${one.lane} = ${shown(one.values[0]?.[0])}`).join(", ")}`));
+    for (const plot of this.plots) plot.build();
+    new ResizeObserver(() => this.plots.forEach((plot) => plot.resize())).observe(this.lanes);
+    window.addEventListener("themechange", () => this.plots.forEach((plot) => plot.rebuild()));
+  }
+
+  /** Whether a lane has one value for the whole episode. @param {Json} lane */
+  isFlat(lane) {
+    return lane.of === 1 && !lane.lane.startsWith("signal/") && lane.values[0].every((/** @type {unknown} */ one) => one === lane.values[0][0]);
+  }
+
+  /** Where and what the address says: ?t= in seconds, ?span= in timesteps. */
+  restore() {
+    const state = readState();
+    const span = /^(\d+):(\d+)$/.exec(state.get("span") || "");
+    this.choose(span ? [Number(span[1]), Math.min(this.about.length, Number(span[2]))] : null, false);
+    const time = Number(state.get("t"));
+    if (state.has("t") && Number.isFinite(time)) this.clock.seek(Math.round(time * this.rate));
+    else if (this.span) this.clock.seek(this.span[0]);
+    if (state.has("similar")) void this.similar.find(this.span);
+  }
+
+  rememberTime() {
+    writeState({ t: String(Number((Math.floor(this.clock.step) / this.rate).toFixed(3))) });
+  }
+
+  /** @param {[number, number] | null} span @param {boolean} [write] */
+  choose(span, write = true) {
+    this.span = span;
+    for (const plot of this.plots) plot.showSpan(span);
+    fill(this.spanText, span
+      ? [`span ${span[0]}:${span[1]} `,
+        h("button", { onclick: () => this.findSimilar() }, "Find similar ", h("kbd", {}, "f")),
+        h("button", { class: "quiet", onclick: () => this.choose(null) }, "Clear")]
+      : h("span", { class: "soft" }, "drag over a plot to choose a span"));
+    if (write) writeState({ span: span ? `${span[0]}:${span[1]}` : null });
+  }
+
+  findSimilar() {
+    writeState({ similar: "1" });
+    void this.similar.find(this.span);
+    this.similar.element.scrollIntoView({ block: "nearest" });
+  }
+
+  transport() {
+    this.playButton = h("button", { class: "primary play", "aria-label": "Play", onclick: () => this.toggle() }, "▶");
+    this.slider = h("input", {
+      type: "range", min: 0, max: this.about.length - 1, step: 1, value: 0, "aria-label": "Timestep",
+      oninput: () => { this.clock.seek(Number(this.slider?.value)); this.rememberTime(); },
+    });
+    this.time = h("output", { class: "time" });
+    this.speed = h("select", { "aria-label": "Speed", onchange: () => this.clock.setSpeed(Number(this.speed?.value)) },
+      [0.125, 0.25, 0.5, 1, 2, 4, 8].map((factor) => h("option", { value: factor, selected: factor === 1 }, `${factor}×`)));
+    return h("div", { class: "transport", role: "group", "aria-label": "Player" }, this.playButton,
+      h("button", { "aria-label": "Back one timestep", onclick: () => this.stepBy(-1) }, "‹"),
+      h("button", { "aria-label": "On one timestep", onclick: () => this.stepBy(1) }, "›"),
+      this.slider, this.time, this.speed, this.spanText);
+  }
+
+  toggle() {
+    this.clock.toggle();
+    if (!this.clock.playing) this.rememberTime();
+  }
+
+  /** @param {number} by */
+  stepBy(by) {
+    this.clock.pause();
+    this.clock.seek(Math.floor(this.clock.step) + by);
+    this.rememberTime();
+  }
+
+  /** @param {number} step @param {boolean} playing */
+  clockMoved(step, playing) {
+    const whole = Math.floor(step);
+    if (this.slider) this.slider.value = String(whole);
+    if (this.time) this.time.textContent = `${clockText(step / this.rate)} · ${whole} / ${this.about.length - 1}`;
+    if (this.playButton) {
+      this.playButton.textContent = playing ? "❚❚" : "▶";
+      this.playButton.setAttribute("aria-label", playing ? "Pause" : "Play");
+    }
+    for (const camera of this.cameras) camera.show(step, playing, this.clock.speed);
+    for (const plot of this.plots) plot.show(step);
+  }
+
+  async reload() {
+    try {
+      this.about = await get(episodePath(this.uid).replace("/episodes", "/api/episodes"));
+      this.drawSide();
+    } catch (error) {
+      say(String(error instanceof Error ? error.message : error), { error: true });
+    }
+  }
+
+  drawSide() {
+    const { about } = this;
+    const target = { episodes: [this.uid] };
+    const rating = about.scores?.rating ?? null;
+    const stars = [1, 2, 3, 4, 5].map((value) =>
+      h("button", { class: "star", "aria-label": `Rate ${value}`, "aria-pressed": String(value <= (rating ?? 0)), onclick: () => void rate([this.uid], value, [rating]) }, value <= (rating ?? 0) ? "★" : "☆"));
+    const input = h("textarea", { rows: 2, "aria-label": "A note", placeholder: "Write a note" });
+    const history = h("ol", { class: "history" });
+    fill(this.side,
+      h("section", {}, h("h2", {}, "Review"),
+        h("p", {}, about.review?.state ? h("span", { class: `tag state-${about.review.state}` }, about.review.state) : h("span", { class: "soft" }, "not reviewed"), " ", stars),
+        h("div", { class: "actions" },
+          h("button", { onclick: () => askReview(target) }, "Review ", h("kbd", {}, "r")),
+          h("button", { onclick: () => void askTag(target) }, "Tag ", h("kbd", {}, "t")),
+          h("button", { onclick: () => void askCollection(target) }, "Collect ", h("kbd", {}, "c"))),
+        h("p", {}, about.tags.map((/** @type {string} */ name) =>
+          h("span", { class: "tag" }, name, h("button", { class: "off", "aria-label": `Take tag ${name} off`, onclick: () => void tag(target, name, true) }, "✕"))))),
+      h("section", {}, h("h2", {}, "Notes"),
+        (about.notes || []).map((/** @type {Json} */ one) => h("p", { class: "note" }, one.text, h("small", {}, ` ${one.who} ${one.at.slice(0, 16).replace("T", " ")}`))),
+        h("form", {
+          onsubmit: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            if (input.value.trim()) void note(target, input.value.trim());
+          },
+        }, input, h("button", {}, "Add"))),
+      about.findings && h("section", {}, h("h2", {}, "Findings of checks"),
+        about.findings.map((/** @type {Json} */ one) => h("p", {}, h("span", { class: "flag" }, one.check), ` ${one.reason}`))),
+      h("section", {}, h("h2", {}, "Metadata"), pairs(about.metadata)),
+      h("section", {}, h("h2", {}, "Recorded"), pairs({
+        reward: about.total_reward, success: about.success, ingested: about.ingested_at, uid: about.uid,
+        file: about.address, ...(about.files.length > 1 ? { files: about.files.length } : {}),
+        size: size(about.size), lineage: (about.lineage || []).map((/** @type {Json} */ one) => `${one.relation} ${one.source}`).join(", ") || null,
+        collections: (about.collections || []).join(", ") || null,
+      })),
+      h("section", {}, h("h2", {}, "Scores"), pairs(about.scores || {})),
+      h("section", {}, h("h2", {}, "Lanes"), pairs(Object.fromEntries(Object.entries(about.lanes)))),
+      h("details", {
+        class: "audit",
+        ontoggle: () => void get(`${episodePath(this.uid).replace("/episodes", "/api/episodes")}/history`).then((found) =>
+          fill(history, found.items.map((/** @type {Json} */ one) => h("li", {}, one.kind === "review" ? (one.undoes ? "review taken back" : `review: ${one.state}`) : `note: ${one.text}`, h("small", {}, ` ${one.who} ${one.at.slice(0, 19).replace("T", " ")}`))))),
+      }, h("summary", {}, "History"), history));
+  }
+
+  bindKeys() {
+    const target = { episodes: [this.uid] };
+    onKey(" ", "play or pause", () => this.toggle());
+    onKey("ArrowLeft", "back one timestep", () => this.stepBy(-1));
+    onKey("ArrowRight", "on one timestep", () => this.stepBy(1));
+    onKey("Shift+ArrowLeft", "back ten timesteps", () => this.stepBy(-10));
+    onKey("Shift+ArrowRight", "on ten timesteps", () => this.stepBy(10));
+    onKey("f", "find moments like the span, or like the episode", () => this.findSimilar());
+    onKey("Escape", "clear the span", () => this.choose(null));
+    onKey("r", "review", () => askReview(target));
+    onKey("t", "tag", () => void askTag(target));
+    onKey("n", "note", () => void askNote(target));
+    onKey("c", "save as a collection", () => void askCollection(target));
+    onKey("j", "next episode of the list", () => void this.neighbour(1));
+    onKey("k", "previous episode of the list", () => void this.neighbour(-1));
+    for (const value of [1, 2, 3, 4, 5]) {
+      onKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value, [this.about.scores?.rating ?? null]));
+    }
+  }
+
+  /** Go to the next or previous episode of the list that one came from. @param {number} by */
+  async neighbour(by) {
+    const state = readState();
+    const list = { where: state.get("q") || "", sort: state.get("sort") || "episode_id" };
+    let at = Number(state.get("at"));
+    if (!state.has("at")) {
+      const found = await get("/api/episodes", { sort: "episode_id", where: `episode:<${JSON.stringify(this.about.episode_id)}`, limit: 1 });
+      at = found.total;
+    }
+    if (at + by < 0) return;
+    const found = await get("/api/episodes", { ...list, skip: at + by, limit: 1, columns: ["uid"], count: false });
+    if (found.items.length === 0) say("this was the last one");
+    else location.assign(address(episodePath(found.items[0].uid), { q: list.where, sort: state.get("sort"), at: at + by }));
+  }
+}
+
+/** @param {Json} values */
+function pairs(values) {
+  const rows = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "number" ? plain(value) : shown(value))]).flat());
+}

@@ -1,0 +1,256 @@
+// Plots of lanes: channels that one toggles, predictions over their truth, findings where they are, one playhead.
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { channelColour } from "./colours.js";
+import { fill, h, themed } from "./dom.js";
+import { spreadOf } from "./sparkline.js";
+
+/** @typedef {{ lane: string, steps: number[], channels: number[], values: (number | null)[][], of: number }} Series */
+/** @typedef {import("./findings.js").Mark} Mark */
+/** @typedef {{ onHover: (step: number) => void, onSeek: (step: number) => void, onSpan: (start: number, stop: number) => void }} Listeners */
+
+const SHOWN = 8;
+const HEIGHT = 150;
+
+/**
+ * Group predictions and their uncertainties with the lane that they are about.
+ * @param {Series[]} series
+ * @returns {{ truth: Series, omens: Series[], uncerts: Series[] }[]}
+ */
+export function grouped(series) {
+  const about = (/** @type {Series} */ one) => one.lane.split("/")[1] || "";
+  const isExtra = (/** @type {Series} */ one) => /^(omen|uncert)\/[^/]+\/./.test(one.lane);
+  const truths = series.filter((one) => !isExtra(one));
+  const named = (/** @type {Series} */ truth) => truth.lane.split("/").slice(1).join("/");
+  const groups = truths.map((truth) => ({
+    truth,
+    omens: series.filter((one) => one.lane.startsWith("omen/") && isExtra(one) && about(one) === named(truth)),
+    uncerts: series.filter((one) => one.lane.startsWith("uncert/") && isExtra(one) && about(one) === named(truth)),
+  }));
+  const used = new Set(groups.flatMap((group) => [...group.omens, ...group.uncerts]));
+  const left = series.filter((one) => isExtra(one) && !used.has(one));
+  return [...groups, ...left.map((truth) => ({ truth, omens: [], uncerts: [] }))];
+}
+
+export class LanePlot {
+  /**
+   * @param {{ truth: Series, omens: Series[], uncerts: Series[] }} group
+   * @param {Mark[]} marks
+   * @param {{ length: number, rate: number | null }} episode
+   * @param {Listeners} listeners
+   */
+  constructor(group, marks, episode, listeners) {
+    this.group = group;
+    this.marks = marks.filter((mark) => !mark.lane || mark.lane === group.truth.lane);
+    this.episode = episode;
+    this.listeners = listeners;
+    this.step = 0;
+    /** @type {[number, number] | null} */
+    this.span = null;
+    const spreads = group.truth.values.map(spreadOf);
+    const moving = group.truth.values.map((_, index) => index).filter((index) => spreads[index][1] > spreads[index][0]);
+    const marked = this.marks.flatMap((mark) => (mark.channel === null ? [] : [mark.channel]));
+    const first = [...marked, ...(moving.length ? moving : group.truth.values.map((_, index) => index))];
+    /** @type {Set<number>} */
+    this.visible = new Set(first.slice(0, SHOWN));
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": `Channels of ${group.truth.lane}` });
+    this.place = h("div", { class: "plot", role: "img", "aria-label": `Plot of ${group.truth.lane}` });
+    this.head = h("div", { class: "playhead", "aria-hidden": "true" });
+    this.value = h("output", { class: "values" });
+    this.element = h("section", { class: "lane", "aria-label": group.truth.lane },
+      h("header", {}, h("h2", {}, group.truth.lane), this.chips, this.value),
+      this.marks.map((mark) => h("p", { class: "mark" }, h("span", { class: "flag" }, mark.check), " ",
+        h("button", { class: "link", onclick: () => this.listeners.onSeek(mark.step) }, mark.reason))),
+      this.place);
+    this.drawChips();
+  }
+
+  drawChips() {
+    const { truth } = this.group;
+    if (truth.values.length < 2) return;
+    fill(this.chips,
+      truth.values.map((_, index) => {
+        const chip = h("button", {
+          class: "chip", "aria-pressed": String(this.visible.has(index)), "aria-label": `Channel ${truth.channels[index]}`,
+          onclick: () => this.toggle(index),
+        }, String(truth.channels[index]));
+        chip.style.setProperty("--channel", channelColour(truth.channels[index]));
+        return chip;
+      }),
+      h("button", { class: "chip", onclick: () => this.toggleAll() }, this.visible.size ? "none" : "all"));
+  }
+
+  /** @param {number} index */
+  toggle(index) {
+    if (this.visible.has(index)) this.visible.delete(index);
+    else this.visible.add(index);
+    this.rebuild();
+  }
+
+  toggleAll() {
+    this.visible = this.visible.size ? new Set() : new Set(this.group.truth.values.keys());
+    this.rebuild();
+  }
+
+  rebuild() {
+    this.drawChips();
+    this.build();
+  }
+
+  build() {
+    this.plot?.destroy();
+    const { truth, omens, uncerts } = this.group;
+    const shown = [...this.visible].filter((index) => truth.values[index]).sort((a, b) => a - b);
+    /** @type {uPlot.Series[]} */
+    const series = [{}];
+    /** @type {(number | null)[][]} */
+    const data = [truth.steps];
+    /** @type {uPlot.Band[]} */
+    const bands = [];
+    for (const index of shown) {
+      const colour = channelColour(truth.channels[index]);
+      series.push({ label: String(truth.channels[index]), stroke: colour, width: 1.4, spanGaps: false });
+      data.push(truth.values[index]);
+      for (const omen of omens) {
+        if (!omen.values[index]) continue;
+        const predicted = onSteps(omen, index, truth.steps);
+        series.push({ label: omen.lane, stroke: colour, width: 1.2, dash: [5, 4] });
+        data.push(predicted);
+        const doubt = uncerts.find((one) => one.lane.startsWith(omen.lane.replace("omen/", "uncert/")));
+        if (!doubt?.values[index]) continue;
+        const spread = onSteps(doubt, index, truth.steps);
+        const at = series.length;
+        for (const sign of [1, -1]) {
+          series.push({ label: doubt.lane, stroke: "transparent", width: 0 });
+          data.push(predicted.map((value, step) => (value === null || spread[step] === null ? null : value + sign * Math.abs(/** @type {number} */ (spread[step])))));
+        }
+        bands.push({ series: [at, at + 1], fill: `${colour}33` });
+      }
+    }
+    const ink = themed("--soft");
+    const axis = { stroke: ink, grid: { stroke: themed("--line"), width: 1 }, ticks: { stroke: themed("--line") }, font: "11px system-ui" };
+    this.plot = new uPlot({
+      width: this.place.clientWidth || 600,
+      height: HEIGHT,
+      series,
+      bands,
+      legend: { show: false },
+      scales: { x: { time: false, range: [0, Math.max(1, this.episode.length - 1)] } },
+      axes: [{ ...axis, size: 26 }, { ...axis, size: 52 }],
+      cursor: { y: false, points: { size: 5 }, drag: { x: true, y: false, setScale: false } },
+      hooks: {
+        setCursor: [(plot) => this.hovered(plot)],
+        setSelect: [(plot) => this.selected(plot)],
+        draw: [(plot) => this.drawMarks(plot)],
+      },
+    }, /** @type {uPlot.AlignedData} */ (/** @type {unknown} */ (data)), this.place);
+    this.plot.over.append(this.head);
+    this.plot.over.addEventListener("click", (event) => this.clicked(event));
+    this.show(this.step);
+    this.showSpan(this.span);
+  }
+
+  /** @param {uPlot} plot */
+  hovered(plot) {
+    const { left } = plot.cursor;
+    if (left === undefined || left === null || left < 0) return;
+    this.listeners.onHover(Math.round(plot.posToVal(left, "x")));
+  }
+
+  /** @param {uPlot} plot */
+  selected(plot) {
+    const { left, width } = plot.select;
+    if (width < 3 || this.placing) return;
+    const start = Math.max(0, Math.round(plot.posToVal(left, "x")));
+    const stop = Math.min(this.episode.length, Math.round(plot.posToVal(left + width, "x")) + 1);
+    this.dragged = true;
+    if (stop - start >= 2) this.listeners.onSpan(start, stop);
+  }
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    if (this.dragged) {
+      this.dragged = false;
+      return;
+    }
+    if (!this.plot) return;
+    const box = this.plot.over.getBoundingClientRect();
+    this.listeners.onSeek(Math.round(this.plot.posToVal(event.clientX - box.left, "x")));
+  }
+
+  /** @param {uPlot} plot */
+  drawMarks(plot) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    for (const mark of this.marks) {
+      const from = plot.valToPos(mark.step - (mark.lasting ? 0 : 0.5), "x", true);
+      const to = mark.lasting ? bbox.left + bbox.width : plot.valToPos(mark.step + 0.5, "x", true);
+      ctx.globalCompositeOperation = "destination-over";
+      ctx.fillStyle = themed("--flag");
+      ctx.fillRect(from, bbox.top, Math.max(3, to - from), bbox.height);
+    }
+    ctx.restore();
+  }
+
+  /** @param {number} step */
+  show(step) {
+    this.step = step;
+    if (!this.plot) return;
+    this.head.style.transform = `translateX(${this.plot.valToPos(step, "x")}px)`;
+    const { truth } = this.group;
+    const at = nearest(truth.steps, step);
+    const shown = [...this.visible].sort((a, b) => a - b).slice(0, 4);
+    fill(this.value, shown.map((index) => {
+      const value = truth.values[index]?.[at];
+      const text = h("span", {}, value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toString());
+      text.style.color = channelColour(truth.channels[index]);
+      return text;
+    }));
+  }
+
+  /** @param {[number, number] | null} span */
+  showSpan(span) {
+    this.span = span;
+    if (!this.plot) return;
+    const { plot } = this;
+    this.placing = true;
+    if (span === null) plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    else {
+      const left = plot.valToPos(span[0], "x");
+      plot.setSelect({ left, top: 0, width: plot.valToPos(span[1] - 1, "x") - left, height: plot.over.clientHeight }, false);
+    }
+    this.placing = false;
+  }
+
+  resize() {
+    if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT });
+    this.show(this.step);
+    this.showSpan(this.span);
+  }
+}
+
+/**
+ * A channel's values at the steps of another series.
+ * @param {Series} series
+ * @param {number} index
+ * @param {number[]} steps
+ */
+function onSteps(series, index, steps) {
+  return steps.map((step) => series.values[index][nearest(series.steps, step)] ?? null);
+}
+
+/**
+ * The place of the step that is nearest, in ascending steps.
+ * @param {number[]} steps
+ * @param {number} step
+ */
+export function nearest(steps, step) {
+  let low = 0;
+  let high = steps.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (steps[middle] < step) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && step - steps[low - 1] <= steps[low] - step ? low - 1 : low;
+}

@@ -1,0 +1,204 @@
+// Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
+import { address, episodePath, get, isAborted, pictureUrl } from "./api.js";
+import { afterChange, askCollection } from "./annotations.js";
+import { debounce, fill, h, say } from "./dom.js";
+import { plural } from "./format.js";
+import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
+
+/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./lane_plots.js").Series} Series */
+/** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number }} Options */
+
+const WIDTH = 260;
+const CHANNELS = 4;
+
+/**
+ * Ask for hits: moments where the query is a span, else episodes.
+ * @param {string | null} query UID or UID@START:STOP
+ * @param {Options} options
+ * @param {AbortSignal} signal
+ */
+export function findHits(query, options, signal) {
+  const examples = [query, ...options.like].filter(Boolean);
+  const common = { query, like: options.like, unlike: options.unlike, where: options.where, top: options.top, exclude_self: examples.length > 0 && options.others };
+  const ofSpans = examples.some((one) => one?.includes("@")) && !options.text;
+  if (ofSpans) return get("/api/moments", { ...common, per_episode: options.onePer ? 1 : null }, signal);
+  return get("/api/search", { ...common, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null }, signal);
+}
+
+/** Hits of one search, drawn. */
+export class HitList {
+  /** @param {{ onMark: (span: string, right: boolean) => void, marks: () => { like: string[], unlike: string[] } }} options */
+  constructor(options) {
+    this.options = options;
+    this.least = 0;
+    /** @type {Json[]} */
+    this.hits = [];
+    this.count = h("p", { class: "count", role: "status" });
+    this.notes = h("div", { class: "notes" });
+    this.grid = h("ul", { class: "hits" });
+    this.slider = h("input", {
+      type: "range", min: 0, max: 1, step: 0.01, value: 0, "aria-label": "Minimum score",
+      oninput: () => { this.least = Number(this.slider.value); this.filter(); },
+    });
+    this.leastText = h("output", {}, "0.00");
+    this.element = h("div", { class: "hit-list" },
+      h("div", { class: "status" }, this.count,
+        h("label", { class: "least" }, "score at least ", this.slider, this.leastText),
+        h("button", { onclick: () => void askCollection({ episodes: [...new Set(this.passing().map((hit) => hit.uid))] }) }, "Collect these")),
+      this.notes, this.grid);
+  }
+
+  passing() {
+    return this.hits.filter((hit) => hit.score >= this.least);
+  }
+
+  filter() {
+    this.leastText.textContent = this.least.toFixed(2);
+    const cards = /** @type {HTMLElement[]} */ ([...this.grid.children]);
+    cards.forEach((card, index) => { card.hidden = this.hits[index].score < this.least; });
+    this.count.textContent = `${plural(this.passing().length, "hit")}${this.how}`;
+  }
+
+  /**
+   * @param {Json} found
+   * @param {string | null} query
+   * @param {AbortSignal} signal
+   */
+  async show(found, query, signal) {
+    this.hits = found.items;
+    this.how = ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
+    fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
+      found.missing > 0 && h("p", {}, `${found.missing} passed over: their files are gone or changed`));
+    const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
+    const cards = this.hits.map((hit) => this.card(hit, spanOf(hit)));
+    fill(this.grid, cards.map((card) => card.element));
+    this.filter();
+    if (!this.hits.length) return;
+    const spans = this.hits.map((hit) => `${hit.uid}@${spanOf(hit)[0]}:${spanOf(hit)[1]}`);
+    const lanes = await get("/api/series", { of: query ? [query, ...spans] : spans, points: 400, lanes: 1 }, signal);
+    const items = /** @type {Json[]} */ (lanes.items);
+    const asked = query ? items.shift() : null;
+    const from = asked?.span[0] ?? 0;
+    const truth = /** @type {Series | undefined} */ (asked?.lanes[0]);
+    const shifted = truth && { ...truth, steps: truth.steps.map((step) => step - from) };
+    const channels = truth ? liveliest(truth, CHANNELS) : [];
+    items.forEach((item, index) => cards[index].draw(shifted, item, channels.length ? channels : liveliest(item.lanes[0] || { values: [] }, CHANNELS), [from, asked?.span[1] ?? 0]));
+  }
+
+  /** @param {Json} hit @param {[number, number]} span */
+  card(hit, span) {
+    const overlay = h("canvas", { role: "img", "aria-label": `${hit.episode_id} over what was asked for` });
+    const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
+    const picture = h("div", { class: "frame" });
+    const named = `${hit.uid}@${span[0]}:${span[1]}`;
+    const isSpan = hit.span[1] > hit.span[0] && (hit.span[0] > 0 || hit.span[1] < hit.metadata.length);
+    const marks = this.options.marks();
+    const name = isSpan ? named : hit.uid;
+    const mark = (/** @type {boolean} */ right) => h("button", {
+      class: "mark", "aria-label": right ? "More like this" : "Not like this", title: right ? "more like this" : "not like this",
+      "aria-pressed": String((right ? marks.like : marks.unlike).includes(name)),
+      onclick: () => this.options.onMark(name, right),
+    }, right ? "+" : "−");
+    const lanes = Object.entries(hit.lane_scores || {}).map(([lane, score]) => `${lane.split("/").slice(1).join("/") || lane} ${score.toFixed(2)}`);
+    const element = h("li", { class: "hit" },
+      h("header", {},
+        h("span", { class: "score" }, hit.score.toFixed(3)),
+        h("a", { href: address(episodePath(hit.uid), isSpan ? { span: `${span[0]}:${span[1]}` } : {}) }, hit.episode_id || hit.uid),
+        mark(true), mark(false)),
+      h("p", { class: "soft" }, isSpan ? `${span[0]}:${span[1]} of ${hit.metadata.length} · ` : "", `${hit.metadata.env_id}`),
+      h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
+      lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),
+      hit.remaining > 0 && h("a", { class: "next", href: address(episodePath(hit.uid), { span: `${span[1]}:${Math.min(hit.metadata.length, span[1] + (span[1] - span[0]))}` }) }, "what comes next there"));
+    /** @param {Series | undefined} query @param {Json} item @param {number[]} channels @param {[number, number]} asked */
+    const draw = (query, item, channels, asked) => {
+      if (item.error) {
+        overlay.replaceWith(h("p", { class: "problem" }, item.error));
+        return;
+      }
+      const series = item.lanes[0];
+      if (!series) return;
+      const width = item.pictures.length ? WIDTH - 76 : WIDTH;
+      if (item.pictures.length) fill(picture, h("img", { src: pictureUrl(hit.uid, item.pictures[0], Math.floor((span[0] + span[1]) / 2), 128), alt: "", width: 70 }));
+      const nothing = { lane: "", steps: [], channels: [], values: [], of: 0 };
+      const pairs = query ? pairsOf(hit.alignment || [], asked, span) : series.steps.map((/** @type {number} */ step) => [0, step]);
+      drawOverlay(overlay, { query: query && query.of === series.of ? query : nothing, hit: series, pairs, channels, width, height: 96 });
+      if (query) drawAlignment(alignment, { pairs: hit.alignment || [], width, height: 14 });
+    };
+    return { element, draw };
+  }
+}
+
+/** The search that belongs to one episode: below its plots. */
+export class SimilarMoments {
+  /** @param {string} uid @param {Json} about */
+  constructor(uid, about) {
+    this.uid = uid;
+    this.about = about;
+    /** @type {Options} */
+    this.options = { like: [], unlike: [], where: "", text: "", onePer: true, others: true, diversity: 0, top: 12 };
+    this.query = "";
+    this.control = new AbortController();
+    this.hits = new HitList({
+      marks: () => this.options,
+      onMark: (span, right) => {
+        toggleMark(this.options, span, right);
+        void this.search();
+      },
+    });
+    this.title = h("h2", {}, "Similar moments");
+    this.element = h("section", { class: "similar", "aria-label": "Similar moments", hidden: true }, h("header", {}, this.title, this.controls()), this.hits.element);
+    afterChange(() => {});
+  }
+
+  controls() {
+    const changed = debounce(200, () => void this.search());
+    const where = h("input", { type: "text", "aria-label": "Filter of the hits", placeholder: "filter, e.g. env:reach-v3", oninput: () => { this.options.where = where.value; changed(); } });
+    const box = (/** @type {string} */ label, /** @type {"onePer" | "others"} */ name) => h("label", {},
+      h("input", { type: "checkbox", checked: this.options[name], onchange: (/** @type {Event} */ event) => {
+        this.options[name] = /** @type {HTMLInputElement} */ (event.target).checked;
+        changed();
+      } }), label);
+    return h("div", { class: "controls" }, where, box("one per episode", "onePer"), box("other episodes only", "others"),
+      h("button", { onclick: () => location.assign(this.searchAddress()) }, "Open as a search"));
+  }
+
+  searchAddress() {
+    return address("/search", { query: this.query, like: this.options.like, unlike: this.options.unlike, q: this.options.where });
+  }
+
+  /** @param {[number, number] | null} span */
+  async find(span) {
+    this.query = span ? `${this.uid}@${span[0]}:${span[1]}` : this.uid;
+    this.title.textContent = span ? `Moments like ${span[0]}:${span[1]}` : "Episodes like this one";
+    this.element.hidden = false;
+    await this.search();
+  }
+
+  async search() {
+    this.control.abort();
+    this.control = new AbortController();
+    const { signal } = this.control;
+    this.element.setAttribute("aria-busy", "true");
+    try {
+      await this.hits.show(await findHits(this.query, this.options, signal), this.query, signal);
+    } catch (error) {
+      if (!isAborted(error)) say(error instanceof Error ? error.message : String(error), { error: true });
+    } finally {
+      if (!signal.aborted) this.element.removeAttribute("aria-busy");
+    }
+  }
+}
+
+/**
+ * Mark something as an example or a counter-example, or neither.
+ * @param {{ like: string[], unlike: string[] }} marks
+ * @param {string} span
+ * @param {boolean} right
+ */
+export function toggleMark(marks, span, right) {
+  const [own, other] = right ? ["like", "unlike"] : ["unlike", "like"];
+  const lists = /** @type {Record<string, string[]>} */ (/** @type {unknown} */ (marks));
+  lists[other] = lists[other].filter((one) => one !== span);
+  lists[own] = lists[own].includes(span) ? lists[own].filter((one) => one !== span) : [...lists[own], span];
+}

@@ -1,0 +1,224 @@
+"""One episode, and the search from it, in a real browser: clock, plots, findings, spans, similar moments, examples."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from paths import ROOT
+from web_app import PICTURES, make_archive, running_app, running_browser
+
+AXE = ROOT / "bridge" / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    with running_app(make_archive(tmp_path_factory.mktemp("episode"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def context(browser, app):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context):
+    page, wrong = context.new_page(), []
+    page.set_default_timeout(8000)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    yield page
+    page.close()
+    assert [line for line in wrong if "script-src" not in line and "Failed to load" not in line] == []
+
+
+def uid_of(app, name):
+    (row,) = app.archive.catalog.query.select(f"episode:{name}").rows
+    return row.uid
+
+
+def open_episode(page, app, name, query=""):
+    page.goto(f"{app.url}/episodes/{uid_of(app, name)}{query}")
+    page.locator(".lane .u-over").first.wait_for()
+
+
+def over(page, lane, share):
+    """Return a point of the screen at that share of a plot's width."""
+    plot = page.get_by_role("region", name=lane).locator(".u-over")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    return box["x"] + share * box["width"], box["y"] + box["height"] / 2
+
+
+def drag(page, lane, begin, end):
+    page.mouse.move(*over(page, lane, begin))
+    page.mouse.down()
+    page.mouse.move(*over(page, lane, (begin + end) / 2), steps=3)
+    page.mouse.move(*over(page, lane, end), steps=3)
+    page.mouse.up()
+
+
+def step_of(page):
+    return int(re.search(r"(\d+) / \d+", page.locator(".transport .time").inner_text())[1])
+
+
+def test_cameras_and_plots_follow_one_clock(page, app):
+    open_episode(page, app, "arm-00")
+    camera = page.locator(".camera canvas")
+    page.locator(".camera canvas[data-step='0']").wait_for()
+    page.mouse.move(*over(page, "signal/state", 0.5))
+    page.locator(".camera canvas[data-step='39'], .camera canvas[data-step='40']").wait_for()
+    page.mouse.move(5, 5)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    assert step_of(page) in (50, 51)
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Pause").wait_for()
+    page.wait_for_timeout(400)
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Play").wait_for()
+    assert step_of(page) > 51
+    assert re.search(r"[?&]t=[\d.]+", page.url)
+    page.screenshot(path=PICTURES / "episode.png")
+    assert camera.evaluate("canvas => [canvas.width, canvas.height]") == [64, 48]
+
+
+def test_an_address_leads_to_a_time_and_a_span(page, app):
+    open_episode(page, app, "arm-01", "?t=1.5&span=20:60")
+    page.get_by_text("span 20:60").wait_for()
+    assert step_of(page) == 30
+    page.keyboard.press("Escape")
+    page.get_by_text("drag over a plot").wait_for()
+    assert "span" not in page.url
+
+
+def test_video_lanes_are_played_by_the_browser_at_the_clocks_time(page, app):
+    open_episode(page, app, "arm-03", "?t=2")
+    video = page.locator(".camera video")
+    video.wait_for()
+    page.wait_for_timeout(300)
+    shown = video.evaluate("video => [video.currentTime, video.videoWidth, video.duration]")
+    assert abs(shown[0] - 2.025) < 0.03
+    assert shown[1] == 64
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert abs(video.evaluate("video => video.currentTime") - 2.075) < 0.03
+
+
+def test_jpeg_lanes_go_out_as_they_are(page, app):
+    open_episode(page, app, "arm-06")
+    page.locator(".camera canvas[data-step='0']").wait_for()
+
+
+def test_findings_are_drawn_where_they_are_and_lead_there(page, app):
+    catalog = app.archive.catalog
+    from catalog.records import CheckFinding  # noqa: PLC0415
+
+    catalog.checks.flag(
+        catalog.query.ids("episode:arm-07"), CheckFinding("spike", "signal/state[0]: timestep 40 lies apart")
+    )
+    open_episode(page, app, "arm-07")
+    page.get_by_role("button", name=re.compile("timestep 40")).first.click()
+    assert step_of(page) == 40
+    page.get_by_role("button", name="Channel 1").first.click()
+    assert page.get_by_role("button", name="Channel 1").first.get_attribute("aria-pressed") == "false"
+
+
+def test_predictions_are_drawn_over_their_truth(page, app):
+    open_episode(page, app, "arm-04")
+    regions = page.locator(".lane h2").all_inner_texts()
+    assert "signal/state" in regions
+    assert not any(name.startswith(("omen", "uncert")) for name in regions)
+    page.screenshot(path=PICTURES / "predictions.png")
+
+
+def test_a_dragged_span_finds_similar_moments_with_their_alignment(page, app):
+    open_episode(page, app, "arm-01")
+    drag(page, "signal/state", 0.25, 0.7)
+    page.locator(".transport .span", has_text=re.compile(r"span 2\d:5\d")).wait_for()
+    page.keyboard.press("f")
+    page.locator(".hit .score").nth(2).wait_for(timeout=60000)
+    scores = [float(text) for text in page.locator(".hit .score").all_inner_texts()]
+    assert scores == sorted(scores, reverse=True)
+    assert "arm-01" not in page.locator(".hit header a").all_inner_texts()
+    assert all("of" in text for text in page.locator(".hit header + p").all_inner_texts())
+    page.get_by_label("Filter of the hits").fill("env:wipe")
+    page.locator(".hit", has_text="push").first.wait_for(state="detached")
+    assert page.locator(".hit").count() >= 1
+    page.get_by_label("Filter of the hits").fill("")
+    page.locator(".hit", has_text="push").first.wait_for()
+    page.get_by_role("slider", name="Minimum score").fill("1")
+    page.locator(".similar .count", has_text="0 hits").wait_for()
+    page.get_by_role("slider", name="Minimum score").fill("0")
+    page.screenshot(path=PICTURES / "similar.png")
+    page.locator(".hit").first.get_by_role("button", name="Not like this").click()
+    page.locator(".similar .count", has_text=re.compile("hit")).wait_for()
+    page.get_by_role("button", name="Open as a search").click()
+    page.locator(".example.unlike").wait_for()
+    assert "unlike=" in page.url
+
+
+def test_words_and_examples_search_together(page, app):
+    page.goto(f"{app.url}/search")
+    page.get_by_text("Type words, or mark").wait_for()
+    page.get_by_label("Words").fill("wipe")
+    page.keyboard.press("Enter")
+    page.locator(".hit").nth(5).wait_for()
+    page.locator(".hit").first.get_by_role("button", name="More like this").click()
+    page.locator(".example.like").wait_for()
+    assert "like=" in page.url
+    page.go_back()
+    page.locator(".example").wait_for(state="detached")
+    page.get_by_label("Filter", exact=True).fill("env:nothing-like-it")
+    page.locator(".hit-list .count", has_text="0 hits").wait_for()
+    page.get_by_label("Filter", exact=True).fill("length:x")
+    page.locator(".problem mark").wait_for()
+    page.get_by_label("Filter", exact=True).fill("")
+
+
+def test_notes_tags_and_keys_on_the_page(page, app):
+    open_episode(page, app, "arm-02", "?q=env%3Awipe&at=0")
+    page.get_by_label("A note").fill("<b>slips</b> at the end")
+    page.get_by_role("button", name="Add").click()
+    page.locator(".note", has_text="<b>slips</b> at the end").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("h1").click()
+    page.keyboard.press("5")
+    page.locator(".star[aria-pressed='true']").nth(4).wait_for()
+    page.keyboard.press("t")
+    page.get_by_label("Tag (with").fill("seen")
+    page.keyboard.press("Enter")
+    page.locator(".tag", has_text="seen").wait_for()
+    page.keyboard.press("j")
+    page.wait_for_url(re.compile(uid_of(app, "arm-05")))
+    assert "at=1" in page.url
+    assert app.archive.catalog.query.count("tag:seen score.rating:5 note:*") == 1
+
+
+def test_an_episode_that_is_not_there_says_so(page, app):
+    page.goto(f"{app.url}/episodes/nothing")
+    page.get_by_text("This episode cannot be shown").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
+    with browser.new_context(viewport={"width": 900, "height": 900}, color_scheme=theme) as context:
+        page = context.new_page()
+        page.goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
+        open_episode(page, app, "arm-07", "?span=20:60&similar=1")
+        page.locator(".hit").first.wait_for(timeout=60000)
+        page.evaluate(AXE.read_text())
+        found = page.evaluate("axe.run().then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+        page.screenshot(path=PICTURES / f"episode-{theme}.png")
+        assert found == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
