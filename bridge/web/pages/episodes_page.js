@@ -33,7 +33,7 @@ class EpisodesPage {
     this.lanes = new Map();
     /** @type {Set<string>} */
     this.asking = new Set();
-    this.box = new FilterBox({ label: "Filter", onChange: (text) => this.filterBy(text) });
+    this.box = new FilterBox({ label: "Filter", onChange: (text, first) => this.filterBy(text, first) });
     this.facets = new Facets({ onFilter: (text) => this.filterBy(text) });
     this.count = h("p", { class: "count", role: "status" });
     this.actions = h("div", { class: "bar-actions", role: "toolbar", "aria-label": "What to do with the selection" });
@@ -83,10 +83,10 @@ class EpisodesPage {
     return chosen.length ? chosen : DEFAULT;
   }
 
-  /** @param {string} text */
-  filterBy(text) {
+  /** @param {string} text @param {boolean} [push] whether the back button comes back to the filter before */
+  filterBy(text, push = true) {
     if (text === this.where) return;
-    writeState({ q: text }, { push: true });
+    writeState({ q: text }, { push });
     void this.load();
   }
 

@@ -7,7 +7,7 @@ import { quoteValue, typedAt } from "./filter_text.js";
 
 export class FilterBox {
   /**
-   * @param {{ label: string, onChange: (text: string) => void }} options
+   * @param {{ label: string, onChange: (text: string, first: boolean) => void }} options first: since one began to type
    */
   constructor({ label, onChange }) {
     this.onChange = onChange;
@@ -31,12 +31,16 @@ export class FilterBox {
       "aria-autocomplete": "list",
       oninput: () => this.typed(),
       onclick: () => this.typed(),
-      onblur: () => setTimeout(() => this.close(), 150),
+      onblur: () => {
+        this.begun = false;
+        setTimeout(() => this.close(), 150);
+      },
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
     });
     this.element = h("div", { class: "filter" }, this.input, this.list, this.problem);
     this.complete = debounce(120, () => void this.offer());
-    this.changed = debounce(350, () => this.onChange(this.input.value.trim()));
+    this.begun = false;
+    this.changed = debounce(350, () => this.give());
   }
 
   /** @param {string} text */
@@ -47,6 +51,12 @@ export class FilterBox {
   typed() {
     this.complete();
     this.changed();
+  }
+
+  give() {
+    const first = !this.begun;
+    this.begun = true;
+    this.onChange(this.input.value.trim(), first);
   }
 
   /** Show a mistake, or none. @param {unknown} error */
@@ -153,7 +163,7 @@ export class FilterBox {
       this.take(this.at);
     } else if (event.key === "Enter") {
       this.close();
-      this.onChange(this.input.value.trim());
+      this.give();
     }
   }
 }

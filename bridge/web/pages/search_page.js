@@ -15,7 +15,7 @@ class SearchPage {
     this.main = makeShell("Search");
     this.main.classList.add("scrolled");
     this.control = new AbortController();
-    this.box = new FilterBox({ label: "Filter", onChange: (text) => { writeState({ q: text }, { push: true }); void this.search(); } });
+    this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.search(); } });
     this.text = h("input", { type: "search", "aria-label": "Words", placeholder: "words of the task or of notes", onchange: () => { writeState({ text: this.text.value.trim() }, { push: true }); void this.search(); } });
     this.examples = h("div", { class: "examples" });
     this.diversity = h("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0, "aria-label": "Diversity", onchange: () => { writeState({ diversity: this.diversity.value === "0" ? null : this.diversity.value }); void this.search(); } });
