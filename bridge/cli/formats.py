@@ -17,7 +17,8 @@ def formats(
     as_json: JsonOption = False,
 ) -> None:
     """List the formats of episodes: what is read, what is written, and what each needs."""
-    from wshard.formats.base import FORMATS, describe_format
+    from wshard.formats.base import describe_format
+    from wshard.formats.table import FORMATS
 
     rows = [describe_format(one) for one in ([name] if name else FORMATS)]
     if name and as_json:

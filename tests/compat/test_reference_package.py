@@ -241,7 +241,7 @@ ERRORS = {
     "load_unknown": (lambda: wshard.load("/nowhere/x.bin"), ValueError, "Unknown format"),
     "load_tdmpc2": (lambda: wshard.load("/nowhere/x.pt"), FileNotFoundError, "nowhere"),
     "load_minari": (lambda: wshard.load("/nowhere/x.h5"), FileNotFoundError, "nowhere"),
-    "load_d4rl": (lambda: wshard.load("/nowhere/x", Format.D4RL), NotImplementedError, "not implemented"),
+    "load_d4rl": (lambda: wshard.load("/nowhere/x", Format.D4RL), FileNotFoundError, "nowhere"),
     "load_dreamer": (lambda: wshard.load_dreamer(io.BytesIO(b"PK")), ValueError, "numpy"),
     "load_missing": (lambda: wshard.load("/nowhere/x.npz"), FileNotFoundError, "nowhere"),
     "manifest": (lambda: wshard.ChunkManifest.from_json(b"{}"), ValueError, "episode_id"),

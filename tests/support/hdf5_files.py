@@ -65,3 +65,75 @@ def write_robomimic(path: Path, steps: dict[str, int]) -> dict[str, Episode]:
             listed = [demo for demo in steps if int(demo.removeprefix("demo_")) % 2 == number]
             file[f"mask/{name}"] = np.array(listed, dtype="S")
     return expected
+
+
+def write_maniskill(path: Path, steps: dict[str, int]) -> dict[str, Episode]:
+    """Write trajectories of so many actions, with n + 1 observations, and the JSON file beside them."""
+    expected = {}
+    rows = []
+    with h5py.File(path, "w") as file:
+        for name, count in steps.items():
+            rng = np.random.default_rng(count)
+            number = int(name.removeprefix("traj_"))
+            group = file.create_group(name)
+            observed = {
+                "agent/qpos": rng.standard_normal((count + 1, 9)).astype(np.float32),
+                "extra/tcp_pose": rng.standard_normal((count + 1, 7)).astype(np.float32),
+                "sensor_data/base_camera/rgb": rng.integers(0, 256, (count + 1, 16, 16, 3), np.uint8),
+            }
+            for key, array in observed.items():
+                group.create_dataset(f"obs/{key}", data=array, compression="gzip")
+            states = rng.standard_normal((count + 1, 13)).astype(np.float32)
+            group["env_states/actors/cube"] = states
+            actions, rewards = rng.standard_normal((count, 8)).astype(np.float32), rng.random(count, np.float32)
+            done = np.arange(count) == count - 1
+            group["actions"], group["rewards"] = actions, rewards
+            group["terminated"], group["truncated"], group["success"] = done, np.zeros(count, bool), done
+            about = {"episode_seed": 100 + number, "control_mode": "pd_joint_pos", "elapsed_steps": count}
+            rows.append({"episode_id": number, "success": number != 3, **about})
+            expected[name] = Episode(
+                name,
+                "PickCube-v1",
+                count,
+                TimebaseSpec(),
+                {key: Channel.of(key, array[:count]) for key, array in observed.items()}
+                | lanes(env_states__actors__cube=states[:count], success=done),
+                lanes(actions=actions),
+                rewards=rewards,
+                terminations=done,
+                truncations=np.zeros(count, bool),
+                metadata={
+                    "success": number != 3, **about,
+                    "final_observation": {
+                        "agent/qpos": observed["agent/qpos"][count].tolist(),
+                        "extra/tcp_pose": observed["extra/tcp_pose"][count].tolist(),
+                        "env_states/actors/cube": states[count].tolist(),
+                    },
+                },
+            )  # fmt: skip
+    about = {"env_info": {"env_id": "PickCube-v1", "env_kwargs": {"obs_mode": "rgb"}}, "episodes": rows}
+    path.with_suffix(".json").write_text(json.dumps(about))
+    return expected
+
+
+def write_aloha(path: Path, count: int) -> Episode:
+    """Write an episode with raw images as ACT has it."""
+    rng = np.random.default_rng(count)
+    arrays = {
+        "observations/qpos": rng.standard_normal((count, 14)),
+        "observations/qvel": rng.standard_normal((count, 14)),
+        "observations/images/top": rng.integers(0, 256, (count, 12, 16, 3), np.uint8),
+        "action": rng.standard_normal((count, 14)),
+    }
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"sim": True})
+        for place, array in arrays.items():
+            file[place] = array
+    names = {place.removeprefix("observations/"): array for place, array in arrays.items() if place != "action"}
+    return Episode(
+        path.stem,
+        length=count,
+        observations={name: Channel.of(name, array) for name, array in names.items()},
+        actions=lanes(action=arrays["action"]),
+        metadata={"sim": True},
+    )

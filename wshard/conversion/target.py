@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import FormatError
-from wshard.formats.base import FORMATS, open_sink, sink_class
+from wshard.formats.base import open_sink, sink_class
 from wshard.formats.detect import detect_format, known_format
+from wshard.formats.table import FORMATS
 from wshard.formats.wshard import SUFFIXES
 
 if TYPE_CHECKING:

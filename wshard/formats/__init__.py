@@ -27,5 +27,5 @@ What the arrays are, and where episodes end:
     zarr replay buffers zarr.open(path)["data"]; episodes end at ["meta"]["episode_ends"]
     RLDS (TFDS)         np.stack of each key of the steps in episode["steps"].as_numpy_iterator()
 
-`wshard convert` and `wshard.formats.convert` read and write the formats of `wshard.formats.base.FORMATS`.
+`wshard convert` and `wshard.formats.convert` read and write the formats of `wshard.formats.table.FORMATS`.
 """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
+from wshard.formats.table import FORMATS
 from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
@@ -109,92 +110,8 @@ class Sink(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FormatEntry:
-    """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none).
-
-    sink: "" for a format that is not written. about: what it is, in a few words. suffix: by which a file that is to be
-    written is known, of formats that types.Format does not name.
-    """
-
-    source: str = ""
-    sink: str = ""
-    extra: str = ""
-    about: str = ""
-    suffix: str = ""
-
-
-FORMATS: Final[Mapping[str, FormatEntry]] = {
-    "wshard": FormatEntry(
-        "wshard.formats.wshard:WShardSource",
-        "wshard.formats.wshard:WShardSink",
-        about="episode files of this project, whole or in chunks",
-    ),
-    "dreamerv3": FormatEntry(
-        "wshard.formats.dreamer:DreamerSource",
-        "wshard.formats.dreamer:DreamerSink",
-        about="DreamerV3 replay: a folder of .npz files, or one",
-    ),
-    "shardpack": FormatEntry(
-        "wshard.formats.shardpack:ShardPackSource",
-        "wshard.formats.shardpack:ShardPackSink",
-        about="ShardPacks with an episode file in each record",
-        suffix=".shardpack",
-    ),
-    "tdmpc2": FormatEntry(
-        "wshard.formats.tdmpc2:TDMPC2Source",
-        extra="torch",
-        about="TD-MPC2 data: tensors [episodes, steps, ...] in a .pt file",
-    ),
-    "lance": FormatEntry(
-        "wshard.formats.world_model.lance:LanceSource",
-        extra="lance",
-        about="world-model data in a Lance table, frames as JPEG",
-    ),
-    "folder": FormatEntry(
-        "wshard.formats.world_model.folder:ImageFolderSource",
-        extra="images",
-        about="world-model data in a folder: .npz columns, a JPEG a frame",
-    ),
-    "hdf5": FormatEntry(
-        "wshard.formats.world_model.hdf5:ColumnsHDF5Source",
-        extra="hdf5",
-        about="world-model data in an HDF5 file: columns, ep_len, ep_offset",
-    ),
-    "video": FormatEntry(
-        "wshard.formats.world_model.video:VideoFolderSource",
-        extra="video",
-        about="world-model data in a folder: .npz columns, an MP4 an episode",
-    ),
-    "lerobot": FormatEntry(
-        "wshard.formats.lerobot.source:LeRobotSource",
-        "wshard.formats.lerobot.sink:LeRobotSink",
-        extra="lerobot",
-        about="LeRobot v2.0, v2.1 and v3.0: a folder of Parquet and MP4 files",
-    ),
-    "lerobot_v21": FormatEntry(
-        sink="wshard.formats.lerobot.sink:LeRobotV21Sink",
-        extra="lerobot",
-        about="LeRobot v2.1, for programs that know no v3.0; read as lerobot",
-    ),
-    "robomimic": FormatEntry(
-        "wshard.formats.hdf5.robomimic:RobomimicSource",
-        extra="hdf5",
-        about="robomimic, LIBERO, MimicGen, robocasa: an HDF5 file with a group data/demo_N an episode",
-    ),
-    "minari": FormatEntry(
-        "wshard.formats.minari.source:MinariSource",
-        extra="minari",
-        about="Minari data sets: a folder with episodes in HDF5, Arrow or Parquet",
-    ),
-}
-"""Every format that this package reads or writes."""
-
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
-
-UNSUPPORTED: Final = ("d4rl",)
-"""Formats that are recognised, but neither read nor written."""
 
 OWN_DATA: Final = "`python -m pydoc wshard.formats` shows how to bring data of any other format"
 """What to do with data that no format reads."""
@@ -283,8 +200,6 @@ def _load(name: str, table: Mapping[str, str], group: str) -> Any:
         if name in FORMATS:
             can, cannot = ("read", "written") if FORMATS[name].source else ("written", "read")
             raise UnsupportedFormatError(f"format {name!r} is {can}, but not {cannot}")
-        if name in UNSUPPORTED:
-            raise UnsupportedFormatError(f"format {name!r} is not implemented yet; there are {known}; {OWN_DATA}")
         raise FormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")
     extra = FORMATS[name].extra if name in FORMATS else ""
     return load_plugin(target, f"format {name!r}", unknown=FormatError, extra=extra)

@@ -11,9 +11,10 @@ from wshard.arguments import file_object
 from wshard.container.layout import MAGIC
 from wshard.container.open_file import open_file
 from wshard.errors import AmbiguousFormatError, FormatError
-from wshard.formats.base import FORMATS, OWN_DATA, load_matchers
+from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook
+from wshard.formats.table import FORMATS
 from wshard.types import Format
 
 if TYPE_CHECKING:

@@ -59,8 +59,8 @@ def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str
 
 
 def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) -> dict[str, Array]:
-    with _translate_errors(where), zipfile.ZipFile(file) as archive:
-        members = _check_members(archive, where)
+    with translate_npz_errors(where), zipfile.ZipFile(file) as archive:
+        members = check_members(archive, where)
         chosen = {name: info for name, info in members.items() if names is None or name in names}
         return {name: _read(archive, info, f"{where}: {name!r}") for name, info in chosen.items()}
 
@@ -68,13 +68,15 @@ def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) ->
 def map_npz(path: str | os.PathLike[str], name: str) -> Array:
     """Return one array of an .npz file: mapped where it is stored as it is in memory, else read; raises as read_npz."""
     where = os.fspath(path)
-    with open_file(path) as file, _translate_errors(where):
+    with open_file(path) as file, translate_npz_errors(where):
         with zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if info.filename == f"{name}{_SUFFIX}"]
             if len(infos) != 1:
                 raise FormatError(f"{where}: expected one array {name!r}, found {len(infos)}")
             with archive.open(infos[0]) as member:
-                shape, fortran, dtype, header_size = _header(io.BufferedReader(cast("io.RawIOBase", member)), where)
+                shape, fortran, dtype, header_size = read_npy_header(
+                    io.BufferedReader(cast("io.RawIOBase", member)), where
+                )
         size = math.prod(shape) * dtype.itemsize
         if size and not infos[0].compress_type and not infos[0].flag_bits & _ENCRYPTED:
             file.seek(infos[0].header_offset)
@@ -87,7 +89,8 @@ def map_npz(path: str | os.PathLike[str], name: str) -> Array:
 
 
 @contextlib.contextmanager
-def _translate_errors(where: str) -> Iterator[None]:
+def translate_npz_errors(where: str) -> Iterator[None]:
+    """Raise FormatError for what zipfile, zlib and numpy say of damaged files."""
     try:
         yield
     except FormatError:
@@ -105,16 +108,20 @@ def npy_bytes(array: Array) -> bytes:
 
 def parse_npy(data: bytes, where: str) -> Array:
     """Return the array of an .npy file's contents; raises FormatError."""
-    with _translate_errors(where):
+    with translate_npz_errors(where):
         return _array(io.BytesIO(data), len(data), where)
 
 
-def _check_members(archive: zipfile.ZipFile, where: str) -> dict[str, zipfile.ZipInfo]:
+def check_members(archive: zipfile.ZipFile, where: str, *, in_parts: bool = False) -> dict[str, zipfile.ZipInfo]:
+    """Return the arrays of an archive by name; in_parts: they are not read as a whole, so they may be larger.
+
+    Raises FormatError for other archives than those of numpy, LimitError for sizes that they cannot have.
+    """
     infos = archive.infolist()
     if len(infos) > MAX_MEMBERS:
         raise LimitError(f"{where}: expected at most {MAX_MEMBERS} arrays, found {len(infos)}")
     total, file_size = sum(info.file_size for info in infos), _size(archive)
-    if total > MAX_TOTAL_SIZE:
+    if total > MAX_TOTAL_SIZE and not in_parts:
         raise LimitError(f"{where}: {total} decompressed bytes, limit {MAX_TOTAL_SIZE}")
     members: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
@@ -128,7 +135,8 @@ def _check_members(archive: zipfile.ZipFile, where: str) -> dict[str, zipfile.Zi
             raise FormatError(f"{at}: expected a plain or deflated member, found type {info.compress_type}")
         expansion = 1 if info.compress_type == zipfile.ZIP_STORED else _DEFLATE_MAX_EXPANSION
         stored = min(info.compress_size, file_size)
-        if info.file_size > min(MAX_MEMBER_SIZE, (stored + 1) * expansion):
+        limit = (stored + 1) * expansion
+        if info.file_size > (limit if in_parts else min(MAX_MEMBER_SIZE, limit)):
             raise LimitError(f"{at}: {info.file_size} bytes: out of bounds for {stored} stored ones")
         members[name] = info
     return members
@@ -147,7 +155,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> Array:
 
 
 def _array(file: io.BufferedReader | io.BytesIO, file_size: int, where: str) -> Array:
-    shape, fortran, dtype, header_size = _header(file, where)
+    shape, fortran, dtype, header_size = read_npy_header(file, where)
     size = math.prod(shape) * dtype.itemsize
     if size != file_size - header_size:
         raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, the file has {file_size - header_size}")
@@ -160,7 +168,9 @@ def _array(file: io.BufferedReader | io.BytesIO, file_size: int, where: str) -> 
     return array
 
 
-def _header(member: io.BufferedReader | io.BytesIO, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def read_npy_header(
+    member: io.BufferedReader | io.BytesIO, where: str
+) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Return shape, Fortran order, dtype and size of an npy header, read no further than the limit."""
     prefix = member.read(len(_MAGIC) + 2)
     version = tuple(prefix[len(_MAGIC) :])

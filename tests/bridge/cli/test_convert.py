@@ -16,8 +16,9 @@ from bridge.cli.convert import convert
 from bridge.cli.formats import formats
 from bridge.ingest.ingestor import TrajectoryIngestor
 from wshard.episode.file import load_wshard, save_wshard
-from wshard.formats.base import FORMATS, open_source
+from wshard.formats.base import open_source
 from wshard.formats.convert import load
+from wshard.formats.table import FORMATS
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Format
 

@@ -65,24 +65,25 @@ class LaneTable:
         self._left_out: dict[str, str] = {}
         self._final: dict[str, Any] = {}
 
-    def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None) -> None:
+    def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None, first: int | None = None) -> None:
         """Add a dataset as a lane; what has no row a timestep is metadata if it is small, else left out.
 
         rows: how many rows of the dataset are those of the episode, one more where it has the final observation; all
-        of them by default.
+        of them by default. first: the row of the first timestep, where it is another than that of the episode.
         """
+        begin = self.first if first is None else first
         shape = tuple(dataset.shape or ())
         found = shape[0] if shape and rows is None else rows
-        if not shape or found not in (self.length, self.length + 1) or shape[0] < self.first + self.length:
-            self._add_rest(path, dataset)
+        if not shape or found not in (self.length, self.length + 1) or shape[0] < begin + self.length:
+            self.add_constant(path, dataset)
             return
-        place = DatasetColumn(f"{self._root}/{path}" if self._root else path, first=self.first)
+        place = DatasetColumn(f"{self._root}/{path}" if self._root else path, first=begin)
         if block in self.lanes:
             raise FormatError(f"{self.where}: {path!r}: expected one lane {block!r}, found two")
         if not (self._add_lane(block, place, dataset) or self._add_words(block, place, dataset)):
             self.leave_out(path, f"{dataset.dtype} {list(dataset.shape or ())}")
         elif found == self.length + 1:
-            self.add_final(block.partition("/")[2], dataset, self.first + self.length)
+            self.add_final(block.partition("/")[2], dataset, begin + self.length)
 
     def add_final(self, name: str, dataset: Any, row: int) -> None:
         """Keep a row of numbers as the final observation of a name; frames are left out."""
@@ -108,7 +109,7 @@ class LaneTable:
         shape = tuple(dataset.shape[1:])
         if block in _STEP_LANES and math.prod(shape) == 1:
             shape = ()
-        image = first_image(dataset, self.first)
+        image = first_image(dataset, place.first)
         if image is not None:
             header = read_image_header(image, f"{self.where}: {place.path!r}")
             dtype = DType.from_numpy(header.dtype)
@@ -124,7 +125,7 @@ class LaneTable:
 
     def _add_words(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
         """Add texts: one for all timesteps as metadata, several as a list that a lane of numbers points into."""
-        texts = read_words(dataset, self.first, self.first + self.length)
+        texts = read_words(dataset, place.first, place.first + self.length)
         known = list(dict.fromkeys(texts or ()))
         if texts is None or len(known) > _MOST_WORDS:
             return False
@@ -134,7 +135,8 @@ class LaneTable:
             self.lanes[block] = Declaration(block, DType.INT32)
         return True
 
-    def _add_rest(self, path: str, dataset: Any) -> None:
+    def add_constant(self, path: str, dataset: Any) -> None:
+        """Add what is no lane to the metadata if it is small, else leave it out."""
         value = NOT_JSON
         if dataset.shape is not None and dataset.size <= MOST_NUMBERS:
             value = json_value(dataset[()])
@@ -164,6 +166,9 @@ def first_image(dataset: Any, row: int) -> bytes | None:
 
     Each row is a list of bytes of its own length, or a row of a table that is filled up with zeros.
     """
+    if dataset.dtype.kind == "S" and len(dataset.shape) == 1:
+        image = bytes(dataset[row])
+        return image if image.startswith((_JPEG_BEGIN, _PNG_BEGIN)) else None
     if dataset.dtype.kind != "O":
         padded = dataset.dtype == np.uint8 and len(dataset.shape) == 2
         if not padded or not bytes(dataset[row, : len(_PNG_BEGIN)]).startswith((_JPEG_BEGIN, _PNG_BEGIN)):

@@ -12,8 +12,7 @@ from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import json_attribute, read_attributes, text_attribute
-from wshard.types import TimebaseSpec
+from wshard.formats.hdf5.values import json_attribute, read_attributes, stated_rate, text_attribute
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from wshard.formats.hdf5.lane_table import ColumnInfo
+    from wshard.types import TimebaseSpec
 
 ENV_ARGS: Final = "env_args"
 FILTERS: Final = "filters"
@@ -132,7 +132,7 @@ def _file_metadata(
         env_args.get("env_lang"),
     )
     texts = ["".join(one) if isinstance(one, list) else one for one in candidates]
-    task = next((text for text in texts if isinstance(text, str) and text), None)
+    task = next((text.strip('"') for text in texts if isinstance(text, str) and text), None)  # LIBERO quotes it
     values = {"task": task, FILTERS: about[FILTERS].get(key), ENV_ARGS: env_args, "problem_info": about["problem_info"]}
     return {name: value for name, value in values.items() if value}
 
@@ -140,5 +140,4 @@ def _file_metadata(
 def _timebase(env_args: Mapping[str, Any]) -> TimebaseSpec:
     settings = env_args.get("env_kwargs")
     rate = settings.get("control_freq") if isinstance(settings, dict) else None
-    known = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < 1e6
-    return TimebaseSpec(tick_hz=float(rate)) if known and rate is not None else TimebaseSpec()
+    return stated_rate(rate)

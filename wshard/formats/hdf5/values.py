@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.episode.meta_reader import usable_rate
 from wshard.errors import FormatError, LimitError
+from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from wshard.types import Array
@@ -50,6 +52,12 @@ def _replace_others(value: Any) -> Any:
     if isinstance(value, list):
         return [_replace_others(one) for one in value]
     return value if math.isfinite(value) else None
+
+
+def stated_rate(value: Any) -> TimebaseSpec:
+    """Return the clock of a rate that a file states; one that is none is not stated."""
+    rate = usable_rate(value)
+    return TimebaseSpec() if rate is None else TimebaseSpec(tick_hz=rate)
 
 
 def read_attributes(node: Any) -> dict[str, Any]:

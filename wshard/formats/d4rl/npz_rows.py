@@ -1,0 +1,105 @@
+"""Rows of the arrays of a large .npz file: mapped where they are stored plain, else decompressed as far as is read."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError
+from wshard.formats.npz import check_members, map_npz, read_npy_header, translate_npz_errors
+
+if TYPE_CHECKING:
+    from wshard.types import Array
+
+
+class NpzColumn:
+    """An array [rows, ...] of which rows are read by slices; reading on from where one ended is quick."""
+
+    def __init__(self, member: zipfile.ZipExtFile, size: int, where: str) -> None:
+        self._member, self._where = member, where
+        shape, fortran, self.dtype, self._begin = read_npy_header(io.BytesIO(member.read(1 << 14)), where)
+        if math.prod(shape) * self.dtype.itemsize != size - self._begin:
+            raise FormatError(f"{where}: {self.dtype} {list(shape)} does not fit the {size} bytes of the array")
+        if fortran and len(shape) > 1:
+            raise FormatError(f"{where}: expected rows that follow one another, found an array in Fortran order")
+        self.shape = shape
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return math.prod(self.shape)
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return rows by a slice, the one of a number, or all of it for ()."""
+        if rows == ():
+            array: Array = self[0 : self.shape[0]] if self.shape else self._read(0, 1).reshape(())
+            return array
+        if not isinstance(rows, slice):
+            return cast("Array", self[rows : rows + 1][0])
+        start, stop, _ = rows.indices(self.shape[0])
+        step = math.prod(self.shape[1:])
+        return self._read(start * step, (stop - start) * step).reshape(stop - start, *self.shape[1:])
+
+    def _read(self, first: int, count: int) -> Array:
+        with translate_npz_errors(self._where):
+            self._member.seek(self._begin + first * self.dtype.itemsize)
+            data = bytearray(count * self.dtype.itemsize)
+            found = io.BufferedReader(cast("io.RawIOBase", _Unclosed(self._member))).readinto(data)
+        if found != len(data):
+            raise FormatError(f"{self._where}: expected {len(data)} bytes of rows, found {found}")
+        return np.frombuffer(data, self.dtype)
+
+
+class _Unclosed(io.RawIOBase):
+    """A member that stays open when a reader of it is gone."""
+
+    def __init__(self, member: zipfile.ZipExtFile) -> None:
+        self._member = member
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._member.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class NpzRows:
+    """An open .npz file; `where` is what messages call it."""
+
+    def __init__(self, path: str, where: str) -> None:
+        self._path, self._where = path, where
+        self._file = open_file(path)
+        self._columns: dict[str, Any] = {}
+        try:
+            with translate_npz_errors(where):
+                self._archive = zipfile.ZipFile(self._file)
+                self.members = check_members(self._archive, where, in_parts=True)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; rows already handed out stay valid."""
+        self._columns = {}
+        self._archive.close()
+        self._file.close()
+
+    def column(self, name: str) -> Any:
+        """Return an array by its name, of which rows are read by slices; raises FormatError."""
+        where = f"{self._where}: {name!r}"
+        if name not in self.members:
+            raise FormatError(f"{self._where}: expected an array {name!r}, found {', '.join(self.members)}")
+        if name not in self._columns:
+            info = self.members[name]
+            with translate_npz_errors(where):
+                stored = info.compress_type == zipfile.ZIP_STORED
+                opened = map_npz(self._path, name) if stored else self._archive.open(info)
+                self._columns[name] = opened if stored else NpzColumn(cast("Any", opened), info.file_size, where)
+        return self._columns[name]

@@ -1,0 +1,98 @@
+"""D4RL as a Source: an HDF5 file with the rows of all episodes, in datasets of equal length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.errors import FormatError
+from wshard.formats.d4rl.ends import HORIZON, FlatSpan, flatten_flags, split_at_flags
+from wshard.formats.hdf5.kinds import hdf5_kind
+from wshard.formats.hdf5.lane_table import LaneTable
+from wshard.formats.hdf5.nodes import expect_dataset, find, translate_errors, walk_datasets
+from wshard.formats.hdf5.source import Hdf5Source
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from wshard.formats.hdf5.lane_table import ColumnInfo
+
+STEP_LANES: Final = {"rewards": REWARD, "terminals": DONE, "timeouts": TRUNCATIONS}
+
+_NEXT: Final = "next_observations"
+_ABOUT: Final = "metadata/"
+
+
+class D4rlSource(Hdf5Source[FlatSpan]):
+    """The episodes of a file by their numbers: "0", "1", ..."""
+
+    meaning: ClassVar = (
+        ("observations, actions", "signal/observations, action/actions"),
+        ("rewards, terminals, timeouts", "reward, done, aux/truncations"),
+        ("infos/NAME and other rows", "signal/infos/NAME, signal/NAME"),
+        ("next_observations", "its last row: metadata final_observation; the others are observations one step later"),
+        ("metadata/NAME", "metadata NAME, of texts and small arrays"),
+        ("ends", "an episode ends with a row whose terminals or timeouts are set"),
+        ("files without timeouts", "it ends after 1,000 rows, too: metadata horizon"),
+        ("rows behind the last end", "an episode of its own: metadata unfinished"),
+        ("action alignment", "observations at t are what actions at t answer"),
+        ("environment, clock", "not stated"),
+    )
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is an HDF5 file with observations, actions and the flags that end episodes."""
+        return hdf5_kind(location) == "d4rl"
+
+    def _scan(self) -> Mapping[str, FlatSpan]:
+        where = self.where_of("")
+        with translate_errors(where):
+            file = self._open(self._location)
+            count = len(expect_dataset(file, "actions", where))
+            found = {name: find(file, name, where) for name in ("terminals", "timeouts")}
+            flags = {
+                name: flatten_flags(expect_dataset(file, name, where)[()], count, f"{where}: {name!r}")
+                for name, dataset in found.items()
+                if dataset is not None
+            }
+        if not flags:
+            raise FormatError(f"{where}: expected terminals or timeouts, which end episodes, found neither")
+        either = np.logical_or.reduce([*flags.values()])
+        return split_at_flags(either, horizon=None if "timeouts" in flags else HORIZON)
+
+    def _columns(self, key: str, found: FlatSpan, file: Any) -> ColumnInfo:
+        datasets = self._datasets(file)
+        count = len(datasets["actions"])
+        table = LaneTable(found.length, self.where_of(key), first=found.start)
+        for path, dataset in datasets.items():
+            rows = dataset.shape[0] if dataset.shape else 0
+            if path == _NEXT:
+                table.add_final("observations", dataset, found.stop - 1)
+            elif path.startswith(_ABOUT):
+                table.add_constant(path.removeprefix(_ABOUT), dataset)
+            elif rows == count:
+                table.add(_block(path), path, dataset, rows=found.length)
+            elif path.partition("/")[0] in ("observations", *STEP_LANES):
+                raise FormatError(f"{table.where}: {path!r}: expected {count} rows, as of actions, found {rows}")
+        if found.end:
+            table.metadata[found.end] = True if found.end == "unfinished" else HORIZON
+        return table.info(f"episode_{key}")
+
+    def _datasets(self, file: Any) -> dict[str, Any]:
+        """Return all datasets by path, looked up once for an open file."""
+        cache = self._cache("datasets")
+        if cache.get("file") is not file:
+            where = self.where_of("")
+            cache.update(file=file, found=dict(walk_datasets(file, where)))
+        found: dict[str, Any] = cache["found"]
+        return found
+
+
+def _block(path: str) -> str:
+    """Return the lane that a dataset is."""
+    if path in STEP_LANES:
+        return STEP_LANES[path]
+    return f"action/{path}" if path.partition("/")[0] == "actions" else f"signal/{path}"

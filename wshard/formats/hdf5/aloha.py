@@ -1,0 +1,82 @@
+"""ALOHA and ACT: an HDF5 file an episode, with observations, action and images, raw or as padded JPEG."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from wshard.episode.lanes import REWARD
+from wshard.formats.file_per_episode import folder_of
+from wshard.formats.hdf5.kinds import hdf5_kind
+from wshard.formats.hdf5.lane_table import LaneTable
+from wshard.formats.hdf5.nodes import expect_dataset, natural, walk_datasets
+from wshard.formats.hdf5.source import Hdf5Source
+from wshard.formats.hdf5.values import read_attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+    from wshard.formats.hdf5.lane_table import ColumnInfo
+
+_SUFFIXES: Final = (".hdf5", ".h5")
+_OBSERVATIONS: Final = "observations/"
+_REWARDS: Final = ("reward", "rewards")
+_SIZES: Final = "compress_len"  # of padded images: what follows the last byte of one are zeros
+_TASKS: Final = ("task", "language_instruction", "language_raw", "instruction")
+
+
+class AlohaSource(Hdf5Source[str]):
+    """The episode of a file, whose key is ""; of a folder, all of its files by their names without suffix."""
+
+    meaning: ClassVar = (
+        ("observations/qpos, qvel, effort, ...", "signal/qpos, signal/qvel, signal/effort, signal/NAME"),
+        ("observations/images/CAM", "signal/images/CAM; a JPEG a timestep is decoded on access"),
+        ("action, base_action", "action/action, action/base_action"),
+        ("reward, rewards", "reward"),
+        ("attributes sim, compress and others", "metadata"),
+        ("task, language_instruction, language_raw, instruction", "metadata task"),
+        ("name of the file, without suffix", "the id"),
+        ("action alignment", "observations at t are what action at t answers"),
+        ("environment, clock, success", "not stated"),
+    )
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is an HDF5 file with a group observations and a dataset action."""
+        return hdf5_kind(location) == "aloha"
+
+    def _scan(self) -> Mapping[str, str]:
+        folder = folder_of(self._location)
+        if folder is None:
+            return {"": ""}
+        names = sorted((path.name for path in folder.iterdir() if path.suffix in _SUFFIXES), key=natural)
+        return {Path(name).stem: name for name in names}
+
+    def _place(self, found: str) -> Location:
+        return Path(str(self._location)) / found if found else self._location
+
+    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+        where = self.where_of(key)
+        table = LaneTable(len(expect_dataset(file, "action", where)), where)
+        for path, dataset in walk_datasets(file, where):
+            if path != _SIZES:
+                table.add(_block(path), path, dataset)
+        table.metadata.update(read_attributes(file))
+        texts = (table.metadata.get(name) for name in _TASKS)
+        first = (text[0] if isinstance(text, list) and len(text) == 1 else text for text in texts)
+        task = next((text for text in first if isinstance(text, str) and text), None)
+        table.metadata.update({"task": task} if task else {})
+        place = self._place(found)
+        return table.info(key or (Path(place).stem if isinstance(place, (str, os.PathLike)) else "episode"))
+
+
+def _block(path: str) -> str:
+    """Return the lane that a dataset is."""
+    if path in _REWARDS:
+        return REWARD
+    top = path.partition("/")[0]
+    if top.endswith(("action", "actions")):
+        return f"action/{path}"
+    return f"signal/{path.removeprefix(_OBSERVATIONS)}"

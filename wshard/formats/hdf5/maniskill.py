@@ -1,0 +1,122 @@
+"""ManiSkill: an HDF5 file with a group a trajectory, and a JSON file beside it that describes them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.container.open_file import open_file
+from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.errors import FormatError
+from wshard.formats.hdf5.kinds import hdf5_kind
+from wshard.formats.hdf5.lane_table import LaneTable
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
+from wshard.formats.hdf5.source import Hdf5Source
+from wshard.formats.hdf5.values import LONGEST_JSON, parse_object, read_attributes, stated_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.hdf5.lane_table import ColumnInfo
+    from wshard.types import TimebaseSpec
+
+_PREFIX: Final = "traj_"
+_STEP_LANES: Final = {"rewards": REWARD, "terminated": DONE, "truncated": TRUNCATIONS}
+_OLD_DONE: Final = "dones"  # ManiSkill 2 has these, and no terminated
+_SUCCESS: Final = "success"
+_KEPT: Final = ("success", "fail", "episode_seed", "control_mode", "elapsed_steps", "reset_kwargs")
+
+
+class ManiskillSource(Hdf5Source[str]):
+    """The trajectories of a file by their names: "traj_0", "traj_1", ..."""
+
+    meaning: ClassVar = (
+        ("obs/NAME, env_states/NAME", "signal/NAME, signal/env_states/NAME"),
+        ("obs, env_states that are no groups", "signal/obs, signal/env_states"),
+        ("the last of n + 1 observations", "metadata final_observation, up to 256 numbers; frames: left out"),
+        ("actions", "action/actions"),
+        ("rewards, terminated, truncated", "reward, done, aux/truncations; in older files dones: done"),
+        ("success, fail and other rows", "signal/NAME"),
+        (
+            "env_info.env_id of the JSON file",
+            "the environment; env_kwargs.sim_config.control_freq: the rate, if stated",
+        ),
+        ("episodes[].success, else whether success is ever true", "metadata success"),
+        ("episodes[].episode_seed, control_mode, ...", "metadata"),
+        ("action alignment", "obs at t is what actions at t answer"),
+    )
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is an HDF5 file with groups traj_N."""
+        return hdf5_kind(location) == "maniskill"
+
+    def _scan(self) -> Mapping[str, str]:
+        with translate_errors(self.where_of("")):
+            names = [name for name in self._open(self._location) if name.startswith(_PREFIX)]
+        return {name: name for name in sorted(names, key=natural)}
+
+    def _files(self, found: str) -> list[Any]:
+        beside = self._json_file
+        return [self._location, *([beside] if beside is not None and beside.exists() else [])]
+
+    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+        where = self.where_of(key)
+        group = expect_group(file, found, where)
+        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=found)
+        last = None
+        step_lanes = _STEP_LANES if "terminated" in group else _STEP_LANES | {_OLD_DONE: DONE}
+        for path, dataset in walk_datasets(group, where):
+            table.add(step_lanes.get(path) or _block(path), path, dataset)
+            last = dataset if path == _SUCCESS else last
+        about = self._about
+        episode = about["episodes"].get(found.removeprefix(_PREFIX), {})
+        if last is not None and _SUCCESS not in episode:
+            table.metadata[_SUCCESS] = bool(np.any(np.asarray(last[:])))
+        table.metadata.update(read_attributes(group))
+        table.metadata.update({name: episode[name] for name in _KEPT if name in episode})
+        env = about["env_info"]
+        return table.info(key, env_id=str(env.get("env_id") or ""), timebase=_timebase(env))
+
+    @property
+    def _json_file(self) -> Path | None:
+        location = self._location
+        return Path(location).with_suffix(".json") if isinstance(location, (str, os.PathLike)) else None
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """What the JSON file says: of the environment, and of each episode by the text of its number."""
+        cache = self._cache("about")
+        if not cache:
+            beside = self._json_file
+            found = {} if beside is None or not beside.exists() else _read_json(beside)
+            env, episodes = found.get("env_info", {}), found.get("episodes", [])
+            if not isinstance(env, dict) or not isinstance(episodes, list):
+                raise FormatError(f"{beside}: expected an object env_info and a list episodes")
+            cache["env_info"] = env
+            rows = (row for row in episodes if isinstance(row, dict))
+            cache["episodes"] = {str(row.get("episode_id", "")): row for row in rows}
+        return dict(cache)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    with open_file(path) as file:
+        return parse_object(file.read(LONGEST_JSON + 1), str(path))
+
+
+def _block(path: str) -> str:
+    """Return the lane that a dataset is."""
+    top, _, rest = path.partition("/")
+    if top == "actions":
+        return f"action/{rest or top}"
+    return f"signal/{rest if top == 'obs' and rest else path}"
+
+
+def _timebase(env: Mapping[str, Any]) -> TimebaseSpec:
+    settings = env.get("env_kwargs")
+    simulation = settings.get("sim_config") if isinstance(settings, dict) else None
+    rate = simulation.get("control_freq") if isinstance(simulation, dict) else None
+    return stated_rate(rate)

@@ -1,0 +1,110 @@
+"""The one table of formats: which module reads and writes each, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class FormatEntry:
+    """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none).
+
+    sink: "" for a format that is not written. about: what it is, in a few words. suffix: by which a file that is to be
+    written is known, of formats that types.Format does not name.
+    """
+
+    source: str = ""
+    sink: str = ""
+    extra: str = ""
+    about: str = ""
+    suffix: str = ""
+
+
+FORMATS: Final[Mapping[str, FormatEntry]] = {
+    "wshard": FormatEntry(
+        "wshard.formats.wshard:WShardSource",
+        "wshard.formats.wshard:WShardSink",
+        about="episode files of this project, whole or in chunks",
+    ),
+    "dreamerv3": FormatEntry(
+        "wshard.formats.dreamer:DreamerSource",
+        "wshard.formats.dreamer:DreamerSink",
+        about="DreamerV3 replay: a folder of .npz files, or one",
+    ),
+    "shardpack": FormatEntry(
+        "wshard.formats.shardpack:ShardPackSource",
+        "wshard.formats.shardpack:ShardPackSink",
+        about="ShardPacks with an episode file in each record",
+        suffix=".shardpack",
+    ),
+    "tdmpc2": FormatEntry(
+        "wshard.formats.tdmpc2:TDMPC2Source",
+        extra="torch",
+        about="TD-MPC2 data: tensors [episodes, steps, ...] in a .pt file",
+    ),
+    "lance": FormatEntry(
+        "wshard.formats.world_model.lance:LanceSource",
+        extra="lance",
+        about="world-model data in a Lance table, frames as JPEG",
+    ),
+    "folder": FormatEntry(
+        "wshard.formats.world_model.folder:ImageFolderSource",
+        extra="images",
+        about="world-model data in a folder: .npz columns, a JPEG a frame",
+    ),
+    "hdf5": FormatEntry(
+        "wshard.formats.world_model.hdf5:ColumnsHDF5Source",
+        extra="hdf5",
+        about="world-model data in an HDF5 file: columns, ep_len, ep_offset",
+    ),
+    "video": FormatEntry(
+        "wshard.formats.world_model.video:VideoFolderSource",
+        extra="video",
+        about="world-model data in a folder: .npz columns, an MP4 an episode",
+    ),
+    "lerobot": FormatEntry(
+        "wshard.formats.lerobot.source:LeRobotSource",
+        "wshard.formats.lerobot.sink:LeRobotSink",
+        extra="lerobot",
+        about="LeRobot v2.0, v2.1 and v3.0: a folder of Parquet and MP4 files",
+    ),
+    "lerobot_v21": FormatEntry(
+        sink="wshard.formats.lerobot.sink:LeRobotV21Sink",
+        extra="lerobot",
+        about="LeRobot v2.1, for programs that know no v3.0; read as lerobot",
+    ),
+    "robomimic": FormatEntry(
+        "wshard.formats.hdf5.robomimic:RobomimicSource",
+        extra="hdf5",
+        about="robomimic, LIBERO, MimicGen, robocasa: an HDF5 file with a group data/demo_N an episode",
+    ),
+    "aloha": FormatEntry(
+        "wshard.formats.hdf5.aloha:AlohaSource",
+        extra="hdf5",
+        about="ALOHA, ACT: an HDF5 file an episode, images raw or as JPEG",
+    ),
+    "maniskill": FormatEntry(
+        "wshard.formats.hdf5.maniskill:ManiskillSource",
+        extra="hdf5",
+        about="ManiSkill: an HDF5 file with a group traj_N an episode, JSON beside it",
+    ),
+    "d4rl": FormatEntry(
+        "wshard.formats.d4rl.source:D4rlSource",
+        extra="hdf5",
+        about="D4RL: an HDF5 file with the rows of all episodes",
+    ),
+    "ogbench": FormatEntry(
+        "wshard.formats.d4rl.ogbench:OgbenchSource",
+        about="OGBench: an .npz file with the rows of all episodes",
+    ),
+    "minari": FormatEntry(
+        "wshard.formats.minari.source:MinariSource",
+        extra="minari",
+        about="Minari data sets: a folder with episodes in HDF5, Arrow or Parquet",
+    ),
+}
+"""Every format that this package reads or writes."""
