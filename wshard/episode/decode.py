@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from wshard.container.encode_block import in_order
-from wshard.episode.encoded_lane import frames_of, in_memory, stored_frames
+from wshard.episode.encoded_lane import EncodedLane, frames_of
 from wshard.episode.lanes import (
     DONE,
     EXACT_REWARD,
@@ -69,10 +69,6 @@ class LanesAndBlocks(Protocol):
         """Return a lane that reads only the timesteps that are asked for."""
         ...
 
-    def frames(self, block: str) -> EncodedFrames:
-        """Return the frames of an encoded lane with all of its bytes."""
-        ...
-
 
 def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: range | None = None) -> Episode:
     """Return the Episode with all lanes, or those of the named channels.
@@ -108,11 +104,10 @@ def _read_whole(file: LanesAndBlocks, lane: Declaration, data: Buffer) -> LaneVa
 
 
 def _read_steps(file: LanesAndBlocks, lane: Declaration, steps: range) -> LaneValues:
-    if lane.encoding == "mp4":  # the whole of it, checked and read once: it stays when the file is closed
-        return file.frames(lane.block).slice(steps.start, steps.stop)
-    if lane.encoding:
-        return in_memory(stored_frames(file.shard, lane, file.length), steps.start, steps.stop)
-    rows: Array = file.lane_view(lane.block)[steps.start : steps.stop]
+    view = file.lane_view(lane.block)
+    if isinstance(view, EncodedLane):
+        return view.part(steps.start, steps.stop)
+    rows: Array = view[steps.start : steps.stop]
     return rows
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,7 +18,7 @@ from wshard.episode.lane_view import LazyLane
 from wshard.errors import EpisodeError, LaneError, StepError
 from wshard.media.chained_frames import ChainedFrames
 from wshard.media.frames import ImageFrames
-from wshard.media.range_file import RangeFile
+from wshard.media.range_file import BufferOpener, RangeFile
 from wshard.media.video_copy import copy_video
 from wshard.media.video_frames import VideoFrames
 
@@ -102,7 +103,7 @@ def frames_of(lane: Declaration, data: Buffer, length: int, where: str) -> Encod
     """Return the frames of a whole block; raises LaneError where its table of places is wrong."""
     where = f"{where}: block {lane.block!r}"
     if lane.encoding == "mp4":
-        return _video(lane, bytes(data), length, where)
+        return _video(lane, BufferOpener(data), length, where)
     view = memoryview(data)
     images = StoredImages(lambda start, stop: view[start:stop], len(view), length, where)
     return _images(lane, images[0:length], where)
@@ -174,6 +175,17 @@ class EncodedLane(LazyLane):
         self.frames = stored_frames(shard, declaration, length or 0)
         self._shard = shard
         self._verify = verify
+
+    def part(self, start: int, stop: int) -> EncodedFrames:
+        """Return the timesteps [start, stop) as frames that stay when the file is closed."""
+        return in_memory(self.frames if isinstance(self.frames, ImageFrames) else self._mapped, start, stop)
+
+    @cached_property
+    def _mapped(self) -> EncodedFrames:
+        """The frames of a video whose bytes are in memory, or mapped into it: of a large file nothing is read yet."""
+        if not isinstance(self.frames, VideoFrames) or isinstance(self.frames.source, BufferOpener):
+            return self.frames
+        return replace(self.frames, source=BufferOpener(self._shard.stored(self.declaration.block)))
 
     def _span(self, start: int, stop: int, stride: int) -> Array:
         steps = range(start, stop, stride)

@@ -16,6 +16,7 @@ import numpy as np
 
 from wshard.errors import CodecError, LaneError, MissingExtraError, MissingFileError
 from wshard.media.image_header import MAX_PIXELS, check_pixels
+from wshard.media.range_file import RangeFile
 from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes]]
+VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes] | RangeFile]
 """The path of a file, its bytes, or a function that opens it for seeking and reading."""
 
 TOLERANCE: Final = 1e-4
@@ -69,7 +70,7 @@ class OpenVideo:
         av = import_av()
         self.where = where
         self._source = source  # alive as long as this: pools know it by its identity
-        self._file: IO[bytes] | None = None
+        self._file: IO[bytes] | RangeFile | None = None
         self._frames: Iterator[Any] | None = None
         self._last: Any = None
         if isinstance(source, bytes):
@@ -126,8 +127,27 @@ class OpenVideo:
 
     @cached_property
     def times(self) -> NDArray[np.float64]:
-        """The time of every frame in seconds, in the order of showing; reads the file, but decodes nothing."""
-        return np.array(self.ticks, np.float64) * float(self._base)
+        """The time of every frame in seconds, in the order of showing.
+
+        Where frames are decoded at even times they are taken to be shown at even times, which reading one proves; else,
+        and after count_frames, the packets of the whole file say it.
+        """
+        ticks = self._even_ticks()
+        return np.array(self.ticks if ticks is None else ticks, np.float64) * float(self._base)
+
+    def count_frames(self) -> bool:
+        """Take the times from the packets, which reads the whole file; return whether others than before were found."""
+        before, self.times = self.times, np.array(self.ticks, np.float64) * float(self._base)
+        return not np.array_equal(before, self.times)
+
+    def _even_ticks(self) -> NDArray[np.int64] | None:
+        begin, count = self._stream.start_time, self._stream.frames
+        entries = [entry.timestamp for entry in self._stream.index_entries if not entry.is_discard]
+        steps = np.diff(np.array(entries, np.int64))
+        if begin is None or count != len(entries) or count < 2 or steps[0] <= 0 or (steps != steps[0]).any():
+            return None
+        ticks: NDArray[np.int64] = begin + steps[0] * np.arange(count)
+        return ticks
 
     @cached_property
     def ticks(self) -> list[int]:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wshard.container.layout import Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class BufferOpener:
+    """Opens bytes in memory, or mapped into it, as a file; they are copied when it is pickled."""
+
+    data: Buffer
+
+    def __call__(self) -> RangeFile:
+        """Return the file."""
+        return RangeFile(lambda start, stop: self.data[start:stop], len(self.data))
+
+    def __reduce__(self) -> tuple[type[BufferOpener], tuple[bytes]]:
+        return BufferOpener, (bytes(self.data),)
 
 
 class RangeFile(io.RawIOBase):

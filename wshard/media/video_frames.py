@@ -96,7 +96,12 @@ class VideoFrames(EncodedFrames):
     def decode_into(self, out: NDArray[Any], start: int) -> None:
         """Decode frames into out [n, H, W, C]."""
         with POOL.use(self.source, self.where) as video:
-            video.read_into(out, self._times(video, self.first + start, len(out)))
+            try:
+                video.read_into(out, self._times(video, self.first + start, len(out)))
+            except CodecError:
+                if self.from_timestamp is not None or not video.count_frames():
+                    raise
+                video.read_into(out, self._times(video, self.first + start, len(out)))
 
     def _times(self, video: OpenVideo, first: int, count: int) -> NDArray[np.float64]:
         if self.from_timestamp is not None and self.fps is not None:
@@ -110,6 +115,7 @@ class VideoFrames(EncodedFrames):
 
     def number_in(self, video: OpenVideo) -> int:
         """Return which frame of the file is the first; raises CodecError where one is not at its time."""
+        video.count_frames()
         if self.from_timestamp is None:
             self._times(video, self.first, self.length)
             return self.first

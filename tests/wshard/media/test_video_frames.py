@@ -212,6 +212,47 @@ def test_missing_files(tmp_path):
     assert caught.value.filename == str(tmp_path / "none.mp4")
 
 
+class Counted(io.BytesIO):
+    """A file that counts the bytes that are read of it."""
+
+    count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+
+def test_only_what_is_needed_is_read():
+    pixels = np.random.default_rng(2).integers(0, 255, (100, 48, 64, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    encode_video(pixels, file, fps=20, lossless=True)
+    opened = Counted(file.getvalue())
+    assert np.array_equal(VideoFrames(lambda: opened).decode(60, 62), pixels[60:62])
+    assert 0 < opened.count < len(file.getvalue()) / 3
+    POOL.close()
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_frames_at_uneven_times_are_found_by_number(even):
+    """Uneven times of showing, beside even or uneven times of decoding."""
+    pixels = np.random.default_rng(2).integers(0, 255, (30, 16, 16, 3), dtype=np.uint8)
+    file, packets = io.BytesIO(), []
+    with av.open(file, "w", format="mp4") as container:
+        stream = container.add_stream("libx264rgb", rate=10, options={"qp": "0", "bf": "0", "g": "7"})
+        stream.height, stream.width, stream.pix_fmt = 16, 16, "rgb24"
+        for frame in [*pixels, None]:
+            packets += stream.encode(None if frame is None else av.VideoFrame.from_ndarray(frame, "rgb24"))
+        for number, packet in enumerate(packets):
+            packet.time_base = stream.codec_context.time_base / 100
+            packet.dts = number * 100 if even else number * 100 + number % 3
+            packet.pts = packet.dts + 7 * (number % 4)
+            container.mux(packet)
+    frames = VideoFrames(file.getvalue())
+    for start, stop in ((13, 17), (0, 30), (29, 30), (2, 3)):
+        assert np.array_equal(frames.decode(start, stop), pixels[start:stop])
+
+
 def test_one_channel_is_the_luma(small):
     pixels = np.repeat(np.arange(40, 240, dtype=np.uint8).reshape(10, 20, 1), 3, 2)
     file = io.BytesIO()
