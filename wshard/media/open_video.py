@@ -16,7 +16,6 @@ import numpy as np
 
 from wshard.errors import CodecError, LaneError, MissingExtraError, MissingFileError
 from wshard.media.image_header import MAX_PIXELS, check_pixels
-from wshard.media.range_file import RangeFile
 from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes] | RangeFile]
+VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes]]
 """The path of a file, its bytes, or a function that opens it for seeking and reading."""
 
 TOLERANCE: Final = 1e-4
@@ -70,7 +69,7 @@ class OpenVideo:
         av = import_av()
         self.where = where
         self._source = source  # alive as long as this: pools know it by its identity
-        self._file: IO[bytes] | RangeFile | None = None
+        self._file: IO[bytes] | None = None
         self._frames: Iterator[Any] | None = None
         self._last: Any = None
         if isinstance(source, bytes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +19,9 @@ class BufferOpener:
 
     data: Buffer
 
-    def __call__(self) -> RangeFile:
+    def __call__(self) -> IO[bytes]:
         """Return the file."""
-        return RangeFile(lambda start, stop: self.data[start:stop], len(self.data))
+        return cast("IO[bytes]", RangeFile(lambda start, stop: self.data[start:stop], len(self.data)))
 
     def __reduce__(self) -> tuple[type[BufferOpener], tuple[bytes]]:
         return BufferOpener, (bytes(self.data),)
