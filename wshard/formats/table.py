@@ -35,6 +35,16 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.dreamer:DreamerSink",
         about="DreamerV3 replay: a folder of .npz files, or one",
     ),
+    "mcap": FormatEntry(
+        "wshard.formats.topics.source:McapSource",
+        extra="mcap",
+        about="MCAP files: messages in JSON, protobuf, ROS 1 or ROS 2, on one clock",
+    ),
+    "rosbag2": FormatEntry(
+        "wshard.formats.topics.source:Rosbag2Source",
+        extra="mcap",
+        about="ROS 2 bags: a folder with metadata.yaml and MCAP or SQLite files",
+    ),
     "shardpack": FormatEntry(
         "wshard.formats.shardpack:ShardPackSource",
         "wshard.formats.shardpack:ShardPackSink",

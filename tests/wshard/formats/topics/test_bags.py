@@ -1,0 +1,158 @@
+"""ROS 2 bags of the original programs: MCAP and SQLite storage give the same episode."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import sqlite3
+
+import mcap_ros2.decoder
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+
+from wshard import open_episode
+from wshard.errors import FormatError, LimitError, MissingFileError, UnsupportedFormatError
+from wshard.formats.contract import SourceContract
+from wshard.formats.detect import detect_format
+from wshard.formats.topics.source import Rosbag2Source
+from wshard.testing import assert_same_episode
+
+BAGS = ("talker", "wbag", "cdr_test")
+
+
+@pytest.fixture
+def bags(dataset_fixtures):
+    return dataset_fixtures / "rosbag2"
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_both_storages_give_the_same_episode(bags, name):
+    digests = []
+    for storage in ("mcap", "sqlite3"):
+        folder = bags / f"{storage}_{name}"
+        assert detect_format(folder) == "rosbag2"
+        with open_episode(folder) as episode:
+            assert episode.id == name
+            digests.append((episode.digest(), episode.load()))
+    assert digests[0][0] == digests[1][0]
+    assert_same_episode(digests[0][1], digests[1][1])
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_messages_are_those_that_the_library_of_ros2_reads(bags, name):
+    rows = []
+    for path in sorted((bags / f"mcap_{name}").glob("*.mcap")):
+        with path.open("rb") as file:
+            reader = make_reader(file, decoder_factories=[mcap_ros2.decoder.DecoderFactory()])
+            rows += [(c.topic, m.log_time, decoded) for _, c, m, decoded in reader.iter_decoded_messages()]
+    with open_episode(bags / f"sqlite3_{name}") as episode:
+        topic = episode.metadata["clock"]["topic"]
+        assert episode.lane("time/timestamps_ns").tolist() == [time for name_, time, _ in rows if name_ == topic]
+        if name == "cdr_test":
+            values = [one for name_, _, one in rows if name_ == topic]
+            for field in ("bool_values", "float32_values", "int64_values", "uint64_values_default"):
+                found = episode.lane(f"array_topic/{field}")
+                assert found.tolist() == [list(getattr(value, field)) for value in values]
+            nested = [[item.float64_value for item in value.defaults_values] for value in values]
+            assert episode.lane("array_topic/defaults_values/float64_value").tolist() == nested
+        else:
+            found = [episode.metadata[f"{topic.strip('/')}/data"][n] for n in episode.lane(f"{topic.strip('/')}/data")]
+            expected = [one.data for name_, _, one in rows if name_ == topic]
+            stamps = [time for name_, time, _ in rows if name_ == topic]
+            last = dict(zip(stamps, expected, strict=True))
+            assert found == [last[time] for time in stamps]
+
+
+class TestTalkerContract(SourceContract):
+    @pytest.fixture(autouse=True)
+    def _find(self, bags):
+        self.bags = bags
+
+    def make(self, tmp_path):
+        with Rosbag2Source(self.bags / "mcap_talker") as other:
+            return Rosbag2Source(self.bags / "sqlite3_talker"), {"": other.load("")}
+
+
+@pytest.fixture
+def copy(bags, tmp_path):
+    def make(name):
+        folder = tmp_path / name
+        shutil.copytree(bags / name, folder, copy_function=shutil.copyfile)
+        for path in [folder, *folder.iterdir()]:
+            path.chmod(0o755)
+        return folder
+
+    return make
+
+
+def test_a_single_sqlite_file_is_a_bag(copy):
+    folder = copy("sqlite3_cdr_test")
+    path = folder / "cdr_test_0.db3"
+    assert detect_format(path) == "rosbag2"
+    with open_episode(folder) as bag, open_episode(path) as alone:
+        assert alone.digest() == bag.digest()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("talker.db3", "../../etc/passwd", FormatError),
+        ("talker.db3", "missing.db3", MissingFileError),
+        ("storage_identifier: sqlite3", "storage_identifier: other", UnsupportedFormatError),
+        ('compression_mode: ""', 'compression_mode: "FILE"', UnsupportedFormatError),
+        ("  relative_file_paths:\n    - talker.db3", "  relative_file_paths: 5", FormatError),
+        ("version: 4", "version: !!python/object/apply:os.system ['touch /tmp/x']", FormatError),
+        ("version: 4", "version: &a [1, 2]\n  other: [*a, *a]", LimitError),
+        ("version: 4", "version: [", FormatError),
+    ],
+)
+def test_wrong_metadata_are_typed_errors(copy, old, new, error):
+    folder = copy("sqlite3_talker")
+    file = folder / "metadata.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises(error, match=r"metadata\.yaml"), Rosbag2Source(folder) as source:
+        source.info("")
+
+
+def test_a_hostile_database_is_refused(copy):
+    folder = copy("sqlite3_talker")
+    path = folder / "talker.db3"
+    with sqlite3.connect(path) as base:
+        base.execute("ALTER TABLE messages RENAME TO real")
+        base.execute(
+            "CREATE VIEW messages AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+            "SELECT id, 1 AS topic_id, id AS timestamp, x'00' AS data FROM n"
+        )
+    base.close()
+    with pytest.raises(FormatError, match="expected the tables"), Rosbag2Source(folder) as source:
+        source.info("")
+
+
+def test_damaged_databases_are_typed_errors(copy):
+    folder = copy("sqlite3_cdr_test")
+    path, rng = folder / "cdr_test_0.db3", np.random.default_rng(0)
+    data = path.read_bytes()
+    for size in (0, 50, 4096, len(data) // 2):
+        path.write_bytes(data[:size])
+        with pytest.raises(FormatError, match="cdr_test"), Rosbag2Source(folder) as source:
+            source.load("")
+    for _ in range(40):
+        bad = bytearray(data)
+        for place in rng.integers(0, len(data), 20):
+            bad[place] = rng.integers(256)
+        path.write_bytes(bad)
+        try:
+            with Rosbag2Source(folder) as source:
+                source.load("").validate()
+        except FormatError as error:
+            assert "cdr_test" in str(error)  # noqa: PT017  (an error is one of two right answers)
+
+
+def test_it_is_pickled_by_its_place(bags):
+    with Rosbag2Source(bags / "mcap_talker") as source:
+        expected = source.load("")
+    with pickle.loads(pickle.dumps(source)) as again:  # noqa: S301  (our own)
+        assert_same_episode(again.load(""), expected)

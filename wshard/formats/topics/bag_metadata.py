@@ -1,0 +1,83 @@
+"""The metadata.yaml of a ROS 2 bag: which files it has, and in which storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.container.open_file import is_nameable, name_missing_file, open_file, within
+from wshard.errors import FormatError, LimitError, UnsupportedFormatError
+from wshard.messages import shown
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NAME: Final = "metadata.yaml"
+STORAGES: Final = ("mcap", "sqlite3")
+_MOST_TEXT: Final = 1 << 22
+_ROOT: Final = "rosbag2_bagfile_information"
+
+
+@dataclass(frozen=True)
+class BagMetadata:
+    """What a bag says of itself. storage: of STORAGES."""
+
+    storage: str
+    files: tuple[Path, ...]
+    distribution: str = ""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_bag_metadata(folder: Path) -> BagMetadata:
+    """Read metadata.yaml; raises FormatError, MissingFileError, UnsupportedFormatError for compressed bags."""
+    where = folder / NAME
+    about = _mapping(_read_yaml(where), _ROOT, where)
+    storage = about.get("storage_identifier")
+    if storage not in STORAGES:
+        raise UnsupportedFormatError(f"{where}: expected storage {' or '.join(STORAGES)}, found {shown(storage)}")
+    if about.get("compression_mode") or about.get("compression_format"):
+        raise UnsupportedFormatError(
+            f"{where}: expected a bag that is not compressed, found compression_mode "
+            f"{shown(about.get('compression_mode'))}: `ros2 bag convert` writes one"
+        )
+    names = about.get("relative_file_paths")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise FormatError(f"{where}: expected a list of files in relative_file_paths, found {shown(names)}")
+    files = []
+    for name in names:
+        if not is_nameable(name) or "\0" in name:
+            raise FormatError(f"{where}: expected the name of a file, found {shown(name)}")
+        path = within(folder, name, str(where))
+        with name_missing_file(where, path):
+            path.stat()
+        files.append(path)
+    custom = about.get("custom_data")
+    notes = {"custom_data": {str(key): str(value) for key, value in custom.items()}} if isinstance(custom, dict) else {}
+    return BagMetadata(str(storage), tuple(files), str(about.get("ros_distro") or ""), notes)
+
+
+def _read_yaml(path: Path) -> object:
+    """Read a file of plain values; a document that refers to itself or repeats parts by aliases is refused."""
+    yaml = import_library("yaml", "mcap")
+    with open_file(path) as file:
+        data = file.read(_MOST_TEXT + 1)
+    if len(data) > _MOST_TEXT:
+        raise LimitError(f"{path}: expected at most {_MOST_TEXT} bytes, found more")
+    try:
+        text = data.decode()
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise LimitError(f"{path}: expected plain values, found an alias, which can stand for any amount of them")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{path}: expected YAML: {error}") from error
+
+
+def _mapping(value: object, key: str, where: Path) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, dict):
+        raise FormatError(f"{where}: expected a mapping {key}, found {shown(found)}")
+    return found

@@ -1,0 +1,141 @@
+"""How the messages of a topic are decoded: JSON, protobuf, ROS 1 and ROS 2."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import FormatError, UnsupportedFormatError
+from wshard.formats.topics.ros_message import RosMessages
+from wshard.formats.topics.standard_types import define_standard_type
+from wshard.formats.topics.values import Stamp
+from wshard.messages import shown
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wshard.formats.topics.message_log import Topic
+
+_ROS2_ENCODINGS: Final = frozenset({"ros2msg", ""})
+_SECOND: Final = 1_000_000_000
+_STAMP_PARTS: Final = (frozenset({"sec", "nsec"}), frozenset({"sec", "nanosec"}), frozenset({"secs", "nsecs"}))
+_PROTOBUF_STAMPS: Final = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
+_PROTOBUF_DTYPES: Final = ("", "i4", "i8", "u4", "u8", "f8", "f4", "?", "i4")  # by CPPTYPE_*; the last: an enum
+_TEXT_TYPE, _STRUCT_TYPE = 9, 10
+_BYTES_TYPE: Final = 12
+_MOST_DEPTH: Final = 32
+
+
+def choose_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, Any]]:
+    """Return what decodes the messages of a topic, of which `first` is one.
+
+    Raises UnsupportedFormatError where nothing does, FormatError for a definition that does not fit the message.
+    """
+    if topic.encoding == "json":
+        return _decode_json
+    if topic.encoding == "protobuf" and topic.schema_encoding == "protobuf":
+        return _protobuf_decoder(topic)
+    if topic.encoding == "ros1" and topic.schema_encoding == "ros1msg":
+        return RosMessages(topic.type, topic.schema.decode(), ros1=True).decode
+    if topic.encoding == "cdr" and topic.schema_encoding in _ROS2_ENCODINGS:
+        return _cdr_decoder(topic, first)
+    raise UnsupportedFormatError(
+        f"expected messages in JSON, protobuf, ros1 or cdr, found {shown(topic.encoding)} defined in "
+        f"{shown(topic.schema_encoding)}"
+    )
+
+
+def _cdr_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, Any]]:
+    """Return a decoder by the definition in the file, or by that of ROS 2 where that is missing or does not fit."""
+    problem: FormatError | None = None
+    if topic.schema:
+        try:
+            messages = RosMessages(topic.type, topic.schema.decode(), ros1=False)
+            messages.decode(first)
+        except (FormatError, UnicodeDecodeError) as error:
+            problem = error if isinstance(error, FormatError) else FormatError(str(error))
+        else:
+            return messages.decode
+    text = define_standard_type(topic.type, topic.distribution)
+    if text is None:
+        raise problem or UnsupportedFormatError(f"expected the definition of {topic.type!r} in the file, found none")
+    messages = RosMessages(topic.type, text, ros1=False)
+    messages.decode(first)
+    return messages.decode
+
+
+def _decode_json(data: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"expected JSON: {error}") from error
+    plain = _plain(message)
+    return plain if isinstance(plain, dict) else {"data": plain}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.keys() in _STAMP_PARTS and all(type(part) is int for part in value.values()):
+            first, second = value.values() if next(iter(value)).startswith("sec") else reversed(value.values())
+            return Stamp(first * _SECOND + second)
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        try:
+            array = np.array(value) if value and not isinstance(value[0], (str, dict)) else None
+        except ValueError:  # ragged
+            array = None
+        return [_plain(item) for item in value] if array is None or array.dtype.kind not in "biuf" else array
+    if isinstance(value, bool | str) or value is None:
+        return value
+    return np.float64(value) if isinstance(value, float) else _integer(value)
+
+
+def _integer(value: int) -> Any:
+    return np.int64(value) if -(1 << 63) <= value < 1 << 63 else np.float64(value)
+
+
+def _protobuf_decoder(topic: Topic) -> Callable[[bytes], dict[str, Any]]:
+    support = import_library("mcap_protobuf.decoder", "mcap")
+    schema = import_library("mcap.records", "mcap").Schema(1, topic.schema, "protobuf", topic.type)
+    try:
+        parse = support.DecoderFactory().decoder_for("protobuf", schema)
+    except Exception as error:  # of descriptors that contradict themselves, many kinds
+        raise FormatError(f"definition of {topic.type!r}: {type(error).__name__}: {error}") from error
+
+    def decode(data: bytes) -> dict[str, Any]:
+        try:
+            return _plain_protobuf(parse(data), 0)
+        except Exception as error:
+            raise FormatError(f"expected a message of type {topic.type}: {error}") from error
+
+    return decode
+
+
+def _plain_protobuf(message: Any, depth: int) -> dict[str, Any]:
+    """Return the fields of a message; left out are maps, lists of bytes, and fields that were not set."""
+    found: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if hasattr(value, "items") or (field.has_presence and not message.HasField(field.name)):
+            continue
+        if field.cpp_type == _STRUCT_TYPE:
+            if depth < _MOST_DEPTH:
+                items = [_struct(item, depth) for item in (value if field.is_repeated else [value])]
+                found[field.name] = items if field.is_repeated else items[0]
+        elif field.cpp_type != _TEXT_TYPE:
+            numbers = np.array(value, _PROTOBUF_DTYPES[field.cpp_type])
+            found[field.name] = numbers if field.is_repeated else numbers[()]
+        elif not field.is_repeated:
+            found[field.name] = value
+        elif field.type != _BYTES_TYPE:
+            found[field.name] = list(value)
+    return found
+
+
+def _struct(message: Any, depth: int) -> Any:
+    if message.DESCRIPTOR.full_name in _PROTOBUF_STAMPS:
+        return Stamp(message.seconds * _SECOND + message.nanos)
+    return _plain_protobuf(message, depth + 1)

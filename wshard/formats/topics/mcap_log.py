@@ -1,0 +1,278 @@
+"""MCAP files as logs of messages: records are read by the mcap library, found by its indexes or by walking the file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+import zlib
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import lz4.frame
+import numpy as np
+
+from wshard.container.codec import decompress
+from wshard.container.layout import ENTRY_ZSTD
+from wshard.container.open_file import open_file
+from wshard.errors import ChecksumError, CodecError, FormatError, LimitError, MissingExtraError
+from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+MAGIC: Final = b"\x89MCAP0\r\n"
+EXTRA: Final = "mcap"
+_RECORD: Final = struct.Struct("<BQ")
+_FOOTER_SIZE: Final = _RECORD.size + 20
+_HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX = range(1, 8)
+_METADATA: Final = 0x0C
+_DATA_END: Final = 0x0F
+_MESSAGE_HEAD: Final = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
+_MAX_CHUNK_SIZE: Final = 1 << 28
+_MAX_SUMMARY_SIZE: Final = 1 << 28
+_MOST_CHUNKS: Final = 4
+_LATEST: Final = (1 << 63) - 1
+
+
+class _Place(NamedTuple):
+    """Where a message is: its time, the offset of its chunk (0: outside of chunks), and its offset in there."""
+
+    time: int
+    chunk: int
+    offset: int
+
+
+class McapLog:
+    """An open MCAP file. One that ends in the middle of a record is read as far as it goes; `notes` say so."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._records: Any = import_library("mcap.records", EXTRA)
+        self._streams: Any = import_library("mcap.data_stream", EXTRA)
+        self.where = str(path)
+        self._file = open_file(path)
+        self._size = self._file.seek(0, io.SEEK_END)
+        self._chunks: OrderedDict[int, bytes] = OrderedDict()
+        self._schemas: dict[int, Any] = {}
+        self._channels: dict[int, Any] = {}
+        self._places: dict[int, list[_Place]] = defaultdict(list)
+        self.notes: dict[str, Any] = {}
+        self._ordered: dict[str, NDArray[np.int64]] = {}
+        try:
+            self._check_magic()
+            with self._translate("index"):
+                if not self._read_summary():
+                    self._walk()
+            self.topics, self._of_topic = self._group_topics()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _check_magic(self) -> None:
+        if self._read_at(0, len(MAGIC)) != MAGIC:
+            raise FormatError(f"{self.where}: expected an MCAP file, found other first bytes")
+
+    def _group_topics(self) -> tuple[dict[str, Topic], dict[str, list[int]]]:
+        topics: dict[str, Topic] = {}
+        channels: dict[str, list[int]] = defaultdict(list)
+        for number, channel in sorted(self._channels.items()):
+            schema = self._schemas.get(channel.schema_id)
+            about = ("", "", b"") if schema is None else (schema.name, schema.encoding, schema.data)
+            topic = Topic(channel.topic, about[0], channel.message_encoding, about[1], about[2])
+            if topics.setdefault(topic.name, topic) == topic:  # others of the name are no part of it
+                channels[topic.name].append(number)
+        return topics, channels
+
+    # ---- messages ----------------------------------------------------------------------------------------------------
+
+    def stamps(self, topic: str) -> NDArray[np.int64]:
+        """Return when each message of a topic was recorded."""
+        return self._order(topic)[:, 0]
+
+    def read(self, topic: str, number: int) -> bytes:
+        """Return the bytes of a message; raises FormatError for other bytes than its index says."""
+        time, chunk, offset = self._order(topic)[number].tolist()
+        with self._translate(f"topic {topic!r}: message {number}"):
+            body = self._record_in(self._chunk(chunk), offset) if chunk else self._record(offset)[1]
+            channel, _, log_time, _ = _MESSAGE_HEAD.unpack_from(body)
+            if log_time != time or channel not in self._of_topic[topic]:
+                raise FormatError(f"{self.where}: byte {chunk}: expected a message of {topic!r}, found another")
+            return body[_MESSAGE_HEAD.size :]
+
+    def _order(self, topic: str) -> NDArray[np.int64]:
+        if topic not in self._ordered:
+            rows = [place for channel in self._of_topic[topic] for place in self._places[channel]]
+            table = np.array(rows, np.int64).reshape(-1, 3)
+            self._ordered[topic] = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+        return self._ordered[topic]
+
+    def _chunk(self, offset: int) -> bytes:
+        if offset not in self._chunks:
+            opcode, body, _ = self._record(offset)
+            if opcode != _CHUNK:
+                raise FormatError(f"{self.where}: byte {offset}: expected a chunk, found record {opcode}")
+            self._chunks[offset] = self._decompress(self._parse("Chunk", body), offset)
+            if len(self._chunks) > _MOST_CHUNKS:
+                self._chunks.popitem(last=False)
+        self._chunks.move_to_end(offset)
+        return self._chunks[offset]
+
+    def _decompress(self, chunk: Any, offset: int) -> bytes:
+        where, size = f"{self.where}: chunk at byte {offset}", chunk.uncompressed_size
+        if size > _MAX_CHUNK_SIZE:
+            raise LimitError(f"{where}: expected at most {_MAX_CHUNK_SIZE} bytes, found {size}")
+        if chunk.compression == "zstd":
+            data = bytes(decompress(chunk.data, size, ENTRY_ZSTD, where))
+        elif chunk.compression == "lz4":
+            data = lz4.frame.LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
+        elif chunk.compression == "":
+            data = chunk.data
+        else:
+            raise CodecError(f"{where}: expected compression by zstd or lz4, found {chunk.compression!r}")
+        if len(data) != size:
+            raise CodecError(f"{where}: expected {size} decompressed bytes, found {len(data)}")
+        if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
+            raise ChecksumError(f"{where}: expected CRC {chunk.uncompressed_crc:08x}, found {zlib.crc32(data):08x}")
+        return data
+
+    # ---- the index ---------------------------------------------------------------------------------------------------
+
+    def _read_summary(self) -> bool:
+        """Read channels and indexes from the end of the file; False where it has none that are complete."""
+        section = self._summary_section()
+        stream = import_library("mcap.stream_reader", EXTRA)
+        chunks, counted = [], -1
+        for record in stream.StreamReader(io.BytesIO(section), skip_magic=True).records if section else ():
+            match type(record).__name__:
+                case "Schema":
+                    self._schemas[record.id] = record
+                case "Channel":
+                    self._channels[record.id] = record
+                case "ChunkIndex":
+                    chunks.append(record)
+                case "Statistics":
+                    counted = record.message_count
+                case "MetadataIndex":
+                    self._note(self._record(record.offset)[1])
+        for chunk in chunks:
+            self._read_index(chunk)
+        if self._is_complete(counted):
+            return True
+        for found in (self._places, self._channels, self._schemas, self.notes):
+            found.clear()
+        return False
+
+    def _summary_section(self) -> bytes:
+        tail = self._read_at(max(self._size - _FOOTER_SIZE - len(MAGIC), 0), _FOOTER_SIZE + len(MAGIC))
+        if len(tail) < _FOOTER_SIZE + len(MAGIC) or not tail.endswith(MAGIC) or tail[0] != _FOOTER:
+            return b""
+        start = self._parse("Footer", tail[_RECORD.size : _FOOTER_SIZE]).summary_start
+        if not 0 < start <= self._size - len(tail) or self._size - start > _MAX_SUMMARY_SIZE:
+            return b""
+        return self._read_at(start, self._size - start)
+
+    def _is_complete(self, counted: int) -> bool:
+        channels, schemas = self._channels, {0, *self._schemas}
+        indexed = sum(len(places) for places in self._places.values())
+        known = self._places.keys() <= channels.keys()
+        return known and indexed == counted and all(channel.schema_id in schemas for channel in channels.values())
+
+    def _read_index(self, chunk: Any) -> None:
+        start = chunk.chunk_start_offset
+        for offset in chunk.message_index_offsets.values():
+            index = self._parse("MessageIndex", self._record(offset)[1])
+            self._places[index.channel_id] += [
+                _Place(min(time, _LATEST), start, min(at, _LATEST)) for time, at in index.records
+            ]
+
+    def _walk(self) -> None:
+        """Find all messages by going through the file, whose summary may not have been written."""
+        offset = len(MAGIC)
+        while offset < self._size:
+            if self._size - offset < _RECORD.size:
+                break
+            opcode, length = _RECORD.unpack(self._read_at(offset, _RECORD.size))
+            if offset + _RECORD.size + length > self._size:
+                break
+            if opcode in {_SCHEMA, _CHANNEL, _MESSAGE, _METADATA}:
+                self._add(opcode, self._record(offset)[1], 0, offset)
+            elif opcode == _CHUNK:
+                for inner, body, at in self._records_in(self._chunk(offset)):
+                    self._add(inner, body, offset, at)
+            offset += _RECORD.size + length
+            if opcode in {_DATA_END, _FOOTER}:
+                return
+        self.notes["unfinished"] = f"the file ends at byte {self._size}, in the middle of a record or before its end"
+
+    def _add(self, opcode: int, body: bytes, chunk: int, offset: int) -> None:
+        if opcode == _SCHEMA:
+            schema = self._parse("Schema", body)
+            self._schemas[schema.id] = schema
+        elif opcode == _CHANNEL:
+            channel = self._parse("Channel", body)
+            self._channels[channel.id] = channel
+        elif opcode == _METADATA:
+            self._note(body)
+        elif opcode == _MESSAGE:
+            number, _, time, _ = _MESSAGE_HEAD.unpack_from(body)
+            if number not in self._channels:
+                raise FormatError(f"{self.where}: byte {chunk or offset}: expected a known channel, found {number}")
+            self._places[number].append(_Place(min(time, _LATEST), chunk, offset))
+
+    def _note(self, body: bytes) -> None:
+        record = self._parse("Metadata", body)
+        self.notes.setdefault(record.name, dict(record.metadata))
+
+    # ---- records -----------------------------------------------------------------------------------------------------
+
+    def _read_at(self, offset: int, size: int) -> bytes:
+        self._file.seek(offset)
+        return self._file.read(size)
+
+    def _record(self, offset: int) -> tuple[int, bytes, int]:
+        """Return opcode and body of the record there, and where it ends; raises FormatError."""
+        if not 0 < offset <= self._size - _RECORD.size:
+            raise FormatError(f"{self.where}: expected a record at byte {offset}, found {self._size} bytes")
+        opcode, length = _RECORD.unpack(self._read_at(offset, _RECORD.size))
+        end = offset + _RECORD.size + length
+        limit = MAX_MESSAGE_SIZE if opcode != _CHUNK else _MAX_CHUNK_SIZE
+        if end > self._size or length > limit:
+            raise FormatError(f"{self.where}: byte {offset}: record of {length} bytes: beyond the end, or too large")
+        return opcode, self._read_at(offset + _RECORD.size, length), end
+
+    def _record_in(self, data: bytes, offset: int) -> bytes:
+        for _, body, _ in self._records_in(data, offset):
+            return body
+        raise FormatError(f"{self.where}: expected a message at byte {offset} of its chunk, found {len(data)} bytes")
+
+    def _records_in(self, data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes, int]]:
+        while offset < len(data):
+            opcode, length = _RECORD.unpack_from(data, offset)
+            start = offset + _RECORD.size
+            if not opcode or start + length > len(data):
+                raise FormatError(f"{self.where}: expected records up to the end of a chunk, found other bytes")
+            yield opcode, data[start : start + length], offset
+            offset = start + length
+
+    def _parse(self, kind: str, body: bytes) -> Any:
+        return getattr(self._records, kind).read(self._streams.ReadDataStream(io.BytesIO(body)))
+
+    @contextlib.contextmanager
+    def _translate(self, what: str) -> Iterator[None]:
+        """Name the file in errors of the libraries."""
+        try:
+            yield
+        except (FormatError, MissingExtraError):
+            raise
+        except MemoryError:
+            raise LimitError(f"{self.where}: {what}: does not fit into memory") from None
+        except Exception as error:  # whatever the library meets in damaged bytes
+            raise FormatError(f"{self.where}: {what}: cannot be read: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

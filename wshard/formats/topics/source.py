@@ -1,0 +1,181 @@
+"""MCAP files and ROS 2 bags as Sources: a file or a bag is one episode, its topics on one clock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sqlite3
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import xxhash
+
+from wshard.errors import FormatError
+from wshard.formats.lazy_source import LazySource
+from wshard.formats.look import LocationLook
+from wshard.formats.topics.bag_metadata import NAME, STORAGES, BagMetadata, read_bag_metadata
+from wshard.formats.topics.mcap_log import MAGIC, McapLog
+from wshard.formats.topics.message_log import JoinedLog, MessageLog
+from wshard.formats.topics.sqlite_log import SIGNATURE, SqliteLog
+from wshard.formats.topics.topic_episode import TopicEpisode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.base import Location
+    from wshard.media.frames import EncodedFrames
+    from wshard.types import Array
+
+_SPLIT: Final = re.compile(r"_\d+$")
+_LOOKED_AT: Final = 4096
+
+MEANING: Final = (
+    ("messages of the clock's topic", "the timesteps; metadata clock: its topic"),
+    ("the clock's topic", "the camera with the most messages, else the topic of numbers with the most"),
+    ("other topics", "the latest message at the timestep; before the first one, the first one"),
+    ("time of recording (log time)", "time/timestamps_ns; of other topics aux/stamps_ns/TOPIC"),
+    ("numeric field of a message", "signal/TOPIC/FIELD, nested fields joined by /, in its dtype"),
+    (
+        "topics with cmd, action or command in their name",
+        "action/TOPIC/FIELD; those with a part that begins with _ stay",
+    ),
+    ("times and durations in messages", "aux/stamps_ns/TOPIC/FIELD, nanoseconds"),
+    ("CompressedImage", "encoded lane signal/TOPIC of JPEG or PNG"),
+    ("Image, RawImage", "signal/TOPIC [H, W, C], colors as red, green, blue"),
+    ("text that stays the same", "metadata TOPIC/FIELD; of topics named task or instruction, metadata task"),
+    ("text that changes", "signal/TOPIC/FIELD: the place in the list metadata TOPIC/FIELD"),
+    ("metadata records of MCAP, custom_data of a bag", "metadata, by their name; a key task in them, metadata task"),
+    ("rate", "by the median step of the clock; rewards, ends and success are not stated"),
+    ("fields whose size changes, bytes, topics that cannot be decoded", "left out; metadata left_out says why"),
+)
+
+
+class TopicsSource(LazySource[str]):
+    """A location that is one recording. A subclass says in which files it is, and opens them."""
+
+    meaning: ClassVar = MEANING
+
+    @property
+    def _path(self) -> Path:
+        if not isinstance(self._location, (str, os.PathLike)):
+            raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
+        return Path(self._location)
+
+    @abstractmethod
+    def _open_log(self) -> MessageLog:
+        """Open the files."""
+
+    @abstractmethod
+    def _name(self) -> str:
+        """Return the id of the episode."""
+
+    def _scan(self) -> Mapping[str, str]:
+        return {"": ""}
+
+    def _episode(self) -> TopicEpisode:
+        return self.open_once("episode", self._open_episode)
+
+    def _open_episode(self) -> TopicEpisode:
+        log = self._open_log()
+        try:
+            return TopicEpisode(log, self.where_of(""))
+        except BaseException:
+            log.close()
+            raise
+
+    def _describe(self, key: str, found: str) -> EpisodeInfo:
+        return self._episode().describe(self._name())
+
+    def _read(self, found: str, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        if info.lanes[block].encoding:
+            return self._episode().encoded(block).decode(steps.start, steps.stop)
+        return self._episode().read(block, steps)
+
+    def _encoded(self, found: str, info: EpisodeInfo, block: str) -> EncodedFrames:
+        return self._episode().encoded(block)
+
+    def _identify(self, found: str, info: EpisodeInfo, block: str) -> bytes:
+        frames, mark = self._episode().encoded(block), xxhash.xxh3_128()
+        for step in (0, info.length // 2, info.length - 1):
+            mark.update(bytes(frames.image(step)))
+        return mark.digest()
+
+
+class McapSource(TopicsSource):
+    """An MCAP file."""
+
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is a file that begins as an MCAP file does."""
+        return isinstance(location, (str, os.PathLike)) and _look(location).head.startswith(MAGIC)
+
+    def _files(self, found: str) -> Sequence[Location]:
+        return [self._path]
+
+    def _name(self) -> str:
+        return self._path.stem
+
+    def _open_log(self) -> MessageLog:
+        return McapLog(self._path)
+
+
+class Rosbag2Source(TopicsSource):
+    """A ROS 2 bag: a folder with metadata.yaml, or one SQLite file of it alone."""
+
+    whole = True
+
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is the folder of a bag, or an SQLite file with the tables of one."""
+        if not isinstance(location, (str, os.PathLike)):
+            return False
+        look = _look(location)
+        if look.is_folder:
+            return NAME in look.names and _begins_as_bag(Path(look.path, NAME))
+        return look.suffix == ".db3" and look.head.startswith(SIGNATURE) and _has_tables(look.path)
+
+    def _about(self) -> BagMetadata:
+        if self._path.is_dir():
+            return read_bag_metadata(self._path)
+        return BagMetadata(STORAGES[1], (self._path,))
+
+    def _files(self, found: str) -> Sequence[Location]:
+        about = [self._path / NAME] if self._path.is_dir() else []
+        return [*self._about().files, *about]
+
+    def _name(self) -> str:
+        return _SPLIT.sub("", self._about().files[0].stem)
+
+    def _open_log(self) -> MessageLog:
+        about = self._about()
+        with contextlib.ExitStack() as opened:
+            parts: list[MessageLog] = []
+            for path in about.files:
+                part = McapLog(path) if about.storage == "mcap" else SqliteLog(path, about.distribution)
+                opened.callback(part.close)
+                parts += [part]
+            opened.pop_all()
+        return JoinedLog(parts, about.notes)
+
+
+def _look(location: str | os.PathLike[str]) -> LocationLook:
+    return location if isinstance(location, LocationLook) else LocationLook(location)
+
+
+def _begins_as_bag(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"rosbag2_bagfile_information:" in file.read(_LOOKED_AT)
+    except OSError:
+        return False
+
+
+def _has_tables(path: str) -> bool:
+    try:
+        SqliteLog(path).close()
+    except (FormatError, OSError, sqlite3.Error):
+        return False
+    return True
