@@ -96,7 +96,8 @@ def write_ros2(
     """Write an MCAP file of ROS 2 messages in small chunks."""
     with path.open("wb") as file:
         writer = mcap_ros2.writer.Writer(file, chunk_size=4096, compression=CompressionType[compression], **options)
-        schemas = {kind: writer.register_msgdef(kind, text) for _, _, kind, text, _ in rows}
+        definitions = {kind: text for _, _, kind, text, _ in rows}
+        schemas = {kind: writer.register_msgdef(kind, text) for kind, text in definitions.items()}
         for number, (time, topic, kind, _, message) in enumerate(rows):
             writer.write_message(topic, schemas[kind], message, log_time=time, publish_time=time, sequence=number)
         writer.finish()
