@@ -33,7 +33,7 @@ def formats(
 
 
 def _access(row: dict[str, Any]) -> str:
-    return "read, written" if row["written"] else "read"
+    return ", ".join(access for access in ("read", "written") if row[access])
 
 
 def _print_format(row: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def write_description(about: Description) -> dict[str, bytes]:
         "residual_edges": "pad",
     }
     contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(about)}
-    return {name: _dump(value, name) for name, value in contents.items()}
+    return {name: dump_json(value, name) for name, value in contents.items()}
 
 
 def _checkunicode_text(text: object) -> None:
@@ -113,7 +113,8 @@ def _channels_json(about: Description) -> dict[str, Any]:
     return contents
 
 
-def _dump(value: dict[str, Any], block: str) -> bytes:
+def dump_json(value: dict[str, Any], block: str) -> bytes:
+    """Return an object as JSON in UTF-8; raises EpisodeError, which names the block, for what JSON cannot hold."""
     try:
         data = json.dumps(value, allow_nan=False, default=_plain).encode()
         check_keys(value)

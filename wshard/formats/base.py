@@ -143,16 +143,17 @@ def sink_class(name: str) -> Any:
 
 
 def describe_format(name: str) -> dict[str, Any]:
-    """Return what a format of the table is: format, about, needs (an extra), written, meaning, cannot_hold.
+    """Return what a format of the table is: format, about, needs (an extra), read, written, meaning, cannot_hold.
 
     meaning: pairs (field of the format, what it becomes); cannot_hold: what its Sink says of itself.
     """
     entry = FORMATS.get(name)
     if entry is None:
         raise FormatError(f"format: expected one of {', '.join(FORMATS)}, found {name!r}")
-    found = {"format": name, "about": entry.about, "needs": entry.extra, "written": bool(entry.sink)}
+    found: dict[str, Any] = {"format": name, "about": entry.about, "needs": entry.extra}
+    found |= {"read": bool(entry.source), "written": bool(entry.sink)}
     try:
-        source, sink = source_class(name), sink_class(name) if entry.sink else None
+        source, sink = source_class(name) if entry.source else None, sink_class(name) if entry.sink else None
     except MissingExtraError:
         source = sink = None
     meaning, limits = getattr(source, "meaning", ()), getattr(sink, "cannot_hold", ())

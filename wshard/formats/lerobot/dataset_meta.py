@@ -6,11 +6,21 @@ import os
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from wshard.errors import MissingFileError
 from wshard.formats.lerobot.dataset_info import INFO, DatasetInfo, read_info
 from wshard.formats.lerobot.episode_table import EpisodeTable
-from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3, TASKS_V2, TASKS_V3, read_episodes, read_tasks
+from wshard.formats.lerobot.read_meta import (
+    EPISODES_V2,
+    EPISODES_V3,
+    ORIGINS,
+    TASKS_V2,
+    TASKS_V3,
+    read_episodes,
+    read_lines,
+    read_tasks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +39,30 @@ class DatasetMeta:
         """The text of each task by its task_index; raises FormatError, MissingFileError."""
         return read_tasks(self.folder, self.info)
 
+    @cached_property
+    def origins(self) -> dict[int, dict[str, Any]]:
+        """What a Sink of this package noted of episodes, by number; nothing of other data sets."""
+        try:
+            rows = [row for row, _ in read_lines(self.folder / ORIGINS) if row is not None]
+        except MissingFileError:
+            return {}
+        return {row["episode_index"]: row for row in rows if _is_origin(row)}
+
+    def origin(self, number: int, length: int) -> dict[str, Any]:
+        """Return id, env_id and metadata of an episode, as far as they are noted and LeRobot has no place for them."""
+        row = self.origins.get(number, {})
+        return row if row.get("length") == length else {}
+
+
+def native_id(number: int) -> str:
+    """Return the id of an episode that has no other."""
+    return f"episode_{number:06d}"
+
+
+def _is_origin(row: dict[str, Any]) -> bool:
+    kinds = {"episode_index": int, "length": int, "id": str, "env_id": str, "metadata": dict}
+    return all(isinstance(row.get(name), kind) for name, kind in kinds.items())
+
 
 def read_dataset(folder: Path) -> DatasetMeta:
     """Read the meta folder; raises FormatError, MissingFileError, UnsupportedFormatError."""
@@ -44,7 +78,7 @@ def _read_once(path: str, states: tuple[object, ...]) -> DatasetMeta:  # noqa: A
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
     """Yield what differs where a file of the meta folder does."""
-    files = [folder / name for name in (INFO, EPISODES_V2, TASKS_V2, TASKS_V3)]
+    files = [folder / name for name in (INFO, EPISODES_V2, TASKS_V2, TASKS_V3, ORIGINS)]
     for file in (*files, *sorted((folder / EPISODES_V3).glob("*/*.parquet"))):
         try:
             status = file.stat()

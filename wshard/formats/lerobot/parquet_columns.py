@@ -43,7 +43,7 @@ class _Rows(NamedTuple):
     values: Any
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: ARG001  (another state, another footer)
     metadata = import_parquet().read_metadata(path)
     counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
@@ -69,11 +69,13 @@ class ParquetColumns:
         if place != len(schema):
             raise FormatError(f"{self.path}: expected {place} columns of values, found {len(schema)}")
         self._leaves = leaves
+        self.closed = False
         self._dtypes: dict[str, DType] = {}
         self._rows: dict[tuple[str, tuple[int, ...]], _Rows] = {}
 
     def close(self) -> None:
         """Close the file."""
+        self.closed = True
         self._rows.clear()
         self._file.close()
 

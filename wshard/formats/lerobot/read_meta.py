@@ -26,6 +26,8 @@ EPISODES_V2: Final = "meta/episodes.jsonl"
 TASKS_V2: Final = "meta/tasks.jsonl"
 EPISODES_V3: Final = "meta/episodes"
 TASKS_V3: Final = "meta/tasks.parquet"
+ORIGINS: Final = "meta/wshard.jsonl"
+"""What a Sink of this package notes beside the files of LeRobot."""
 
 _NUMBERS: Final = ("episode_index", "length", "data/chunk_index", "data/file_index", "dataset_from_index")
 _VIDEO: Final = ("chunk_index", "file_index", "from_timestamp")
@@ -41,7 +43,7 @@ def read_episodes(folder: Path, info: DatasetInfo) -> EpisodeColumns:
 def read_tasks(folder: Path, info: DatasetInfo) -> dict[int, str]:
     """Return the text of each task by its task_index; raises FormatError, MissingFileError."""
     if info.version < (3, 0):
-        rows = [row or {} for row, _ in _json_lines(folder / TASKS_V2)]
+        rows = [row or {} for row, _ in read_lines(folder / TASKS_V2)]
         numbers = [(integer(row.get("task_index")), row.get("task")) for row in rows]
         return {number: text for number, text in numbers if number is not None and isinstance(text, str)}
     path = folder / TASKS_V3
@@ -59,7 +61,7 @@ def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     path = folder / EPISODES_V2
     rows: list[tuple[int, int, Any]] = []
     damaged: dict[int, str] = {}
-    for place, (row, error) in enumerate(_json_lines(path)):
+    for place, (row, error) in enumerate(read_lines(path)):
         number, length = (integer((row or {}).get(name)) for name in ("episode_index", "length"))
         if row is None or number is None or length is None:
             damaged[place] = error or f"{path}: line {place + 1}: expected episode_index and length, found {shown(row)}"
@@ -74,7 +76,7 @@ def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     return EpisodeColumns(numbers, lengths, zeros, files, zeros, [row[2] for row in rows], videos, wrong)
 
 
-def _json_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
+def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
     """Yield the object of each line that is not empty; (None, what is wrong) for one that is none."""
     try:
         with open_file(path) as file:

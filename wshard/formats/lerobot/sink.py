@@ -12,14 +12,17 @@ from wshard.array_fields import DType
 from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.meta_writer import dump_json
 from wshard.errors import CodecError, EpisodeError, FormatError
 from wshard.formats.draft import Draft, check_mode
 from wshard.formats.lerobot.dataset_info import INFO, read_json
+from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
 from wshard.formats.lerobot.episode_rows import EpisodePlace, count_rows, make_rows, measure_features, texts_of_tasks
 from wshard.formats.lerobot.features import VIDEO
 from wshard.formats.lerobot.layout_v3 import LayoutV3
 from wshard.formats.lerobot.layout_v21 import LayoutV21
 from wshard.formats.lerobot.open_parquet import import_parquet
+from wshard.formats.lerobot.read_meta import ORIGINS
 from wshard.formats.lerobot.write_columns import MOST_AXES, FeatureColumn, counted_features, make_schema, plan_columns
 from wshard.formats.lerobot.write_video import describe_video, write_video
 
@@ -36,12 +39,19 @@ _STEPS: Final = (REWARD, DONE, TRUNCATIONS)
 
 
 class LeRobotSink:
-    """A folder that takes many episodes, which are numbered in the order of writing: ids are not stored.
+    """A folder that takes many episodes, which are numbered in the order of writing.
 
     All episodes have the features, dtypes and shapes of the first one, and its rate. Frames of an MP4 are copied where
-    packets can be; all others are stored as PNG. Episodes that were written appear together, when the Sink is closed.
+    packets can be; all others are stored as PNG. Ids and metadata are noted in meta/wshard.jsonl, which LeRobot passes
+    over. Episodes that were written appear together, when the Sink is closed.
     """
 
+    cannot_hold = (
+        "predictions, uncertainties, residuals and blocks of other programs",
+        "times of timesteps: the rate is stored",
+        "bf16, which becomes float32",
+        "episodes of other features, shapes or rates than the first one has",
+    )
     layout: ClassVar[type[LayoutV3 | LayoutV21]] = LayoutV3
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
@@ -57,12 +67,15 @@ class LeRobotSink:
         self._where = os.fspath(location)
         self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=True)
         self._written: set[str] = set()
+        self._origins: list[bytes] = []
+        self._changed = False
         self._info: dict[str, Any] = {}
         self._columns: list[FeatureColumn] = []
         self._schema: Any = None
         try:
             if there and mode == "append":
                 self._info = read_json(self._draft.path / INFO)
+                self._written = _read_ids(self._draft.path)
             self._layout = self.layout(self._draft.path, self._info)
         except BaseException:
             self._draft.discard()
@@ -92,15 +105,18 @@ class LeRobotSink:
                 found += (
                     [] if self._layout.copies_spans else [f"{block}: encoded again unless it begins at a key frame"]
                 )
-        lost = sorted({*info.metadata} - {"task"})
-        return found + ([f"metadata: {', '.join(lost)}: no place for it"] if lost else [])
+        return found
+
+    def has(self, id_: str) -> bool:
+        """Say whether an episode of this id is there."""
+        return id_ in self._written
 
     def write(self, ep: Episode) -> str:
         """Add one episode; returns its key. Raises EpisodeError for what does not fit the others, and an id twice."""
         if self._draft is None:
             raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
         ep.validate()
-        if ep.id in self._written:
+        if self.has(ep.id):
             raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
         columns = self._fit(plan_columns(ep))
         rate = ep.timebase.tick_hz
@@ -108,6 +124,7 @@ class LeRobotSink:
         if abs(rate - fps) > 1e-9 * fps:
             raise EpisodeError(f"{self._where}: expected {fps} timesteps per second, those of the first, found {rate}")
         place = EpisodePlace(self._layout.episodes, self._layout.frames, fps)
+        origin = self._origin(ep, place.number)
         texts, places = texts_of_tasks(ep)
         numbers = self._layout.number_tasks(texts)
         counted = count_rows(ep, place, numbers[places])
@@ -119,10 +136,19 @@ class LeRobotSink:
         if not self._columns:
             self._begin(ep, columns, fps)
         self._schema = schema
-        if self._info["robot_type"] != (ep.env_id or None):
-            self._info["robot_type"] = None  # that of one episode would be wrong for the other
         self._written.add(ep.id)
+        self._origins.append(origin)
+        self._changed = True
         return str(place.number)
+
+    def _origin(self, ep: Episode, number: int) -> bytes:
+        """Return a line about what LeRobot has no place for, none where that is nothing; raises EpisodeError."""
+        metadata = {name: value for name, value in ep.metadata.items() if name != "task"}
+        robot = self._info.get("robot_type") if self._info else ep.env_id
+        if (ep.id, ep.env_id, metadata) == (native_id(number), robot or "", {}):
+            return b""
+        row = {"episode_index": number, "length": ep.length, "id": ep.id, "env_id": ep.env_id, "metadata": metadata}
+        return dump_json(row, "metadata") + b"\n"
 
     def close(self) -> None:
         """End the writing: the data set appears, or takes the place of the old one."""
@@ -130,7 +156,12 @@ class LeRobotSink:
             return
         draft, self._draft = self._draft, None
         try:
-            if self._written:
+            if self._changed:
+                path = draft.path / ORIGINS
+                lines = b"".join([path.read_bytes() if path.exists() else b"", *self._origins])
+                path.unlink(missing_ok=True)
+                if lines:
+                    path.write_bytes(lines)
                 self._info |= self._layout.finish(self._info)
                 path = draft.path / INFO
                 path.unlink(missing_ok=True)  # a link to the file of before
@@ -191,6 +222,12 @@ class LeRobotSink:
                     self._layout.next_video(column.name).unlink(missing_ok=True)
             raise
         return spans
+
+
+def _read_ids(folder: Path) -> set[str]:
+    there = read_dataset(folder)
+    numbers = [int(key) for key in there.episodes]
+    return {there.origins[number]["id"] if number in there.origins else native_id(number) for number in numbers}
 
 
 class LeRobotV21Sink(LeRobotSink):

@@ -15,10 +15,10 @@ from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.episode.protocol import Fingerprint
-from wshard.errors import FormatError, LaneError, MissingFileError
+from wshard.errors import FormatError, LaneError, MissingFileError, UnsupportedFormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO
-from wshard.formats.lerobot.dataset_meta import DatasetMeta, read_dataset
+from wshard.formats.lerobot.dataset_meta import DatasetMeta, native_id, read_dataset
 from wshard.formats.lerobot.episode_table import EpisodeEntry
 from wshard.formats.lerobot.features import (
     IMAGE,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
+_MOST_STATES: Final = 64
 _HASHED_BITS: Final = 20  # of the time of a file: about a millisecond
 
 
@@ -114,7 +115,8 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         data = self._state(found.data)
         if data is None:
             raise MissingFileError(f"{self.where_of(key)}: expected the file {found.data}, found none")
-        about = repr((found, [self._state(span.path) for span in found.videos.values()], self._dataset_hash))
+        videos = [self._state(span.path) for span in found.videos.values()]
+        about = repr((found, videos, self._whole.origin(found.number, found.length), self._dataset_hash))
         mixed = xxhash.xxh3_64_intdigest(about.encode(errors="surrogatepass")) & ((1 << _HASHED_BITS) - 1)
         return Fingerprint(round(data.size * found.share), data.mtime_ns >> _HASHED_BITS << _HASHED_BITS | mixed)
 
@@ -122,7 +124,8 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
     def _describe(self, key: str, found: EpisodeEntry) -> EpisodeInfo:
         dataset, file = self._dataset, self._open(found)
-        metadata: dict[str, Any] = {}
+        origin = self._whole.origin(found.number, found.length)
+        metadata: dict[str, Any] = dict(origin.get("metadata") or {})
         lanes: dict[str, Declaration] = {}
         if len(found.tasks) == 1:
             metadata["task"] = found.tasks[0]
@@ -135,10 +138,10 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         if SUCCESS in dataset.features and found.length:
             metadata["success"] = bool(file.bounds(SUCCESS, found.start, found.start + found.length)[1])
         return EpisodeInfo(
-            id=f"episode_{found.number:06d}",
+            id=origin.get("id") or native_id(found.number),
             length=found.length,
             lanes=lanes,
-            env_id=dataset.robot_type,
+            env_id=origin.get("env_id", dataset.robot_type),
             timebase=TimebaseSpec(tick_hz=dataset.fps),
             metadata=metadata,
             stored_sizes=self._frame_sizes(found, lanes),
@@ -194,27 +197,41 @@ class LeRobotSource(LazySource[EpisodeEntry]):
                 sizes |= {} if state is None else {block: state.size}
         return sizes
 
+    def is_current(self) -> bool:
+        """Say whether the meta folder is as it was read, and the files that were asked for as they were then."""
+        try:
+            states = self._cache("states")
+            same = read_dataset(self._folder) is self._whole
+            return same and all(self._look(path) == state for path, state in states.items())
+        except (OSError, FormatError, UnsupportedFormatError):
+            return False
+
     def _state(self, path: str) -> Fingerprint | None:
         """Return size and time of a file as they were when they were asked for first, None where it is not there."""
         states = self._cache("states")
         if path not in states:
-            try:
-                states[path] = Fingerprint.of(self._folder / path)
-            except FileNotFoundError:
-                states[path] = None
+            states[path] = self._look(path)
+            if len(states) > _MOST_STATES:
+                states.popitem(last=False)
         state: Fingerprint | None = states[path]
         return state
+
+    def _look(self, path: str) -> Fingerprint | None:
+        try:
+            return Fingerprint.of(self._folder / path)
+        except FileNotFoundError:
+            return None
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
     def _open(self, found: EpisodeEntry) -> ParquetColumns:
         """Return the open file of an episode; raises FormatError where other rows than its own are there."""
-        file = self.open_once(found.data, lambda: ParquetColumns(self._folder / found.data))
-        checked = self._cache("checked")
-        if str(found.number) not in checked:
+        current = self._cache("current")
+        file: ParquetColumns | None = current.get("file")
+        if file is None or file.closed or current["entry"] is not found:
+            file = self.open_once(found.data, lambda: ParquetColumns(self._folder / found.data))
             self._check_rows(file, found)
-            checked.clear()
-            checked[str(found.number)] = True
+            current |= {"file": file, "entry": found}
         return file
 
     def _check_rows(self, file: ParquetColumns, found: EpisodeEntry) -> None:

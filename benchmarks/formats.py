@@ -1,0 +1,185 @@
+"""How fast locations of other formats are catalogued and read: python benchmarks/formats.py [--episodes 10000].
+
+Makes a LeRobot v3.0 data set of 200 timesteps an episode from the small one in the folder of fixtures, catalogues and
+embeds it in processes of their own, and reads spans of states and of a video, each beside what the libraries below do
+by themselves. About four minutes; nothing is judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+import pyarrow.parquet as pq
+from lerobot_set import STEPS, make_set
+from machine import facts
+
+from bridge import TrajectoryIngestor, TrajectoryRetriever
+from wshard import save_wshard
+from wshard.media import VideoFrames
+from wshard.open import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = Path(os.environ.get("WSHARD_FIXTURES", ROOT.parent / "shared" / "fixtures")) / "datasets"
+STATE = "observation.state"
+SPAN = 16
+FRAMES = 4
+
+
+class Stages:
+    """Seconds of each stage of an ingest, and of the processor in them."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = {}
+        self._last = ("begin", time.perf_counter(), time.process_time())
+
+    def stage(self, what: str, total: int) -> None:  # noqa: ARG002  (as Progress has it)
+        """End the stage before."""
+        name, wall, busy = self._last
+        now = time.perf_counter(), time.process_time()
+        self.seconds[name] = [round(now[0] - wall, 2), round(now[1] - busy, 2)]
+        self._last = (what, *now)
+
+    def advance(self, count: int) -> None:
+        """Ignore it."""
+
+
+def ingest(place: str, archive: str) -> dict[str, Any]:
+    """Ingest a location twice: the seconds of each stage, of the second run, and the most memory."""
+    stages = Stages()
+    with TrajectoryIngestor(archive, limits=None) as ingestor:
+        first = ingestor.ingest([place], windows="whole", progress=stages)
+        stages.stage("end", 0)
+        again = ingestor.ingest([place], windows="whole")
+    if first.failed or again.new or again.changed:
+        raise SystemExit(f"expected a clean first run and an idle second one, found {first} and {again}")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return {"count": first.new, "stages": stages.seconds, "again": round(again.seconds, 2), "memory": memory}
+
+
+def in_child(place: Path, archive: Path) -> dict[str, Any]:
+    """Return what `ingest` measures in a process of its own."""
+    command = [sys.executable, __file__, "--ingest", str(place), str(archive)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def median_ms(work: Callable[[int], object], times: int = 50) -> float:
+    """Return the median milliseconds of a call."""
+    work(0)
+    found = []
+    for number in range(times):
+        begun = time.perf_counter()
+        work(number)
+        found.append(time.perf_counter() - begun)
+    return statistics.median(found) * 1e3
+
+
+def measure_spans(place: Path, archive: Path, episodes: int) -> None:
+    """Print how long a span of states of one episode takes: of a hit, of an open location, of the library itself."""
+    chosen = np.random.default_rng(0).integers(0, episodes, 60).tolist()
+    with TrajectoryRetriever(archive) as retriever:
+        found = retriever.search_similar_episodes(f"{place}#0", top_k=60)
+        hits = [replace(hit, span=(50, 50 + SPAN)) for hit in found]
+        print(f"  of a hit (load_span)       {median_ms(lambda n: hits[n % len(hits)].load_span([STATE])):7.2f} ms")
+    with open_location(place) as source:
+        read = median_ms(lambda n: source.lane(str(chosen[n]), f"signal/{STATE}", 50, 50 + SPAN))
+        print(f"  of an open location (lane) {read:7.2f} ms")
+    files: dict[int, pq.ParquetFile] = {}
+
+    def plainly(number: int) -> object:
+        file, group = divmod(chosen[number], 1000)
+        if file not in files:
+            files[file] = pq.ParquetFile(place / f"data/chunk-000/file-{file:03d}.parquet")
+        rows = files[file].read_row_group(group, columns=[STATE]).column(0).slice(50, SPAN)
+        return np.stack(rows.to_pylist())
+
+    print(f"  pyarrow, files kept open   {median_ms(plainly):7.2f} ms")
+
+
+def measure_frames(path: Path, count: int, fps: float) -> None:
+    """Print how long frames at random places of a video take, beside a plain seek to the nearest key frame."""
+    places = np.random.default_rng(0).integers(0, count - FRAMES, 60).tolist()
+    lane = VideoFrames(path, count=count, fps=fps, from_timestamp=0.0)
+    with av.open(str(path)) as container:
+        video = container.streams.video[0]
+
+        def plainly(number: int) -> object:
+            first = places[number] / fps
+            container.seek(int(first / video.time_base), stream=video)
+            frames = []
+            for frame in container.decode(video):
+                if frame.time >= first - 1e-4:
+                    frames.append(frame.to_ndarray(format="rgb24"))
+                if len(frames) == FRAMES:
+                    return np.stack(frames)
+            raise SystemExit(f"expected {FRAMES} frames at {first} s, found {len(frames)}")
+
+        rounds = [
+            (median_ms(lambda n: lane.decode(places[n], places[n] + FRAMES)), median_ms(plainly)) for _ in range(3)
+        ]
+    ours, plain = (statistics.median(one) for one in zip(*rounds, strict=True))
+    print(f"  {path.name} ({video.codec_context.name}): lane {ours:.1f} ms, PyAV seek and decode {plain:.1f} ms")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--episodes", type=int, default=10_000)
+    parser.add_argument("--ingest", nargs=2, metavar=("PLACE", "ARCHIVE"))
+    options = parser.parse_args()
+    if options.ingest:
+        print(json.dumps(ingest(*options.ingest)))
+        return
+    fixture = FIXTURES / "lerobot" / "lerobot_v3_video_h264"
+    if not fixture.is_dir():
+        print(f"skipped: no data sets of other programs in {FIXTURES}: set WSHARD_FIXTURES to their folder")
+        return
+    print(f"{facts()}, load {os.getloadavg()[0]:.1f}; seconds of the clock, and of the processor")
+    with tempfile.TemporaryDirectory() as folder:
+        measure_lerobot(Path(folder), fixture, options.episodes)
+    print(f"\n{FRAMES} frames at random places of a video")
+    real = FIXTURES / "real" / "g1_lerobot_v21" / "videos" / "chunk-000" / "observation.images.cam_high"
+    measure_frames(real / "episode_000002.mp4", 343, 30)
+    measure_frames(fixture / "videos" / "observation.images.top" / "chunk-000" / "file-000.mp4", 39, 10)
+
+
+def measure_lerobot(folder: Path, fixture: Path, episodes: int) -> None:
+    """Print what cataloguing, embedding and reading a large data set takes."""
+    few = max(episodes // 5, 1)
+    rows = make_set(fixture, folder / "large", episodes)
+    make_set(fixture, folder / "small", few)
+    (folder / "wshard").mkdir()
+    with open_location(folder / "small") as source:
+        for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+            save_wshard(source.load(key), folder / "wshard" / f"{key}.wshard")
+    print(f"\nLeRobot v3.0, {episodes} episodes of {STEPS} timesteps, {rows} rows, no quality checks, one process")
+    for name in ("small", "wshard", "large"):
+        found = in_child(folder / name, folder / f"archive-{name}")
+        count = found["count"]
+        print(f"  {name}, {count} episodes: most memory {found['memory']} MB, second run {found['again']} s")
+        for stage in ("reading", "embedding"):
+            wall, busy = found["stages"][stage]
+            print(f"    {stage:10} {wall} s, {busy} s: {count / wall:.0f} and {count / busy:.0f} episodes per second")
+    print(f"\n{SPAN} timesteps of states at random places")
+    measure_spans(folder / "large", folder / "archive-large", episodes)
+
+
+if __name__ == "__main__":
+    main()
