@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tarfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,21 @@ def dataset_fixtures() -> Path:
     if found is None:
         pytest.skip(f"no data sets of other programs in {folder}: set WSHARD_FIXTURES to their folder")
     return found / "datasets"
+
+
+@pytest.fixture(scope="session")
+def webdataset_fixtures(dataset_fixtures: Path) -> Path:
+    """Folder with converted episodes and the windowed shards that the original program made of them."""
+    return dataset_fixtures.parent / "webdataset"
+
+
+@pytest.fixture(scope="session")
+def raiden_folder(webdataset_fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder `processed` of converted episodes; nothing may be changed in it."""
+    folder = tmp_path_factory.mktemp("raiden")
+    with tarfile.open(webdataset_fixtures / "input.tar.gz") as tar:
+        tar.extractall(folder, filter="data")
+    return folder / "processed"
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,11 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.d4rl.ogbench:OgbenchSource",
         about="OGBench: an .npz file with the rows of all episodes",
     ),
+    "raiden": FormatEntry(
+        "wshard.formats.raiden.source:RaidenSource",
+        extra="images",
+        about="episodes that Raiden converted: a folder each, with a pickle and images a timestep",
+    ),
     "minari": FormatEntry(
         "wshard.formats.minari.source:MinariSource",
         extra="minari",

@@ -1,0 +1,1 @@
+"""Episodes that Raiden converted: a folder each, with a pickle and camera images for every timestep."""

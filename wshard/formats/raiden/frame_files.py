@@ -1,0 +1,115 @@
+"""The files of an episode: pickles, and an image and a depth map for each camera, all named by their timestep."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError, LimitError, MissingFileError
+from wshard.formats.npz import read_npz
+
+if TYPE_CHECKING:
+    from wshard.types import Array
+
+LOWDIM: Final = "lowdim"
+RGB: Final = "rgb"
+DEPTH: Final = "depth"
+METADATA: Final = "metadata.json"
+ENCODINGS: Final = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
+
+_PICKLES: Final = (re.compile(r".{10}\.pkl"), re.compile(r".{9}\.pkl"))
+_MOST_IMAGE_SIZE: Final = 1 << 28
+
+
+@lru_cache(maxsize=256)
+def _list_folder(folder: str, _changed: int) -> tuple[str, ...]:
+    return tuple(sorted(os.listdir(folder)))  # noqa: PTH208  (names)
+
+
+def list_names(folder: Path) -> tuple[str, ...]:
+    """Return the sorted names in a folder; none where there is no folder."""
+    try:
+        return _list_folder(str(folder), folder.stat().st_mtime_ns)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _choose_pickles(names: tuple[str, ...]) -> tuple[str, ...]:
+    ten, nine = (tuple(name for name in names if pattern.fullmatch(name)) for pattern in _PICKLES)
+    return ten or nine
+
+
+def list_pickles(episode: Path) -> tuple[str, ...]:
+    """Return the names of the pickles of an episode, a timestep each: of ten digits, or else of nine."""
+    return _choose_pickles(list_names(episode / LOWDIM))
+
+
+def list_cameras(episode: Path, kind: str = RGB) -> list[str]:
+    """Return the names of the cameras that have a folder with files."""
+    return [
+        name for name in list_names(episode / kind) if not name.startswith(".") and list_names(episode / kind / name)
+    ]
+
+
+class CameraImages(Sequence[bytes]):
+    """The image of a camera at each timestep, as it is stored."""
+
+    def __init__(self, episode: Path, camera: str, length: int) -> None:
+        self.folder = episode / RGB / camera
+        self._length = length
+        names = list_names(self.folder)
+        self.suffix = next((suffix for suffix in ENCODINGS if any(name.endswith(suffix) for name in names)), "")
+
+    @property
+    def first(self) -> int | None:
+        """The first timestep that has an image."""
+        stems = (Path(name).stem for name in list_names(self.folder) if name.endswith(self.suffix))
+        return next((int(stem) for stem in stems if stem.isdecimal() and int(stem) < self._length), None)
+
+    def path_of(self, step: int) -> Path:
+        """Return where the image of a timestep is, or should be."""
+        return self.folder / f"{step:010d}{self.suffix}"
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, step: Any) -> Any:
+        """Return the bytes of one image; raises MissingFileError, LimitError."""
+        if not 0 <= step < self._length:
+            raise IndexError(step)
+        path = self.path_of(step)
+        try:
+            with open_file(path) as file:
+                data = file.read(_MOST_IMAGE_SIZE + 1)
+        except FileNotFoundError:
+            raise _missing(path, f"the image of timestep {step}") from None
+        if len(data) > _MOST_IMAGE_SIZE:
+            raise LimitError(f"{path}: expected an image of at most {_MOST_IMAGE_SIZE} bytes")
+        return data
+
+
+def read_depth(episode: Path, camera: str, step: int) -> Array:
+    """Return the depth map [H, W] of a timestep, uint16 in millimetres; raises FormatError, MissingFileError."""
+    path = episode / DEPTH / camera / f"{step:010d}.npz"
+    try:
+        depth = read_npz(path, (DEPTH,)).get(DEPTH)
+    except FileNotFoundError:
+        raise _missing(path, f"the depth of timestep {step}") from None
+    if depth is None or depth.dtype != np.uint16 or depth.ndim != 2:
+        found = "none" if depth is None else f"{depth.dtype} {list(depth.shape)}"
+        raise FormatError(f"{path}: expected an array 'depth', uint16 [H, W], found {found}")
+    return depth
+
+
+def _missing(path: Path, what: str) -> MissingFileError:
+    error = MissingFileError(f"{path}: expected {what}, found no file")
+    error.filename = str(path)
+    return error

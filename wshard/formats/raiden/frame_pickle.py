@@ -1,0 +1,151 @@
+"""One timestep of a Raiden episode: a pickle of arrays, read without trust.
+
+The opcodes are checked before anything is built. The only names that a pickle may call are the three that arrays are
+pickled with, and what they make here are descriptions, from which arrays are made afterwards.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import pickletools
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError, LimitError, MissingFileError
+
+if TYPE_CHECKING:
+    import os
+
+MAX_FRAME_SIZE: Final = 1 << 20
+"""Bytes of the pickle of one timestep."""
+
+_OPCODES: Final = frozenset(
+    "PROTO FRAME STOP MARK MEMOIZE BINPUT BINGET LONG_BINPUT LONG_BINGET GLOBAL STACK_GLOBAL REDUCE BUILD "  # noqa: SIM905
+    "NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 SHORT_BINUNICODE BINUNICODE SHORT_BINBYTES BINBYTES "
+    "EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS".split()
+)
+_LARGEST_MEMO: Final = 1 << 16
+_CODES: Final = frozenset(("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"))
+_OBJECTS: Final = ("O8", "O4")
+_REFUSALS: Final = (
+    *(pickle.UnpicklingError, ValueError, TypeError, IndexError, KeyError, AttributeError, EOFError),
+    *(OverflowError, MemoryError, RecursionError, UnicodeDecodeError),
+)
+
+
+def read_frame(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what the pickle of a timestep has: arrays, texts, and mappings of arrays by camera.
+
+    Raises FormatError for any other pickle, LimitError above MAX_FRAME_SIZE, MissingFileError.
+    """
+    try:
+        with open_file(path) as file:
+            data = file.read(MAX_FRAME_SIZE + 1)
+    except FileNotFoundError:
+        missing = MissingFileError(f"{path}: expected the pickle of a timestep, found no file")
+        missing.filename = str(path)
+        raise missing from None
+    return parse_frame(data, str(path))
+
+
+def parse_frame(data: bytes, where: str) -> dict[str, Any]:
+    """Return what the bytes of a timestep's pickle have; raises as read_frame."""
+    if len(data) > MAX_FRAME_SIZE:
+        raise LimitError(f"{where}: expected the pickle of a timestep, at most {MAX_FRAME_SIZE} bytes")
+    try:
+        _check_opcodes(data)
+        found = _ArrayUnpickler(io.BytesIO(data)).load()
+        if not isinstance(found, dict):
+            raise pickle.UnpicklingError(f"expected a dict, found {type(found).__name__}")
+        return {_text(key): _value_of(value) for key, value in found.items()}
+    except _REFUSALS as error:
+        raise FormatError(f"{where}: expected a pickle of numpy arrays: {error}") from None
+
+
+def _check_opcodes(data: bytes) -> None:
+    """Refuse what arrays are not pickled with; sizes that the data do not have are errors of pickletools."""
+    for opcode, argument, place in pickletools.genops(data):
+        if opcode.name not in _OPCODES:
+            raise pickle.UnpicklingError(f"found the opcode {opcode.name} at byte {place}")
+        if opcode.name == "LONG_BINPUT" and argument is not None and argument > _LARGEST_MEMO:
+            raise pickle.UnpicklingError(f"expected at most {_LARGEST_MEMO} objects, found number {argument}")
+
+
+class _PickledType:
+    """Stands for numpy.dtype: the code of a dtype, and its byte order."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: object, *_: object) -> None:
+        if code not in _CODES and code not in _OBJECTS:
+            raise pickle.UnpicklingError(f"expected the dtype of numbers, found {code!r}")
+        self.code, self.order = code, "|"
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
+            raise pickle.UnpicklingError("expected a plain dtype, found one with fields")
+        self.order = state[1]
+
+
+class _PickledArray:
+    """Stands for numpy.ndarray: shape, dtype, order and bytes of an array, in a list for texts."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, *_: object) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def make(self) -> Any:
+        """Return the array, or the text that an array of one object holds."""
+        _, shape, kind, fortran, data = self.state
+        if not isinstance(kind, _PickledType) or not all(type(axis) is int and axis >= 0 for axis in shape):
+            raise pickle.UnpicklingError(f"expected an array, found the shape {shape!r}")
+        if kind.code in _OBJECTS:
+            if shape != () or not isinstance(data, list) or len(data) != 1:
+                raise pickle.UnpicklingError(f"expected one text, found objects {list(shape)}")
+            return _text(data[0])
+        dtype = np.dtype(f"{kind.order}{kind.code}")
+        if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize:
+            raise pickle.UnpicklingError(f"expected the bytes of {dtype} {list(shape)}")
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+_GLOBALS: Final = {
+    "numpy._core.multiarray _reconstruct": _PickledArray,
+    "numpy.core.multiarray _reconstruct": _PickledArray,  # numpy 1
+    "numpy ndarray": _PickledArray,
+    "numpy dtype": _PickledType,
+}
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        found = _GLOBALS.get(f"{module_name} {global_name}")
+        if found is None:
+            raise pickle.UnpicklingError(f"found the name {module_name}.{global_name}")
+        return found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise pickle.UnpicklingError(f"expected a text, found {type(value).__name__}")
+    return value
+
+
+def _value_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_text(key): _array_of(one) for key, one in value.items()}
+    return value if isinstance(value, str) else _array_of(value)
+
+
+def _array_of(value: Any) -> Any:
+    if not isinstance(value, _PickledArray):
+        raise pickle.UnpicklingError(f"expected an array, found {type(value).__name__}")
+    return value.make()

@@ -1,0 +1,223 @@
+"""Converted Raiden episodes as a Source: the folder of a task, the folder `processed`, or the folder of an episode."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.container.open_file import open_file
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.lanes import TIMESTAMPS
+from wshard.episode.meta_reader import Declaration
+from wshard.errors import EpisodeError, FormatError
+from wshard.formats.lazy_source import LazySource
+from wshard.formats.look import LocationLook
+from wshard.formats.npz import parse_npy
+from wshard.formats.raiden.describe import clock_of, describe_task, read_metadata
+from wshard.formats.raiden.frame_files import (
+    DEPTH,
+    ENCODINGS,
+    LOWDIM,
+    METADATA,
+    RGB,
+    CameraImages,
+    list_cameras,
+    list_pickles,
+    read_depth,
+)
+from wshard.formats.raiden.frame_pickle import read_frame
+from wshard.formats.raiden.pickled_step import PickledStep
+from wshard.media.frames import ImageFrames
+from wshard.types import Modality
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wshard.types import Array
+
+_MOST_STEPS: Final = 4096  # that are remembered
+_MOST_HEADER: Final = 1 << 16
+_STAMPS: Final = "timestamps.npy"
+
+
+class RaidenSource(LazySource["Path"]):
+    """Keys are the names of episode folders, below `processed` with the task: "0000", "pick_cube/0000"."""
+
+    whole = True
+    meaning: ClassVar = (
+        ("joints, actual_poses", "signal/joints, signal/actual_poses: what was measured, left arm first"),
+        ("action, action_joints", "action/action (poses), action/action_joints: what was commanded"),
+        ("intrinsics, extrinsics", "signal/intrinsics/CAMERA [3, 3], signal/extrinsics/CAMERA [4, 4]"),
+        ("every other array of the pickles", "signal/NAME"),
+        ("a value that some timesteps lack", "NaN there"),
+        ("rgb/CAMERA", "signal/rgb/CAMERA: the image of each timestep, decoded on access"),
+        ("depth/CAMERA", "signal/depth/CAMERA [H, W], uint16 in millimetres, 0 where there is none"),
+        ("language", "metadata task: the prompt, or else the name of the task; task_name"),
+        ("metadata.json: control, labels, cameras, info", "metadata"),
+        ("timestamps.npy of the first camera", "time/timestamps_ns; those of others are left out"),
+        ("action alignment", "what was commanded at the time of the observation"),
+        ("clock", "framerate"),
+    )
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is a folder of episodes, of tasks with episodes, or an episode."""
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if not look.is_folder:
+            return False
+        if _is_episode(look.path):
+            return os.path.isdir(os.path.join(look.path, RGB))  # noqa: PTH112, PTH118  (quick)
+        folders = sorted(name for name in look.names if not name.startswith(".") and "." not in name)
+        return any(_has_episodes(os.path.join(look.path, name)) for name in folders[:_LOOKED_AT])  # noqa: PTH118
+
+    def _scan(self) -> Mapping[str, Path]:
+        if not isinstance(self._location, (str, os.PathLike)):
+            raise FormatError(f"{self.where_of('')}: expected the path of a folder")
+        root = Path(self._location)
+        if _is_episode(root):
+            return {"": root}
+        episodes: dict[str, Path] = {}
+        for folder in _folders(root):
+            if _is_episode(folder):
+                episodes[folder.name] = folder
+                continue
+            episodes |= {f"{folder.name}/{path.name}": path for path in _folders(folder) if _is_episode(path)}
+        return episodes
+
+    def _files(self, found: Path) -> list[Path]:
+        return [found / METADATA, *(path for path in (found / LOWDIM, found / RGB) if path.is_dir())]
+
+    # ---- what an episode is ------------------------------------------------------------------------------------------
+
+    def _describe(self, key: str, found: Path) -> EpisodeInfo:
+        about, names = read_metadata(found / METADATA), list_pickles(found)
+        if not names:
+            raise FormatError(f"{found / LOWDIM}: expected a pickle for each timestep, found none")
+        first, last = self._step(found, names[0]), self._step(found, names[-1])
+        lanes = {block: _declare(block, array, found) for block, array in (last.lanes | first.lanes).items()}
+        for camera in list_cameras(found):
+            lanes |= self._camera_lanes(found, camera, len(names))
+        if any((found / RGB / camera / _STAMPS).exists() for camera in list_cameras(found)):
+            lanes[TIMESTAMPS] = Declaration(TIMESTAMPS, DType.INT64)
+        return EpisodeInfo(
+            key or found.name,
+            len(names),
+            lanes,
+            timebase=clock_of(about),
+            metadata=describe_task(about, first.texts, found),
+        )
+
+    def _camera_lanes(self, found: Path, camera: str, length: int) -> dict[str, Declaration]:
+        lanes: dict[str, Declaration] = {}
+        images = CameraImages(found, camera, length)
+        if images.suffix and images.first is not None:
+            frames = ImageFrames(ENCODINGS[images.suffix], [images[images.first]], where=str(images.folder))
+            block = f"signal/{RGB}/{camera}"
+            lanes[block] = Declaration(
+                block, DType.from_numpy(frames.dtype), frames.shape, Modality.RGB, encoding=frames.encoding
+            )
+        if camera in list_cameras(found, DEPTH):
+            block = f"signal/{DEPTH}/{camera}"
+            shape = read_depth(found, camera, 0).shape
+            lanes[block] = Declaration(block, DType.UINT16, shape, Modality.DEPTH)
+        return lanes
+
+    # ---- its values --------------------------------------------------------------------------------------------------
+
+    def _read(self, found: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        lane = info.lanes[block]
+        if lane.encoding:
+            decoded: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            return decoded
+        if block == TIMESTAMPS:
+            return self._stamps(found, info.length)[steps].copy()
+        rows = np.empty((steps.stop - steps.start, *lane.shape), lane.dtype.numpy_dtype)
+        for number, value in enumerate(self._values(found, block, steps)):
+            row, step = rows[number], steps.start + number
+            if value is None and rows.dtype.kind == "f":
+                row[...] = np.nan
+            elif value is None or (value.shape, value.dtype) != (lane.shape, rows.dtype):
+                given = "none" if value is None else f"{value.dtype} {list(value.shape)}"
+                raise FormatError(
+                    f"{found}: timestep {step}: {block}: expected {lane.dtype.value} {list(lane.shape)}, found {given}"
+                )
+            else:
+                row[...] = value
+        return rows
+
+    def find_missing(self, key: str, block: str) -> Array:
+        """Return for each timestep whether a lane of the pickles has no value there, [T] bool."""
+        found, length = self._find(key), self.info(key).length
+        return np.array([value is None for value in self._values(found, block, slice(0, length))], np.bool_)
+
+    def _values(self, found: Path, block: str, steps: slice) -> Iterator[Any]:
+        camera = block.removeprefix(f"signal/{DEPTH}/")
+        if camera != block:
+            return (read_depth(found, camera, step) for step in range(steps.start, steps.stop))
+        return (self._step(found, name).lanes.get(block) for name in list_pickles(found)[steps])
+
+    def _encoded(self, found: Path, info: EpisodeInfo, block: str) -> ImageFrames:
+        lane, camera = info.lanes[block], block.removeprefix(f"signal/{RGB}/")
+        height, width, channels = lane.shape
+        return ImageFrames(
+            lane.encoding,
+            CameraImages(found, camera, info.length),
+            frame_shape=(height, width, channels),
+            frame_dtype=lane.dtype.numpy_dtype,
+            where=str(found / RGB / camera),
+        )
+
+    def _identify(self, found: Path, info: EpisodeInfo, block: str) -> bytes:
+        images = CameraImages(found, block.removeprefix(f"signal/{RGB}/"), info.length)
+        some = (images.path_of(step) for step in sorted({0, info.length // 2, info.length - 1}))
+        return b"".join(bytes(images[int(path.stem)]) for path in some if path.exists())
+
+    def _stamps(self, found: Path, length: int) -> Array:
+        path = next(
+            path for path in (found / RGB / camera / _STAMPS for camera in list_cameras(found)) if path.exists()
+        )
+        with open_file(path) as file:
+            stamps = parse_npy(file.read(_MOST_HEADER + 8 * length), str(path))
+        if stamps.shape != (length,) or stamps.dtype != np.int64:
+            raise FormatError(f"{path}: expected int64 [{length}], found {stamps.dtype} {list(stamps.shape)}")
+        return stamps
+
+    def _step(self, found: Path, name: str) -> PickledStep:
+        steps, path = self._cache("steps"), str(found / LOWDIM / name)
+        if path not in steps:
+            steps[path] = PickledStep.of(read_frame(path))
+            if len(steps) > _MOST_STEPS:
+                steps.popitem(last=False)
+        step: PickledStep = steps[path]
+        return step
+
+
+_LOOKED_AT: Final = 64
+
+
+def _is_episode(folder: str | Path) -> bool:
+    metadata, lowdim = os.path.join(folder, METADATA), os.path.join(folder, LOWDIM)  # noqa: PTH118  (100,000 times)
+    return os.path.isfile(metadata) and os.path.isdir(lowdim)  # noqa: PTH112, PTH113  (as above)
+
+
+def _has_episodes(folder: str) -> bool:
+    if _is_episode(folder):
+        return True
+    names = sorted(LocationLook(folder).names)
+    return any(_is_episode(os.path.join(folder, name)) for name in names[:_LOOKED_AT])  # noqa: PTH118
+
+
+def _folders(root: Path) -> list[Path]:
+    with os.scandir(root) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _declare(block: str, array: Array, found: Path) -> Declaration:
+    try:
+        return Declaration(block, DType.from_numpy(array.dtype), array.shape)
+    except EpisodeError as error:
+        raise FormatError(f"{found}: {block}: {error}") from None
