@@ -17,6 +17,7 @@ import bridge.cli.index
 import bridge.cli.ingest
 import bridge.cli.labels
 import bridge.cli.moments
+import bridge.cli.probe
 import bridge.cli.search
 import bridge.cli.serve
 import bridge.cli.show
@@ -68,7 +69,7 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
         *(catalog.cli.explore.facets, catalog.cli.explore.stats, catalog.cli.explore.sql),
     ),
     "Search": (
-        *(bridge.cli.search.search, bridge.cli.moments.moments),
+        *(bridge.cli.search.search, bridge.cli.moments.moments, bridge.cli.probe.probe),
         *(bridge.cli.labels.evaluate, bridge.cli.train.train_embedder),
     ),
     "Curate": (

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bridge.web.api import annotate, collections, episode, listing, search, state
+from bridge.web.api import annotate, collections, episode, listing, machine, probe, queues, scatter, search, state
 from bridge.web.guard import Guard, Rules, read_cookie, set_cookie
 from bridge.web.openapi import describe_api
 from bridge.web.page_shell import render_page
@@ -35,11 +35,20 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *search.ENDPOINTS,
     *annotate.ENDPOINTS,
     *collections.ENDPOINTS,
+    *queues.ENDPOINTS,
+    *probe.ENDPOINTS,
+    *scatter.ENDPOINTS,
+    *machine.ENDPOINTS,
 )
 PAGES: Final = {
     "/": "episodes",
     "/episodes/{uid}": "episode",
     "/search": "search",
+    "/compare": "compare",
+    "/map": "map",
+    "/review": "review",
+    "/collections": "collections",
+    "/machine": "machine",
 }
 STATIC: Final = Path(str(resources.files("bridge.web").joinpath("static")))
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
 
 _MOST_RETRIEVERS: Final = 4
+_MOST_QUEUES: Final = 32
 
 
 class ServedArchive:
@@ -28,12 +29,19 @@ class ServedArchive:
     """
 
     def __init__(self, place: str | os.PathLike[str], *, index: str | None = None) -> None:
-        self._place, self._index = place, index
+        self.place, self._index = place, index
         self.archive: Archive = open_archive(index or place, archive=place)
         self.jobs = Jobs()
+        self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.searching = threading.Lock()  # searches compute: side by side they only take each other's time
         self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}
         self._known: dict[object, tuple[object, Any]] = {}
+
+    def keep_queue(self, asked: tuple[Any, ...], found: dict[str, Any]) -> None:
+        """Remember a review queue, while people work through it."""
+        while len(self.queues) >= _MOST_QUEUES:
+            del self.queues[next(iter(self.queues))]
+        self.queues[asked] = found
 
     @property
     def catalog(self) -> Catalog:
@@ -45,8 +53,8 @@ class ServedArchive:
         with self.searching:
             known = self._retrievers.get((embedder, lanes))
             if known is None:
-                target = self._index or self._place
-                known = TrajectoryRetriever(target, embedder, lanes=lanes or None, archive=self._place)
+                target = self._index or self.place
+                known = TrajectoryRetriever(target, embedder, lanes=lanes or None, archive=self.place)
                 while len(self._retrievers) >= _MOST_RETRIEVERS:
                     self._retrievers.pop(next(iter(self._retrievers))).close()
                 self._retrievers[embedder, lanes] = known

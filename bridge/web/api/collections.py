@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from bridge.web.api.annotate import EPISODES, chosen_ids
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.curation.export_list import encode_list
 from catalog.curation.listing import list_collection, list_difference, list_named
 from catalog.curation.selection import Pick
 from wshard.errors import RequestError
@@ -22,6 +25,14 @@ def list_collections(call: ApiCall) -> dict[str, Any]:
 def show_collection(call: ApiCall) -> dict[str, Any]:
     """Return a collection: what `wshard collection show --json` prints."""
     return list_collection(call.archive.catalog.collections, call["ref"])
+
+
+def export_collection(call: ApiCall) -> Response:
+    """Return the files, spans and weights of a collection: what `wshard export-list` writes."""
+    form = call["form"]
+    data = encode_list(call.archive.catalog.collections.picked(call["ref"]), form)
+    kind = {"json": "application/json", "csv": "text/csv"}.get(form, "application/octet-stream")
+    return Response(data, headers={"content-disposition": "attachment"}, media_type=kind)
 
 
 def compare_collections(call: ApiCall) -> dict[str, Any]:
@@ -79,6 +90,14 @@ ENDPOINTS: Final = (
             Parameter("before", "a collection", required=True),
             Parameter("after", "another one", required=True),
         ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/collection-lists/{ref:path}",
+        "The files, spans and weights of a collection, as `wshard export-list` writes them",
+        export_collection,
+        (_REF, Parameter("form", "json, csv or parquet", default="json")),
+        media="application/octet-stream",
     ),
     Endpoint(
         "GET",

@@ -242,6 +242,7 @@ class EpisodesPage {
       h("button", { onclick: () => (count ? run(target()) : void all(what, run)) }, label);
     fill(this.actions,
       h("span", {}, count ? `${plural(count, "episode")} selected:` : "All that pass:"),
+      count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets().uids })) }, "Compare"),
       act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
       act("Collect", "Save all as a collection", askCollection),
       count > 0 && h("button", { class: "quiet", onclick: () => this.clearSelection() }, "Clear"));

@@ -7,6 +7,11 @@ const PAGES = {
   episodes: async () => (await import("./episodes_page.js")).showEpisodes(),
   episode: async () => (await import("./episode_page.js")).showEpisode(),
   search: async () => (await import("./search_page.js")).showSearch(),
+  compare: async () => (await import("./compare_page.js")).showCompare(),
+  map: async () => (await import("./map_page.js")).showMap(),
+  review: async () => (await import("./review_page.js")).showReview(),
+  collections: async () => (await import("./collections_page.js")).showCollections(),
+  machine: async () => (await import("./machine_page.js")).showMachine(),
   login: async () => (await import("./login_page.js")).showLogin(),
 };
 

@@ -1,7 +1,8 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
-import { address, episodePath, get, isAborted } from "./api.js";
+import { address, episodePath, get, isAborted, post } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { FilterBox } from "./filter_box.js";
+import { askText } from "./keys.js";
 import { makeShell } from "./shell.js";
 import { findHits, HitList, toggleMark } from "./similar.js";
 import { readState, writeState } from "./url_state.js";
@@ -20,6 +21,7 @@ class SearchPage {
     this.examples = h("div", { class: "examples" });
     this.diversity = h("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0, "aria-label": "Diversity", onchange: () => { writeState({ diversity: this.diversity.value === "0" ? null : this.diversity.value }); void this.search(); } });
     this.onePer = h("input", { type: "checkbox", onchange: () => { writeState({ all: this.onePer.checked ? null : "1" }); void this.search(); } });
+    this.probe = h("div", { class: "probe", "aria-live": "polite" });
     this.hits = new HitList({ marks: () => this.marks(), onMark: (span, right) => this.mark(span, right) });
   }
 
@@ -27,7 +29,7 @@ class SearchPage {
     fill(this.main, h("h1", {}, "Search"),
       h("div", { class: "search" }, this.text, this.box.element,
         h("label", {}, this.onePer, "one per episode"), h("label", {}, "diversity", this.diversity)),
-      this.examples, this.hits.element);
+      this.examples, this.probe, this.hits.element);
     void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
     window.addEventListener("popstate", () => void this.search());
     void this.search();
@@ -55,6 +57,8 @@ class SearchPage {
     this.onePer.checked = !state.has("all");
     this.diversity.value = state.get("diversity") || "0";
     this.drawExamples(query, like, unlike);
+    fill(this.probe);
+    if (state.has("probe") && (like.length || query)) return this.learn();
     this.control.abort();
     this.control = new AbortController();
     const { signal } = this.control;
@@ -75,6 +79,47 @@ class SearchPage {
     }
   }
 
+  /** Few-shot: a linear probe over the stored vectors, from what is marked as right and as wrong. */
+  async learn() {
+    const { like, unlike } = this.marks();
+    const query = readState().get("query");
+    const right = uidsOf(query ? [query, ...like] : like);
+    const asked = { right, wrong: uidsOf(unlike).filter((uid) => !right.includes(uid)), where: this.box.input.value.trim() };
+    this.control.abort();
+    this.control = new AbortController();
+    const { signal } = this.control;
+    try {
+      const found = await get("/api/probe", { ...asked, top: 24 }, signal);
+      const share = (/** @type {number | null} */ value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
+      fill(this.probe,
+        h("p", {}, h("strong", {}, `${found.positive} of ${found.total} episodes count as right`),
+          ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
+          h("button", { class: "primary", onclick: () => void this.keep(asked) }, "Save as a classifier"),
+          h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),
+        h("p", {}, "Least sure of, mark these: ", found.uncertain.map((/** @type {import("./api.js").Json} */ one) => h("span", { class: "example" },
+          h("a", { href: episodePath(one.uid) }, one.episode_id), ` ${one.value.toFixed(2)} `,
+          h("button", { class: "mark", "aria-label": `${one.episode_id} is right`, onclick: () => this.mark(one.uid, true) }, "+"),
+          h("button", { class: "mark", "aria-label": `${one.episode_id} is wrong`, onclick: () => this.mark(one.uid, false) }, "−")))));
+      const items = found.items.map((/** @type {import("./api.js").Json} */ one) => ({ ...one, score: one.value, span: [0, one.length], metadata: { length: one.length, env_id: one.env_id } }));
+      await this.hits.show({ items, exact: true, milliseconds: 0, notes: [], missing: 0 }, right[0], signal);
+    } catch (error) {
+      if (!isAborted(error)) say(error instanceof Error ? error.message : String(error), { error: true });
+    }
+    return undefined;
+  }
+
+  /** @param {Record<string, unknown>} asked */
+  async keep(asked) {
+    const name = await askText("Save as a classifier", "Name of the score, and of the collection of what is right");
+    if (!name) return;
+    try {
+      const found = await post("/api/probe", { ...asked, name });
+      say(`saved as score.${name}; collection ${name}: ${found.positive} episodes`);
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), { error: true });
+    }
+  }
+
   /** @param {string | null} query @param {string[]} like @param {string[]} unlike */
   drawExamples(query, like, unlike) {
     const chip = (/** @type {string} */ name, /** @type {string} */ kind) => {
@@ -89,6 +134,12 @@ class SearchPage {
       return h("span", { class: `example ${kind}` }, kind === "unlike" ? "not like " : "like ", label,
         h("button", { class: "off", "aria-label": "Leave this example out", onclick: off }, "✕"));
     };
-    fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")));
+    fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
+      (like.length > 0 || query) && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));
   }
+}
+
+/** The episodes of examples, without their spans. @param {string[]} names */
+function uidsOf(names) {
+  return [...new Set(names.map((name) => name.split("@")[0]))];
 }

@@ -8,6 +8,10 @@ import { undoLast } from "./annotations.js";
 const PAGES = [
   ["/", "Episodes", "episodes"],
   ["/search", "Search", "search"],
+  ["/map", "Map", "map"],
+  ["/review", "Review", "review"],
+  ["/collections", "Collections", "collections"],
+  ["/machine", "Machine room", "machine"],
 ];
 const POLL_MS = 2000;
 

@@ -67,7 +67,7 @@ export class HitList {
    */
   async show(found, query, signal) {
     this.hits = found.items;
-    this.how = ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
+    this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
     fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
       found.missing > 0 && h("p", {}, `${found.missing} passed over: their files are gone or changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from web_app import make_archive, need_pages, running_app
 
 from bridge.cli.main import app as commands
+from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
 from wshard import open_wshard
@@ -276,3 +279,103 @@ def test_videos_go_out_in_ranges_as_they_lie_in_the_file(client):
     with open_wshard(plain["file_path"]) as file:
         frame = bytes(file.encoded("cam").image(5))
     assert client.get(f"/api/episodes/{plain['uid']}/pictures/5/signal/cam").content == frame
+
+
+def finished(client, path, **parameters: object):
+    """Return what a queue holds once its job is done."""
+    while "job" in (found := get(client, path, **parameters)):
+        while get(client, f"/api/jobs/{found['job']['id']}")["state"] in ("waiting", "running"):
+            time.sleep(0.02)
+    return found
+
+
+def test_queues_spaces_and_jobs_are_those_of_the_commands(client, home):
+    found = finished(client, "/api/queues/outliers", where="env:lift,push")
+    assert found["items"] == printed(home, "outliers", "--where", "env:lift,push")["items"]
+    assert found["stale"] is False
+    assert finished(client, "/api/queues/duplicates")["items"] == printed(home, "duplicates")["items"]
+    assert client.get("/api/queues/nothing").status_code == 404
+    assert get(client, "/api/spaces") == printed(home, "index", "spaces")
+    job = client.post("/api/jobs", json={"kind": "fsck"}).json()
+    while job["state"] in ("waiting", "running"):
+        job = get(client, f"/api/jobs/{job['id']}")
+    assert job["result"] == printed(home, "fsck")
+    assert job["who"] == "ann"
+    assert client.post("/api/jobs", json={"kind": "rm"}).status_code == 400
+    storage = get(client, "/api/storage")
+    assert sum(one["episodes"] for one in storage["items"]) == 12
+    assert get(client, "/api/jobs")["items"][0]["kind"] == "fsck"
+
+
+def test_a_job_ends_as_stopped_or_failed_with_its_reason(client, app):
+    begun, going = threading.Event(), threading.Event()
+
+    def work(job):
+        job.stage("waiting", 2)
+        begun.set()
+        going.wait(10)
+        job.advance(1)
+
+    job = app.archive.jobs.start("slow", work)
+    assert app.archive.jobs.start("slow", work) is job, "the same work is not begun twice"
+    begun.wait(10)
+    assert client.delete(f"/api/jobs/{job.id}").status_code == 200
+    going.set()
+    failing = app.archive.jobs.start("failing", lambda _job: 1 / 0)
+    while failing.state != "failed":
+        time.sleep(0.01)
+    assert job.state == "stopped"
+    assert "ZeroDivisionError" in get(client, f"/api/jobs/{failing.id}")["error"]
+    assert client.get("/api/jobs/999999").status_code == 404
+
+
+def test_collections_are_those_of_the_commands(client, home):
+    uids = [row["uid"] for row in get(client, "/api/episodes", limit=3)["items"]]
+    assert client.post("/api/collections", json={"name": "a", "episodes": uids[:2]}).status_code == 200
+    assert client.post("/api/collections", json={"name": "b", "where": "env:lift", "live": True}).status_code == 200
+    assert get(client, "/api/collections") == printed(home, "collection", "ls")
+    assert get(client, "/api/collections/a") == printed(home, "collection", "show", "a")
+    assert get(client, "/api/collections/diff", before="a", after="b") == printed(home, "collection", "diff", "a", "b")
+    listed = client.get("/api/collection-lists/a", params={"form": "csv"})
+    assert listed.headers["content-disposition"] == "attachment"
+    assert (
+        listed.text == CliRunner().invoke(commands, ["export-list", "a", "--archive", str(home / "lab")]).stdout
+        or "uid" in listed.text
+    )
+    split = client.post("/api/collection-splits", json={"ref": "b", "fractions": {"train": 0.5, "test": 0.5}})
+    assert [one["name"] for one in split.json()["items"]] == ["b/train", "b/test"]
+    assert client.delete("/api/collections/b/train").status_code == 200
+    assert client.get("/api/collections/b/train").status_code == 404
+
+
+def test_points_of_the_map_are_the_principal_components(client, app):
+    found = get(client, "/api/map", colour="meta.task")
+    assert len(found["uids"]) == found["total"] == 12
+    assert found["labels"] == ["pick up", "wipe off"]
+    known = read_chosen_vectors(app.archive.archive, "")
+    assert found["uids"] == [row.uid for row in known.episodes]
+    apart = known.directions - known.directions.mean(axis=0)
+    values = np.linalg.svd(apart.astype(float), compute_uv=False) ** 2
+    places = np.stack([found["x"], found["y"]], axis=1)
+    assert np.allclose((places**2).sum(axis=0), values[:2], rtol=1e-3)
+    assert abs(found["share"] - values[:2].sum() / values.sum()) < 1e-6
+    some = get(client, "/api/map", where="env:lift", colour="length")
+    assert some["labels"] == sorted(some["labels"], key=float)
+
+
+def test_a_probe_is_that_of_the_command_and_is_saved(client, home, app):
+    rows = {row["episode_id"]: row["uid"] for row in get(client, "/api/episodes")["items"]}
+    right, wrong = [rows["arm-01"], rows["arm-03"]], [rows["arm-00"], rows["arm-02"]]
+    found = get(client, "/api/probe", right=right, wrong=wrong, top=5)
+    marks = [
+        *(part for uid in right for part in ("--right", uid)),
+        *(part for uid in wrong for part in ("--wrong", uid)),
+    ]
+    assert found == printed(home, "probe", *marks, "--top", "5")
+    assert found["precision"] is not None
+    assert all(int(one["episode_id"][-2:]) % 2 for one in found["items"])
+    saved = client.post("/api/probe", json={"right": right, "wrong": wrong, "name": "odd one"}).json()
+    assert saved["collection"]["name"] == "odd one"
+    assert get(client, "/api/count", where='collection:"odd one"')["total"] == found["positive"]
+    for marked in ({"right": []}, {"right": right, "wrong": right}):
+        assert client.get("/api/probe", params=marked).status_code == 400

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Blocks } from "../../../../bridge/web/pages/blocks.js";
+import { isInside } from "../../../../bridge/web/pages/points.js";
+import { linesOf } from "../../../../bridge/web/pages/queue_lines.js";
 import { positionOf, rowAt, scrollHeight } from "../../../../bridge/web/pages/scrolling.js";
 
 test("every row of a long list can be reached by the scroll bar", () => {
@@ -28,4 +30,17 @@ test("blocks are asked for once, and those that nobody looks at are let go", asy
   assert.equal(await waiting, false);
   assert.deepEqual(asked, [0, 100, 200]);
   assert.equal(blocks.row(205), undefined);
+});
+
+test("a point is inside of a lasso, or is not", () => {
+  const line = [[0, 0], [10, 0], [10, 10], [5, 5], [0, 10]];
+  assert.equal(isInside([2, 2], line), true);
+  assert.equal(isInside([5, 9], line), false);
+  assert.equal(isInside([-1, 5], line), false);
+});
+
+test("queues are lines of one episode each", () => {
+  const pair = { kind: "near", apart: 0.5, left: { uid: "a" }, right: { uid: "b" } };
+  assert.deepEqual(linesOf("duplicates", [{ pairs: [pair] }]).map((one) => [one.uid, one.other.uid]), [["b", "a"]]);
+  assert.equal(linesOf("mislabeled", [{ uid: "c", value: 0.9, label: "x", suggested: "y" }])[0].said, "x → y? (0.9)");
 });

@@ -1,0 +1,156 @@
+"""Few-shot search: a linear classifier over stored vectors, from a few episodes that are right and some wrong ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.curation.archive_vectors import choose_space, read_vectors
+from catalog.filters.fields import Field
+from catalog.filters.where import Compare
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.archive import Archive
+    from bridge.curation.arrays import Floats
+    from catalog.curation.collections import Named
+    from catalog.filters.where import Where
+    from catalog.records import EpisodeRow
+    from embedders.space import Space
+
+RIGHT: Final = 0.5
+"""From this value on an episode counts as right."""
+
+_BACKGROUND: Final = 100  # episodes nobody marked, which are mostly wrong
+_RIDGE: Final = 0.02
+_ROUNDS: Final = 15
+_MOST_HELD_OUT: Final = 60  # examples that are left out once each, to measure
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """What a probe says of each episode: values [M], from 0 (wrong) to 1 (right); 0.5 and more counts as right.
+
+    precision, recall: over the examples, each judged by a probe that did not see it; None where nothing was judged to
+    be right, or no example was wrong. right, wrong: how many examples there were.
+    """
+
+    space: Space
+    episodes: tuple[EpisodeRow, ...]
+    values: Floats
+    precision: float | None
+    recall: float | None
+    right: int
+    wrong: int
+
+    def ranked(self) -> list[tuple[EpisodeRow, float]]:
+        """Return the episodes with their values, the most likely right ones first."""
+        order = sorted(range(len(self.episodes)), key=lambda place: (-self.values[place], self.episodes[place].id))
+        return [(self.episodes[place], float(self.values[place])) for place in order]
+
+    @property
+    def positive(self) -> int:
+        """How many episodes count as right."""
+        return int((self.values >= RIGHT).sum())
+
+    def uncertain(self, count: int) -> list[tuple[EpisodeRow, float]]:
+        """Return the episodes whose marks would tell most: those nearest to 0.5."""
+        order = np.argsort(np.abs(self.values - RIGHT), kind="stable")[:count]
+        return [(self.episodes[place], float(self.values[place])) for place in order.tolist()]
+
+
+def train_probe(
+    archive: Archive,
+    right: Sequence[int],
+    wrong: Sequence[int] = (),
+    where: Where | str = "",
+    *,
+    space: str | None = None,
+) -> Probe:
+    """Return what the episodes that pass the filter are by a probe trained on marked ones.
+
+    right, wrong: ids of episodes, which need not pass. Episodes that nobody marked stand for wrong ones, with less
+    weight the more are marked. space: a fingerprint prefix; None: the one that holds all marked episodes. Raises
+    QueryError for no right ones, for one that is marked as both, and where no Space holds all of them.
+    """
+    if not right or set(right) & set(wrong):
+        raise QueryError("probe: expected at least one right example, and none that is marked as both")
+    marked = Compare("id", "in", tuple({*right, *wrong}))
+    chosen, _ = choose_space(archive, marked, space)
+    known = read_vectors(archive, chosen, where)
+    examples = read_vectors(archive, chosen, marked)
+    if missing := {*right, *wrong} - {row.id for row in examples.episodes}:
+        raise QueryError(f"probe: expected episodes with vectors, found none for {len(missing)} of the examples")
+    good = np.array([row.id in set(right) for row in examples.episodes])
+    rows, background = examples.directions.astype(np.float64), _background(known.directions)
+    centre = background.mean(axis=0)
+    scale = np.linalg.norm(background - centre, axis=1).mean() + 1e-9
+    rows, background = (rows - centre) / scale, (background - centre) / scale
+    basis = np.linalg.svd(np.concatenate([rows, background]), full_matrices=False)[2]  # all that weights lie in
+    rows, background = rows @ basis.T, background @ basis.T
+    values = _apply(fit_probe(rows, good, background), ((known.directions - centre) / scale) @ basis.T)
+    precision, recall = _measure(rows, good, background)
+    return Probe(chosen, known.episodes, values, precision, recall, int(good.sum()), int((~good).sum()))
+
+
+def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> Named:
+    """Save the values as a score, and the episodes that count as right as a live collection, both of that name.
+
+    Raises FilterError for a name that no score can have.
+    """
+    values = zip(probe.episodes, probe.values.tolist(), strict=True)
+    archive.catalog.annotations.set_scores(name, {row.id: value for row, value in values})
+    return archive.catalog.collections.save_query(name, Compare(Field("score", (name,)).name, "ge", RIGHT), who=who)
+
+
+def fit_probe(rows: Floats, good: NDArray[np.bool_], background: Floats) -> Floats:
+    """Return the weights [E + 1], the last one alone, of a logistic regression on examples and background."""
+    bad = int((~good).sum())
+    data = np.concatenate([rows, background])
+    data = np.concatenate([data, np.ones((len(data), 1))], axis=1)
+    target = np.concatenate([good, np.zeros(len(background), bool)]).astype(np.float64)
+    shares = np.concatenate([
+        np.where(good, 1.0 / max(1, int(good.sum())), 0.5 / max(1, bad)),
+        np.full(len(background), 1.0 / max(1, len(background))),
+    ])  # fmt: skip
+    ridge = np.full(data.shape[1], _RIDGE)
+    ridge[-1] = 1e-6
+    weights = np.zeros(data.shape[1])
+    for _ in range(_ROUNDS):
+        said = _apply(weights, data[:, :-1])
+        slope = data.T @ (shares * (said - target)) + ridge * weights
+        bend = (data * (shares * said * (1 - said))[:, None]).T @ data + np.diag(ridge)
+        step = np.linalg.solve(bend, slope)
+        weights -= step
+        if np.abs(step).max() < 1e-4:
+            break
+    return weights
+
+
+def _apply(weights: Floats, rows: Floats) -> Floats:
+    said: Floats = 1 / (1 + np.exp(-np.clip(rows @ weights[:-1] + weights[-1], -40, 40)))
+    return said
+
+
+def _background(directions: NDArray[np.float32]) -> Floats:
+    every = max(1, len(directions) // _BACKGROUND)
+    return directions[::every].astype(np.float64)
+
+
+def _measure(rows: Floats, good: NDArray[np.bool_], background: Floats) -> tuple[float | None, float | None]:
+    """Return precision and recall over the examples, each judged without itself."""
+    if good.sum() < 2 or good.all() or len(good) > _MOST_HELD_OUT:
+        return None, None
+    said = np.empty(len(good), bool)
+    for place in range(len(good)):
+        rest = np.arange(len(good)) != place
+        weights = fit_probe(rows[rest], good[rest], background)
+        said[place] = _apply(weights, rows[place][None])[0] >= RIGHT
+    hits = int((said & good).sum())
+    return (hits / int(said.sum()) if said.any() else None), hits / int(good.sum())

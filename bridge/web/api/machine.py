@@ -1,0 +1,115 @@
+"""Routes of the machine room: Spaces, storage, jobs, and the checks and repairs that run as jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.maintenance import fsck, health, indexes
+from bridge.present.findings import present_failures, present_finding
+from bridge.present.jobs import present_job
+from bridge.present.reports import present_health, present_ingest, present_space
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from wshard.errors import RequestError
+
+if TYPE_CHECKING:
+    from bridge.maintenance.fsck import FsckResult
+    from bridge.support.progress import Progress
+    from bridge.web.served import ServedArchive
+    from catalog.query.summary_records import NumberSummary
+
+
+def list_spaces(call: ApiCall) -> dict[str, Any]:
+    """Return the Spaces: what `wshard index spaces --json` prints."""
+    items = [present_space(one) for one in indexes.list_spaces(call.archive.archive)]
+    return {"items": items, "total": len(items)}
+
+
+def show_storage(call: ApiCall) -> dict[str, Any]:
+    """Return how much the archive holds: episodes, timesteps and bytes by environment, and its roots."""
+    catalog = call.archive.catalog
+    groups = catalog.query.statistics(["length", "size"], by=["env_id"])
+    items = [
+        {
+            "env_id": group.key[0],
+            "episodes": group.episodes,
+            "timesteps": _sum(group.values["length"]),
+            "bytes": _sum(group.values["size"]),
+        }
+        for group in groups
+    ]
+    vectors = sum(one.size for one in indexes.list_spaces(call.archive.archive))
+    return {"items": items, "total": len(items), "roots": catalog.episodes.roots(), "vector_bytes": vectors}
+
+
+def _sum(summary: NumberSummary) -> int:
+    return round((summary.mean or 0.0) * summary.count)
+
+
+def list_jobs(call: ApiCall) -> dict[str, Any]:
+    """Return the jobs, the newest first."""
+    items = [present_job(one) for one in call.archive.jobs.all()]
+    return {"items": items, "total": len(items)}
+
+
+def show_job(call: ApiCall) -> dict[str, Any]:
+    """Return one job."""
+    return present_job(call.archive.jobs.get(call["id"]))
+
+
+def stop_job(call: ApiCall) -> dict[str, Any]:
+    """Stop a job at its next step."""
+    job = call.archive.jobs.get(call["id"])
+    job.stopped.set()
+    return present_job(job)
+
+
+def start_job(call: ApiCall) -> dict[str, Any]:
+    """Begin a check, a repair, or an ingest of the folders that the archive knows."""
+    work = _JOBS.get(call["kind"])
+    if work is None:
+        raise RequestError(f"expected a job among {', '.join(_JOBS)}, found {call['kind']!r}")
+    archive = call.archive
+    return present_job(archive.jobs.start(call["kind"], lambda job: work(archive, job), who=call.account.name))
+
+
+def _present_check(found: FsckResult) -> dict[str, Any]:
+    failed = present_failures(found.report.failed if found.report else ())
+    items = [present_finding(one) for one in found.findings]
+    return {"items": items, "total": len(items), "episodes": found.episodes, "done": [*found.done], "failed": failed}
+
+
+def _ingest(archive: ServedArchive, progress: Progress) -> dict[str, Any]:
+    with TrajectoryIngestor(archive.place) as ingestor:
+        return present_ingest(ingestor.ingest(archive.catalog.episodes.roots(), progress=progress))
+
+
+def _health(archive: ServedArchive, _progress: Progress) -> dict[str, Any]:
+    items = [present_health(one) for one in health.examine(archive.archive)]
+    return {"items": items, "total": len(items)}
+
+
+_JOBS: Final = {
+    "fsck": lambda archive, progress: _present_check(fsck.check(archive.archive, progress=progress)),
+    "repair": lambda archive, progress: _present_check(fsck.repair(archive.archive, progress=progress)),
+    "health": _health,
+    "ingest": _ingest,
+}
+_ID: Final = Parameter("id", "id of the job", int, required=True, least=0, most=1 << 40)
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/spaces", "The Spaces of the archive, as `wshard index spaces --json`", list_spaces),
+    Endpoint("GET", "/api/storage", "Episodes, timesteps and bytes by environment", show_storage),
+    Endpoint("GET", "/api/jobs", "Background jobs, the newest first", list_jobs),
+    Endpoint("GET", "/api/jobs/{id}", "One background job", show_job, (_ID,)),
+    Endpoint("DELETE", "/api/jobs/{id}", "Stop a background job", stop_job, (_ID,), changes=True),
+    Endpoint(
+        "POST",
+        "/api/jobs",
+        "Begin a background job: fsck, repair, health, or ingest of the known folders",
+        start_job,
+        (Parameter("kind", "fsck, repair, health or ingest", required=True),),
+        changes=True,
+        body=True,
+    ),
+)

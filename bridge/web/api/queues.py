@@ -1,0 +1,112 @@
+"""Routes of the review queues: duplicates, leaks, outliers, doubtful labels, flagged episodes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
+from bridge.curation.signals import find_mislabeled, find_outliers
+from bridge.present.episodes import present_ranking
+from bridge.present.findings import group_twins, present_group, present_pair
+from bridge.present.jobs import present_job
+from bridge.web.api.listing import WHERE
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.filters.where import Compare
+from wshard.errors import RequestError
+
+if TYPE_CHECKING:
+    from bridge.support.progress import Progress
+    from bridge.web.served import ServedArchive
+    from catalog.filters.where import Where
+
+_MOST: Final = 1000  # items of an answer
+
+
+def show_queue(call: ApiCall) -> dict[str, Any]:
+    """Return a queue as it was found last, or the job that is finding it; stale: the archive has changed since.
+
+    A queue stays as it is while people work through it; fresh: find it anew.
+    """
+    archive, name = call.archive, call["name"]
+    find = _QUEUES.get(name)
+    if find is None:
+        raise RequestError(f"expected a queue among {', '.join(_QUEUES)}, found {name!r}", 404)
+    asked = (name, call["where"], call["label"], call["left"], call["right"], call["space"])
+    known = archive.queues.get(asked)
+    if known is not None and not call["fresh"]:
+        return {**known, "stale": known["instant"] != _instant(archive)}
+
+    def work(progress: Progress) -> dict[str, int]:
+        instant = _instant(archive)
+        items = find(call, progress)
+        told = {"items": items[:_MOST], "total": len(items), "instant": instant, "found_at": time.time()}
+        archive.keep_queue(asked, told)
+        return {"total": len(items)}
+
+    return {
+        "job": present_job(
+            archive.jobs.start(" ".join(["queue", *(one for one in asked if one)]), work, who=call.account.name)
+        )
+    }
+
+
+def _instant(archive: ServedArchive) -> str:
+    return "/".join(map(str, archive.catalog.instant()))
+
+
+def _duplicates(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+    archive = call.archive.archive
+    twins = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
+    groups = group_twins(twins, group_episodes(archive.catalog.query.ids(call["where"]), twins))
+    return [present_group(group, pairs) for group, pairs in groups.items()]
+
+
+def _leaks(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+    if not call["left"] or not call["right"]:
+        raise RequestError("expected two sets, left and right: filters, or names of collections")
+    left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
+    return [present_pair(one) for one in find_leaks(call.archive.archive, left, right, progress=progress)]
+
+
+def _read_set(archive: ServedArchive, text: str) -> Where | str:
+    """Return the filter for a collection of that name, or the text as a filter."""
+    named = {one.name for one in archive.catalog.collections.all()}
+    return Compare("collection", "eq", text) if text in named else text
+
+
+def _outliers(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+    found = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
+    return present_ranking(found)
+
+
+def _mislabeled(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+    label = call["label"] or "env"
+    found = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
+    return present_ranking([one for one in found if one.value > 0])
+
+
+_QUEUES: Final = {
+    "duplicates": _duplicates,
+    "leaks": _leaks,
+    "outliers": _outliers,
+    "mislabeled": _mislabeled,
+}
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/queues/{name}",
+        "A review queue (duplicates, leaks, outliers, mislabeled), or the job that is finding it",
+        show_queue,
+        (
+            Parameter("name", "duplicates, leaks, outliers or mislabeled", required=True),
+            WHERE,
+            Parameter("label", "of mislabeled: the field with the labels", default=""),
+            Parameter("left", "of leaks: a filter or a collection, such as the training set", default=""),
+            Parameter("right", "of leaks: the other one", default=""),
+            Parameter("space", "fingerprint prefix of the Space, where there are several"),
+            Parameter("fresh", "find it anew", bool, default=False),
+        ),
+    ),
+)

@@ -1,0 +1,92 @@
+// The machine room: what is stored, how it was embedded, what checks found, and long work with its progress.
+import { get, post, remove } from "./api.js";
+import { fill, h, say } from "./dom.js";
+import { number, plural, size } from "./format.js";
+import { makeShell } from "./shell.js";
+
+/** @typedef {import("./api.js").Json} Json */
+
+const POLL_MS = 700;
+const KINDS = /** @type {[string, string][]} */ ([
+  ["fsck", "Check files, catalog and vectors"], ["repair", "Repair what can be repaired"],
+  ["health", "Health of the vectors"], ["ingest", "Ingest the known folders again"],
+]);
+
+export function showMachine() {
+  void new MachinePage().begin();
+}
+
+class MachinePage {
+  constructor() {
+    this.main = makeShell("Machine room");
+    this.main.classList.add("scrolled");
+    this.known = "";
+    this.jobs = h("section", { "aria-label": "Jobs" });
+    this.storage = h("section", { "aria-label": "Storage" });
+    this.spaces = h("section", { "aria-label": "Spaces" });
+  }
+
+  async begin() {
+    const start = h("div", { class: "bar-actions" }, KINDS.map(([kind, title]) =>
+      h("button", { title, onclick: () => void this.start(kind) }, title)));
+    fill(this.main, h("h1", {}, "Machine room"), start, this.jobs, this.storage, this.spaces);
+    void this.watch();
+    const [storage, spaces] = await Promise.all([get("/api/storage"), get("/api/spaces")]);
+    const sum = (/** @type {string} */ name) => storage.items.reduce((/** @type {number} */ total, /** @type {Json} */ one) => total + one[name], 0);
+    fill(this.storage, h("h2", {}, "Storage"),
+      h("p", {}, `${plural(sum("episodes"), "episode")}, ${plural(sum("timesteps"), "timestep")}, ${size(sum("bytes"))} in files, ${size(storage.vector_bytes)} of vectors`),
+      h("p", { class: "soft" }, "folders: ", storage.roots.join(", ")),
+      table(["environment", "episodes", "timesteps", "size"], storage.items.slice(0, 200).map((/** @type {Json} */ one) =>
+        [one.env_id || "–", number(one.episodes), number(one.timesteps), size(one.bytes)])));
+    fill(this.spaces, h("h2", {}, "Spaces"),
+      table(["space", "state", "embedder", "lanes", "windows", "dim", "episodes", "vectors", "size"], spaces.items.map((/** @type {Json} */ one) =>
+        [one.space.slice(0, 12), one.state, one.embedder, one.lanes.join(", "), one.windows, number(one.dim), number(one.episodes), number(one.vectors), size(one.bytes)])));
+  }
+
+  /** @param {string} kind */
+  async start(kind) {
+    try {
+      await post("/api/jobs", { kind });
+      await this.look();
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), { error: true });
+    }
+  }
+
+  async watch() {
+    if (!document.hidden) await this.look();
+    setTimeout(() => void this.watch(), POLL_MS);
+  }
+
+  async look() {
+    const found = await get("/api/jobs").catch(() => ({ items: [] }));
+    const text = JSON.stringify(found.items);
+    if (text === this.known) return;
+    this.known = text;
+    fill(this.jobs, h("h2", {}, "Jobs"),
+      found.items.length ? found.items.slice(0, 12).map((/** @type {Json} */ job) => this.job(job)) : h("p", { class: "soft" }, "Nothing ran since the server started."));
+  }
+
+  /** @param {Json} job */
+  job(job) {
+    const running = job.state === "running" || job.state === "waiting";
+    return h("article", { class: `job ${job.state}` },
+      h("p", {}, h("strong", {}, job.kind), ` ${job.state}`, job.who && h("span", { class: "soft" }, ` by ${job.who}`), " ",
+        running && job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.what }),
+        running && ` ${job.what} ${job.total ? `${job.done} of ${job.total}` : ""} `,
+        running && h("button", { onclick: () => void remove(`/api/jobs/${job.id}`) }, "Stop")),
+      job.error && h("p", { class: "problem" }, job.error),
+      job.result?.items && (job.result.items.length
+        ? h("ul", {}, job.result.items.slice(0, 50).map((/** @type {Json} */ one) =>
+          h("li", {}, one.code ? [h("span", { class: "flag" }, one.code), ` ${one.where}: ${one.message} `, h("span", { class: "soft" }, one.advice)] : Object.entries(one).map(([key, value]) => `${key} ${typeof value === "number" ? number(value) : value}`).join(" · "))))
+        : h("p", { class: "yes" }, `${plural(job.result.episodes ?? 0, "episode")} checked: no problems found`)),
+      job.result?.done?.length > 0 && h("p", {}, `repaired: ${job.result.done.join("; ")}`),
+      job.kind === "ingest" && job.result && h("p", {}, ["new", "changed", "moved", "unchanged", "missing", "embedded"].map((name) => `${name} ${job.result[name]}`).join(" · ")));
+  }
+}
+
+/** @param {string[]} heads @param {string[][]} rows */
+function table(heads, rows) {
+  return h("table", { class: "plain" }, h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
+}

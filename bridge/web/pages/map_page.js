@@ -1,0 +1,236 @@
+// The map: episodes as points, like ones near one another; hover shows one, a lasso selects many.
+import { episodePath, get, isAborted, pictureUrl } from "./api.js";
+import { askCollection, askReview, askTag } from "./annotations.js";
+import { channelColour, ramp } from "./colours.js";
+import { debounce, fill, h, say, themed } from "./dom.js";
+import { FilterBox } from "./filter_box.js";
+import { number, plural } from "./format.js";
+import { onKey } from "./keys.js";
+import { Points } from "./points.js";
+import { makeShell } from "./shell.js";
+import { drawSparkline } from "./sparkline.js";
+import { readState, writeState } from "./url_state.js";
+
+/** @typedef {import("./api.js").Json} Json */
+
+const MOST_LABELS = 24;
+
+export function showMap() {
+  new MapPage().begin();
+}
+
+class MapPage {
+  constructor() {
+    this.main = makeShell("Map");
+    this.main.classList.add("mapped");
+    this.canvas = h("canvas", { class: "points", role: "img", "aria-label": "Map of the episodes" });
+    this.lasso = h("canvas", { class: "lasso", "aria-hidden": "true" });
+    this.card = h("div", { class: "card", hidden: true });
+    this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
+    this.status = h("p", { class: "count", role: "status" });
+    this.actions = h("div", { class: "bar-actions" });
+    this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.load(); } });
+    this.colour = h("input", { type: "text", "aria-label": "Coloured by", onchange: () => { writeState({ colour: this.colour.value.trim() }); void this.load(); } });
+    this.space = h("select", { "aria-label": "Space", onchange: () => { writeState({ space: this.space.value }); void this.load(); } });
+    /** @type {Json} */
+    this.found = { uids: [] };
+    /** @type {number[]} */
+    this.selected = [];
+    this.hover = debounce(60, (/** @type {number} */ index, /** @type {MouseEvent} */ event) => void this.showCard(index, event));
+    this.control = new AbortController();
+  }
+
+  begin() {
+    fill(this.main, h("h1", { class: "unseen" }, "Map"),
+      h("div", { class: "tools" }, this.box.element, h("label", {}, "colour ", this.colour), this.space),
+      h("div", { class: "status" }, this.status, this.actions),
+      h("div", { class: "plane" }, this.canvas, this.lasso, this.card, this.legend,
+        h("p", { class: "hint" }, "drag: pan · wheel: zoom · Shift and drag: lasso")));
+    try {
+      this.points = new Points(this.canvas);
+    } catch (error) {
+      fill(this.status, h("span", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+      return;
+    }
+    this.listen();
+    onKey("t", "tag the selection", () => this.act(askTag));
+    onKey("r", "review the selection", () => this.act(askReview));
+    onKey("c", "save the selection as a collection", () => this.act(askCollection));
+    onKey("Escape", "clear the selection", () => this.select([]));
+    onKey("+", "zoom in", () => this.points?.zoomAt(1.4, this.canvas.clientWidth / 2, this.canvas.clientHeight / 2));
+    onKey("-", "zoom out", () => this.points?.zoomAt(1 / 1.4, this.canvas.clientWidth / 2, this.canvas.clientHeight / 2));
+    window.addEventListener("popstate", () => void this.load());
+    window.addEventListener("themechange", () => this.paint());
+    new ResizeObserver(() => this.points?.draw()).observe(this.canvas);
+    void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
+    void get("/api/spaces").then((found) => {
+      const whole = found.items.filter((/** @type {Json} */ one) => one.windows === "whole episodes" && one.state === "active");
+      whole.sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.episodes - a.episodes);
+      fill(this.space, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")} (${plural(one.episodes, "episode")})`)));
+      this.space.value = readState().get("space") || whole[0]?.space.slice(0, 12) || "";
+      void this.load();
+    });
+  }
+
+  async load() {
+    const state = readState();
+    this.box.set(state.get("q") || "");
+    this.colour.value = state.get("colour") || "env";
+    this.control.abort();
+    this.control = new AbortController();
+    fill(this.status, "computing …");
+    try {
+      const asked = { where: state.get("q"), space: state.get("space") || this.space.value, colour: this.colour.value };
+      this.found = await get("/api/map", asked, this.control.signal);
+      this.box.report(null);
+      this.points?.setPlaces(this.found.x, this.found.y);
+      this.select([]);
+      fill(this.status, plural(this.found.total, "episode"), this.found.counts ? `, ${plural(this.found.uids.length, "point")}` : "", ` · principal components, ${Math.round(100 * this.found.share)} % of the variance`);
+    } catch (error) {
+      if (isAborted(error)) return;
+      this.box.report(error);
+      fill(this.status, h("span", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  /** Whether the labels are numbers, which are shown by a ramp. */
+  get isNumeric() {
+    return this.found.labels?.length > 8 && this.found.labels.every((/** @type {string} */ label) => label !== "" && Number.isFinite(Number(label)));
+  }
+
+  /** @param {number} label @returns {[number, number, number]} */
+  colourOf(label) {
+    if (label < 0) return [140, 145, 150];
+    if (this.isNumeric) {
+      const numbers = this.found.labels.map(Number);
+      return ramp((numbers[label] - numbers[0]) / Math.max(1e-9, numbers.at(-1) - numbers[0]));
+    }
+    const hex = channelColour(label);
+    const dim = label % 16 < 8 ? 1 : 0.65;
+    return /** @type {[number, number, number]} */ ([1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * dim)));
+  }
+
+  paint() {
+    const { uids, colours, counts } = this.found;
+    if (!colours || !this.points) return;
+    const shades = new Float32Array(3 * uids.length);
+    const big = new Float32Array(uids.length);
+    const chosen = new Set(this.selected);
+    for (let at = 0; at < uids.length; at += 1) {
+      const [red, green, blue] = this.colourOf(colours[at]);
+      const dim = chosen.size && !chosen.has(at) ? 0.35 : 1;
+      shades.set([(red / 255) * dim + (1 - dim) * 0.5, (green / 255) * dim + (1 - dim) * 0.5, (blue / 255) * dim + (1 - dim) * 0.5], 3 * at);
+      big[at] = (chosen.has(at) ? 1.5 : 1) * (counts ? Math.min(3, Math.sqrt(counts[at])) : 1);
+    }
+    this.points.setLooks(shades, big);
+    this.points.draw();
+    this.canvas.dataset.points = String(uids.length);
+    const labels = /** @type {string[]} */ (this.isNumeric ? [this.found.labels[0], this.found.labels.at(-1)] : this.found.labels.slice(0, MOST_LABELS));
+    fill(this.legend, labels.map((label) => {
+      const dot = h("span", { class: "dot", "aria-hidden": "true" });
+      dot.style.background = `rgb(${this.colourOf(this.found.labels.indexOf(label)).join(",")})`;
+      return h("li", {}, h("button", { class: "quiet", onclick: () => this.selectLabel(label) }, dot, label));
+    }), this.found.labels.length > MOST_LABELS && !this.isNumeric && h("li", { class: "soft" }, `${this.found.labels.length - MOST_LABELS} more`));
+  }
+
+  /** @param {string} label */
+  selectLabel(label) {
+    const wanted = this.found.labels.indexOf(label);
+    this.select(this.found.colours.flatMap((/** @type {number} */ one, /** @type {number} */ at) => (one === wanted ? [at] : [])));
+  }
+
+  /** @param {number[]} places */
+  select(places) {
+    this.selected = places;
+    this.paint();
+    fill(this.actions, places.length > 0 && [
+      h("span", {}, `${plural(places.length, "episode")} selected:`),
+      h("button", { onclick: () => this.act(askTag) }, "Tag"), h("button", { onclick: () => this.act(askReview) }, "Review"),
+      h("button", { onclick: () => this.act(askCollection) }, "Collect"), h("button", { class: "quiet", onclick: () => this.select([]) }, "Clear"),
+    ]);
+  }
+
+  /** @param {(target: { episodes: string[] }) => unknown} run */
+  act(run) {
+    const episodes = this.selected.map((at) => this.found.uids[at]);
+    if (episodes.length > 1000) say("at most 1,000 at once: select fewer, or filter the list", { error: true });
+    else if (episodes.length) void run({ episodes });
+  }
+
+  listen() {
+    const { canvas } = this;
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.points?.zoomAt(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY);
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => this.pressed(event));
+    canvas.addEventListener("pointermove", (event) => {
+      if (event.buttons === 0) this.hover(this.points?.nearest(event.offsetX, event.offsetY) ?? -1, event);
+    });
+    canvas.addEventListener("dblclick", (event) => {
+      const at = this.points?.nearest(event.offsetX, event.offsetY) ?? -1;
+      if (at >= 0) location.assign(episodePath(this.found.uids[at]));
+    });
+  }
+
+  /** @param {PointerEvent} event */
+  pressed(event) {
+    const { canvas } = this;
+    canvas.setPointerCapture(event.pointerId);
+    this.card.hidden = true;
+    /** @type {[number, number][]} */
+    const line = [[event.offsetX, event.offsetY]];
+    const move = (/** @type {PointerEvent} */ at) => {
+      if (event.shiftKey) {
+        line.push([at.offsetX, at.offsetY]);
+        this.drawLasso(line);
+      } else this.points?.pan(at.movementX, at.movementY);
+    };
+    canvas.addEventListener("pointermove", move);
+    canvas.addEventListener("pointerup", () => {
+      canvas.removeEventListener("pointermove", move);
+      this.drawLasso([]);
+      if (event.shiftKey && line.length > 2) this.select(this.points?.inside(line) || []);
+    }, { once: true });
+  }
+
+  /** @param {[number, number][]} line */
+  drawLasso(line) {
+    const { lasso } = this;
+    lasso.width = this.canvas.clientWidth;
+    lasso.height = this.canvas.clientHeight;
+    const context = lasso.getContext("2d");
+    if (!context || line.length < 2) return;
+    context.strokeStyle = themed("--accent");
+    context.lineWidth = 1.5;
+    context.setLineDash([5, 4]);
+    context.beginPath();
+    line.forEach(([x, y], at) => (at ? context.lineTo(x, y) : context.moveTo(x, y)));
+    context.closePath();
+    context.stroke();
+  }
+
+  /** @param {number} index @param {MouseEvent} event */
+  async showCard(index, event) {
+    if (index < 0) {
+      this.card.hidden = true;
+      return;
+    }
+    const uid = this.found.uids[index];
+    const label = this.found.colours[index];
+    const picture = h("div", { class: "thumbnail" });
+    fill(this.card, h("strong", {}, this.found.episode_ids[index]), label >= 0 && h("span", { class: "soft" }, ` ${this.found.labels[label]}`),
+      this.found.counts && h("p", {}, `and ${number(this.found.counts[index] - 1)} near it`), picture);
+    this.card.hidden = false;
+    this.card.style.left = `${Math.min(event.offsetX + 14, this.canvas.clientWidth - 240)}px`;
+    this.card.style.top = `${Math.min(event.offsetY + 14, this.canvas.clientHeight - 110)}px`;
+    try {
+      const [one] = (await get("/api/series", { of: uid, points: 80, lanes: 1 })).items;
+      const spark = h("canvas", {});
+      fill(picture, one.pictures[0] && h("img", { src: pictureUrl(uid, one.pictures[0], Math.floor(one.span[1] / 2), 96), alt: "", height: 48 }), spark);
+      drawSparkline(spark, one.lanes[0]?.values || [], { width: 140, height: 48 });
+    } catch {
+      // a point without a drawing is a point
+    }
+  }
+}

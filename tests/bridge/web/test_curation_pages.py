@@ -1,0 +1,209 @@
+"""Review queues, collections, comparison, map, few-shot search and the machine room in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from paths import ROOT
+from web_app import PICTURES, running_app, running_browser, write_episodes
+
+from bridge import TrajectoryIngestor
+
+AXE = ROOT / "bridge" / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("curation")
+    write_episodes(folder / "episodes")
+    shutil.copy(folder / "episodes" / "02.wshard", folder / "episodes" / "copy-of-02.wshard")
+    with TrajectoryIngestor(folder / "lab") as ingestor:
+        assert not ingestor.ingest([folder / "episodes"]).failed
+    with running_app(folder / "lab") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def context(browser, app):
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context):
+    page, wrong = context.new_page(), []
+    page.set_default_timeout(10000)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    yield page
+    page.close()
+    assert wrong == []
+
+
+def uids_of(app, where, count=3):
+    return [row.uid for row in app.archive.catalog.query.select(where, limit=count).rows]
+
+
+def test_copies_are_reviewed_by_keyboard_and_the_place_is_remembered(page, app):
+    page.goto(f"{app.url}/review?queue=duplicates")
+    page.locator(".queue .line", has_text="data, 0 apart").wait_for()
+    page.keyboard.press("d")
+    page.locator(".queue .line .tag", has_text="duplicate").wait_for()
+    page.keyboard.press("u")
+    page.get_by_text("undone").wait_for()
+    assert app.archive.catalog.query.count("tag:duplicate") == 0
+    page.get_by_role("link", name="outliers").click()
+    page.locator(".queue .line").nth(12).wait_for()
+    for _ in range(3):
+        page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("r")
+    page.keyboard.press("a")
+    page.locator(".line.current .state-accepted").wait_for()
+    assert app.archive.catalog.query.count("review:accepted") == 1
+    page.reload()
+    page.locator(".queue .line:nth-child(3).current").wait_for()
+    page.get_by_role("button", name="Look again").wait_for()
+    page.screenshot(path=PICTURES / "review.png")
+
+
+def test_a_leak_and_a_doubtful_label_are_found(page, app):
+    page.goto(f"{app.url}/review?queue=leaks&left=env:wipe&right=episode:arm-02")
+    page.locator(".queue .line").first.wait_for()
+    page.goto(f"{app.url}/review?queue=mislabeled&label=task")
+    page.locator("p.count", has_text="Doubtful labels").wait_for()
+    page.goto(f"{app.url}/review?queue=leaks&left=nothing:1&right=x")
+    page.locator("p.count .problem").wait_for()
+
+
+def test_collections_are_saved_compared_split_and_dropped(page, app):
+    page.goto(f"{app.url}/?q=env:wipe")
+    page.locator(".status .count", has_text="5 episodes").wait_for()
+    for key in ("Space", "j", "Space", "c"):
+        page.keyboard.press(key)
+    page.get_by_label("Name of the collection").fill("two")
+    page.keyboard.press("Enter")
+    page.get_by_text("collection two: 2 episodes").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Space")
+    page.keyboard.press("c")
+    page.get_by_label("Name of the collection").fill("three")
+    page.keyboard.press("Enter")
+    page.get_by_text("collection three: 3 episodes").wait_for()
+    page.goto(f"{app.url}/collections")
+    page.get_by_label("Choose two").check()
+    page.get_by_label("Choose three").check()
+    page.get_by_role("button", name="Compare two").click()
+    page.get_by_text("added: 1").wait_for()
+    page.locator("tr", has_text="three").get_by_role("button", name="Split").click()
+    page.get_by_label("Parts").fill("train=0.5,test=0.5")
+    page.get_by_role("button", name="Split", exact=True).last.click()
+    page.get_by_role("link", name="three/train").wait_for()
+    page.locator("tr", has_text="two").get_by_role("button", name="Drop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop").click()
+    page.get_by_role("link", name="two", exact=True).wait_for(state="detached")
+    with page.expect_download() as download:
+        page.locator("tr", has_text="three/train").get_by_role("link", name="csv").click()
+    assert download.value.path().read_text().startswith("uid,digest,start,stop,weight,path")
+
+
+def test_two_episodes_are_compared_on_a_warped_and_on_their_own_clock(page, app):
+    left, right = uids_of(app, "episode:arm-01,arm-03", 2)
+    page.goto(f"{app.url}/compare?of={left}&of={right}")
+    page.locator(".compare-column output", has_text="timestep").nth(1).wait_for(timeout=60000)
+    slider = page.get_by_role("slider", name="Timestep")
+    slider.fill("40")
+    warped = page.locator(".compare-column output").nth(1).inner_text()
+    page.get_by_label("warped to the first").uncheck()
+    page.locator(".compare-column output", has_text=re.compile("^timestep 40$")).nth(1).wait_for()
+    assert re.fullmatch(r"timestep 4\d", warped)
+    assert "clock=own" in page.url
+    page.screenshot(path=PICTURES / "compare.png")
+
+
+def test_the_map_shows_colours_and_a_lasso_selects(page, app):
+    page.goto(f"{app.url}/map?colour=env")
+    page.locator("canvas.points[data-points='13']").wait_for()
+    assert page.locator(".legend li").count() == 3
+    pixels = """canvas => { const copy = document.createElement('canvas'); copy.width = canvas.width;
+        copy.height = canvas.height; const c = copy.getContext('2d'); c.drawImage(canvas, 0, 0);
+        return c.getImageData(0, 0, copy.width, copy.height).data.filter((v, i) => i % 4 === 3 && v > 0).length }"""
+    assert page.locator("canvas.points").evaluate(pixels) > 13 * 20, "something is drawn"
+    box = page.locator("canvas.points").bounding_box()
+    corners = [(0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99)]
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + corners[0][0] * box["width"], box["y"] + corners[0][1] * box["height"])
+    page.mouse.down()
+    for x, y in corners[1:]:
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.get_by_text("13 episodes selected:").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="push").click()
+    page.get_by_text("4 episodes selected:").wait_for()
+    page.screenshot(path=PICTURES / "map.png")
+
+
+def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
+    right, wrong = uids_of(app, "episode:arm-01,arm-03,arm-05"), uids_of(app, "episode:arm-00,arm-04,arm-06")
+    marks = "&".join([*(f"like={uid}" for uid in right), *(f"unlike={uid}" for uid in wrong)])
+    page.goto(f"{app.url}/search?{marks}")
+    page.get_by_role("button", name="Learn from these").click()
+    page.get_by_text("episodes count as right").wait_for()
+    assert "learnt from 3 right and 3 wrong" in page.locator(".probe").inner_text()
+    first = page.locator(".hit header a").all_inner_texts()[:5]
+    assert all(int(name[-2:]) % 2 for name in first), "the movements of odd numbers are alike"
+    page.get_by_role("button", name="Save as a classifier").click()
+    page.get_by_label("Name of the score").fill("odd")
+    page.keyboard.press("Enter")
+    page.get_by_text("saved as score.odd").wait_for()
+    query = app.archive.catalog.query
+    assert query.count("score.odd:*") == 13
+    assert query.count("collection:odd") == query.count("score.odd:>=0.5") >= 5
+    page.screenshot(path=PICTURES / "probe.png")
+
+
+def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
+    page.goto(f"{app.url}/machine")
+    page.get_by_role("button", name="Check files").click()
+    page.get_by_text("13 episodes checked: no problems found").wait_for(timeout=30000)
+    page.get_by_role("button", name="Ingest the known").click()
+    page.get_by_text("unchanged 13").wait_for(timeout=30000)
+    page.get_by_text("arcdct").first.wait_for()
+    page.screenshot(path=PICTURES / "machine.png")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
+    left, right = uids_of(app, "episode:arm-01,arm-03", 2)
+    pages = {
+        "/review?queue=outliers": ".queue .line",
+        "/collections": "table.plain, .empty",
+        f"/compare?of={left}&of={right}": ".compare-column output",
+        "/map": "canvas.points[data-points]",
+        "/machine": "table.plain",
+        f"/search?query={left}&probe=1": ".hit",
+        "/compare": ".empty",
+    }
+    with browser.new_context(viewport={"width": 900, "height": 800}, color_scheme=theme) as context:
+        page = context.new_page()
+        page.goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
+        for path, sign in pages.items():
+            page.goto(app.url + path)
+            page.locator(sign).first.wait_for(timeout=30000)
+            page.evaluate(AXE.read_text())
+            found = page.evaluate(
+                "axe.run().then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+            )
+            assert found == [], path
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
