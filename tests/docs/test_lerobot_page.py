@@ -1,0 +1,45 @@
+"""The first hour with LeRobot data goes as the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from paths import ROOT
+
+from wshard.open import open_location
+
+PAGE = ROOT / "docs" / "lerobot.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_hour_goes_as_the_page_says(dataset_fixtures, tmp_path, monkeypatch, capsys):
+    (tmp_path / "g1").symlink_to(dataset_fixtures / "real" / "g1_lerobot_v21")
+    monkeypatch.chdir(tmp_path)
+    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    names: dict[str, object] = {}
+    outputs = []
+    for kind, text in BLOCK.findall(PAGE.read_text()):
+        if kind == "python":
+            exec(compile(text, str(PAGE), "exec"), names)  # noqa: S102  (it is our own page)
+        elif kind == "console":
+            for line in text.splitlines():
+                done = subprocess.run(  # noqa: S602  (likewise)
+                    line.removeprefix("$ "), shell=True, env=tools, capture_output=True, text=True, check=False
+                )
+                assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+                outputs.append(done.stdout)
+    ingested, listed, found, moments, *_ = outputs
+    assert ingested.startswith("lab: 100 new, 100 embedded")
+    assert "3 of 3 episodes" in listed
+    assert "episode_000017" in found.splitlines()[1]
+    assert "g1_lerobot_v21#17" not in moments
+    assert "episode_000017.mp4" in capsys.readouterr().out
+    with open_location("g1") as source, open_location("picked") as picked:
+        for key, copied in (("2", "0"), ("4", "1")):
+            camera = "signal/observation.images.cam_high"
+            assert (picked.lane(copied, camera, 50, 52) == source.lane(key, camera, 50, 52)).all()
+            assert (picked.lane(copied, "action/action") == source.lane(key, "action/action")).all()
