@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Most of what torch and others bring is never imported; compiling all of it would take a third of the time.
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
-FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned on
+FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
+HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
+GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web wheel bench bench-index rb_a rb_b rb_c peers fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web wheel bench bench-index rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
@@ -24,7 +26,8 @@ help:
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 20 minutes the first time)"
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 15 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
-	@echo "make rb_a FIRST=200  the same on other seeds: 20, 30 and 20 from there on (those below 100 were tuned on)"
+	@echo "make rb_t     measure search on sets of many kinds, half of them never tuned on  (about 40 minutes the first time)"
+	@echo "make rb_b FIRST=200  the same on other seeds (those below 100 were tuned on); rb_a takes GOALS=1040"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches, the pages and the demo archive"
 
@@ -106,7 +109,7 @@ minute: $(VENV)/.dev
 
 rb_a: $(VENV)/.dev
 	@echo "== benchmark RB-A (about 3 minutes to record, once, and 15 to measure, most of it dynamic time warping)"
-	@$(BIN)/python benchmarks/retrieval/rb_a.py --first $(FIRST) --channels prop state --dtw --learned --out .bench/rb_a
+	@$(BIN)/python benchmarks/retrieval/rb_a.py --first $(GOALS) --channels prop state --dtw --learned --out .bench/rb_a
 
 rb_c: $(VENV)/.dev
 	@echo "== benchmark RB-C (about 3 minutes to record, once, and 3 to measure)"
@@ -148,6 +151,17 @@ rb_b: $(VENV)/.dev .bench/venv-ogbench/.created .bench/venv-stumpy/.created
 peers: $(VENV)/.dev .bench/venv-lerobot/.created
 	@echo "== what is written here is read by the programs that it is for (a minute)"
 	@WSHARD_PEERS=1 $(BIN)/pytest -W error tests/peers
+
+.bench/venv-sets/.created:
+	@echo "== an environment for the simulators of RB-T alone (half a minute)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-sets
+	@.bench/venv-sets/bin/python -m pip --disable-pip-version-check -q install 'gymnasium[mujoco]==1.4.0' \
+		gymnasium-robotics==1.4.2 gym-pusht==0.1.8 highway-env==1.12.1
+	@touch $@
+
+rb_t: $(VENV)/.dev .bench/venv-sets/.created
+	@echo "== benchmark RB-T (about 10 minutes to record, once, and 30 to measure; WSHARD_FIXTURES adds three sets)"
+	@$(BIN)/python benchmarks/retrieval/rb_t.py --half $(HALF) --out .bench/rb_t_$(HALF)
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

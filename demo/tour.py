@@ -25,7 +25,7 @@ from demo.picture import draw
 from demo.record import record, record_all
 from demo.tasks import METAWORLD, Job
 from embedders.statistics import Moments, merge, statistics
-from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.pooled import Mean
 from wshard.episode.file import load_wshard
 
@@ -170,7 +170,7 @@ def _compared(lanes: str, windows: list[Array], labels: list[str]) -> Iterator[t
     """Yield a row for the default embedder and one for the mean over time, on the same windows [T, D]."""
     frozen = statistics([merge(map(Moments.of, windows))])
     disturbed = [[change(window, seed) for seed, window in enumerate(windows)] for change in (warp, pause)]
-    embedders: tuple[tuple[str, Embedder], ...] = (("arcdct (default)", ArcDct()), ("mean (baseline)", Mean()))
+    embedders: tuple[tuple[str, Embedder], ...] = (("blocks (default)", Blocks()), ("mean (baseline)", Mean()))
     for name, embedder in embedders:
         vectors = embedder.embed(windows, frozen)
         clean = leave_one_out(vectors, labels)

@@ -10,6 +10,7 @@ from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedde
 from embedders.space import LaneSpec, Space, Statistics, check_same_space
 from embedders.statistics import Moments, drift, merge
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.spectral import Dct
@@ -24,6 +25,7 @@ __all__ = [
     "DEFAULT_EMBEDDER",
     "EMBEDDERS",
     "ArcDct",
+    "Blocks",
     "Combo",
     "Combo2",
     "Dct",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EMBEDDERS: Final[Mapping[str, str]] = {
     "arcdct": "embedders.trajectory.arc:ArcDct",
+    "blocks": "embedders.trajectory.blocks:Blocks",
     "combo": "embedders.trajectory.combine:Combo",
     "combo2": "embedders.trajectory.combine:Combo2",
     "dct": "embedders.trajectory.spectral:Dct",
@@ -46,15 +47,20 @@ _MEMBERS: Final = ("name", "version", "uses_statistics", "metric", "parameters",
 ENTRY_POINT_GROUP: Final = "wshard.embedders"
 """Where other packages announce theirs; a name of the table cannot be taken over."""
 
-DEFAULT_EMBEDDER: Final = "arcdct"
+DEFAULT_EMBEDDER: Final = "blocks"
+"""Of whole episodes."""
 
-_FOR_SCALES: Final = MappingProxyType({"damping": 0.0, "level": 0.6})
+_FOR_WINDOWS: Final = MappingProxyType({"damping": 0.0, "position": None, "level": 0.6})
 """Damping costs windows much where sensors drift, and the mean along a short path says little about what is done."""
 
 
 def default_embedder(windows: WindowPlan) -> Embedder:
-    """Return what embeds windows cut by this plan where nothing else is asked for: `arcdct`, tuned to the plan."""
-    return make_embedder(DEFAULT_EMBEDDER, None if windows.scales is None else _FOR_SCALES)
+    """Return what embeds windows cut by this plan where nothing else is asked for.
+
+    Whole episodes by `blocks`; windows, of which there are many, by `arcdct` along all channels, at a fraction of the
+    size and the time.
+    """
+    return make_embedder(DEFAULT_EMBEDDER) if windows.whole else make_embedder("arcdct", _FOR_WINDOWS)
 
 
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:

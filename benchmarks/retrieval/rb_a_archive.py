@@ -38,19 +38,23 @@ def searched(episodes: Sequence[Rows], asking: Sequence[int], embedder: Embedder
     embedder: None for the defaults.
     """
     with tempfile.TemporaryDirectory() as name:
-        data, archive = Path(name) / "data", Path(name) / "archive"
-        data.mkdir()
-        for number, rows in enumerate(episodes):
-            lane = Channel.of("state", rows.astype(np.float32))
-            save_wshard(
-                Episode(str(number), "rb_a", len(rows), observations={"state": lane}), data / f"{number}.wshard"
-            )
-        with TrajectoryIngestor(archive, embedder) as ingestor:
-            report = ingestor.ingest(data, windows=BOTH)
-        if not report.ok:
-            raise SystemExit(f"expected a clean ingest, found {report}")
+        archive = ingest_rows(episodes, Path(name), embedder)
         with TrajectoryRetriever(archive, embedder) as retriever:
             yield partial(_scores, retriever, list(asking), len(episodes))
+
+
+def ingest_rows(episodes: Sequence[Rows], folder: Path, embedder: Embedder | None = None) -> Path:
+    """Save episodes, numbered, below the folder, ingest them, and return the archive."""
+    data, archive = folder / "data", folder / "archive"
+    data.mkdir()
+    for number, rows in enumerate(episodes):
+        lane = Channel.of("state", rows.astype(np.float32))
+        save_wshard(Episode(str(number), "rb_a", len(rows), observations={"state": lane}), data / f"{number}.wshard")
+    with TrajectoryIngestor(archive, embedder) as ingestor:
+        report = ingestor.ingest(data, windows=BOTH)
+    if not report.ok:
+        raise SystemExit(f"expected a clean ingest, found {report}")
+    return archive
 
 
 def _scores(retriever: TrajectoryRetriever, asking: list[int], count: int, queries: list[Rows]) -> NDArray[np.float64]:

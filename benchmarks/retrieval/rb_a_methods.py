@@ -15,6 +15,7 @@ from rb_a_disturb import DISTURBANCES
 
 from embedders.standardise import scales, standardise
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, Stats
 from embedders.trajectory.spectral import Dct
@@ -46,12 +47,14 @@ WHOLE: Final[dict[str, Embedder]] = {
     "combo": Combo(),
     "combo damped": Combo(damping=0.15),
     "combo2": Combo2(),
+    "blocks": Blocks(),
 }
 WINDOWED: Final[dict[str, Embedder]] = {
     "windows, arcdct undamped": ArcDct(damping=0.0),
     "windows, arcdct": ArcDct(),
     "windows, arcdct undamped, level .6": ArcDct(damping=0.0, level=0.6),
     "windows, combo2": Combo2(),
+    "windows, arcdct along all channels, undamped, level .6": ArcDct(damping=0.0, position=None, level=0.6),
 }
 
 

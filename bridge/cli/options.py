@@ -21,7 +21,7 @@ TimeoutOption = Annotated[
     ),
 ]
 EmbedderOption = Annotated[
-    str | None, typer.Option("--embedder", help="Embedder: arcdct, combo, dct, ... or module:attribute.")
+    str | None, typer.Option("--embedder", help="Embedder: blocks, arcdct, dct, ... or module:attribute.")
 ]
 LanesOption = Annotated[
     str | None,

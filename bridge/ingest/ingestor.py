@@ -66,11 +66,11 @@ class TrajectoryIngestor:
     and index/; the episodes may lie anywhere), or the URL of a vector index; `archive` then names the catalog's folder
     (see open_archive).
     embedder: a name ("combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
-    "arcdct" = arcdct, tuned to the windows. lanes: what to embed, e.g. "state" or ["state", "reward"], the lane with
-    positions first; None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A
-    mapping gives the lanes weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity
-    (see docs/search.md). An embedder of frames takes one lane of images. token: API token or JWT for the index's server
-    (see docs/deepdata.md).
+    "blocks" = blocks for whole episodes, arcdct for windows. lanes: what to embed, e.g. "state" or ["state", "reward"];
+    None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A mapping gives the
+    lanes weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity (see
+    docs/search.md). An embedder of frames takes one lane of images. token: API token or JWT for the index's server (see
+    docs/deepdata.md).
 
     limits: from where on quality checks flag an episode (docs/quality.md); None to check nothing.
 

@@ -9,6 +9,7 @@ from bridge.spaces.identity import describe, identity, maker_of, newest
 from bridge.spaces.lanes import block_name
 from bridge.spaces.statistics import weights_in
 from catalog.filters.where import EVERYTHING, Where, all_of, comparisons, parts_of
+from embedders.registry import DEFAULT_EMBEDDER, default_embedder
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
 
@@ -85,7 +86,7 @@ class SpaceChoice:
 
     def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
         asked = identity(embedder)
-        same = [space for space in spaces if maker_of(space) == asked]
+        same = [space for space in spaces if maker_of(space) == asked or self._is_default(space)]
         if not same and self._named:  # windows of several sizes have other parameters than whole episodes
             same = newest([space for space in spaces if space.embedder == embedder.name])
         if spaces and not same:
@@ -95,6 +96,11 @@ class SpaceChoice:
                 f"it with that embedder, or search with one that made what it holds:\n{listed}"
             )
         return same
+
+    def _is_default(self, space: Space) -> bool:
+        """Say whether the default was asked for by its name, and this is what it is for such windows."""
+        asked = self._named and self._embedder is not None and self._embedder.name == DEFAULT_EMBEDDER
+        return asked and maker_of(space) == identity(default_embedder(space.windows))
 
     def holding(self, spaces: Sequence[Space], where: Where) -> Sequence[Space]:
         """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart.

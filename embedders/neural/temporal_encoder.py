@@ -86,7 +86,8 @@ class Encoder:
 
 def along_arc(windows: Sequence[Rows]) -> NDArray[np.float32]:
     """Return float32 [N, LENGTH, channels]: z-scored windows, resampled evenly along their arcs."""
-    return arc_resample(*joined(windows), LENGTH, position=_POSITION, epsilon=_EPSILON).astype(np.float32)
+    rows, spans = joined(windows)
+    return arc_resample(rows, spans, LENGTH, path=rows[:, _POSITION], epsilon=_EPSILON).astype(np.float32)
 
 
 def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:

@@ -84,7 +84,8 @@ class ArcDct:
         return self._describe(*joined(windows))
 
     def _describe(self, rows: Rows, spans: NDArray[np.int64]) -> NDArray[np.float64]:
-        even = arc_resample(rows, spans, self.length, position=slice(self.position), epsilon=self.epsilon)
+        path = rows[:, : self.position]
+        even = arc_resample(rows, spans, self.length, path=path, epsilon=self.epsilon)
         damped = np.exp(-self.damping * np.arange(self.coefficients))
         damped[0] *= self.level
         return spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))

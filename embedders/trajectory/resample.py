@@ -23,16 +23,15 @@ def resample(rows: Rows, length: int) -> Rows:
     return even
 
 
-def arc_resample(rows: Rows, spans: Spans, length: int, *, position: slice, epsilon: float) -> NDArray[np.float64]:
-    """Return [N, length, D]: of each window rows[start:stop] `length` >= 2 rows, evenly along the columns `position`.
+def arc_resample(rows: Rows, spans: Spans, length: int, *, path: Rows, epsilon: float) -> NDArray[np.float64]:
+    """Return [N, length, D]: of each window rows[start:stop] `length` >= 2 rows, evenly along the `path` [R, P].
 
     rows: [R, D]; spans: [N, 2], start < stop. Every step adds `epsilon` > 0 to the arc: a stall has next to no length,
     and a window that never moves is resampled in time. All columns are read at the same places. What comes of a window
-    depends on its rows alone, to the last bit.
+    depends on its rows and its path alone, to the last bit.
     """
     starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
     order = np.argsort(sizes, kind="stable")
-    path = rows[:, position]
     steps = path[1:] - path[:-1]
     paces = np.sqrt(np.einsum("td,td->t", steps, steps)) + epsilon
     places = np.empty((len(spans), length))

@@ -30,7 +30,7 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(tmp_path):
     assert "8 recorded" in out
     assert "8 new, 0 unchanged, 8 embedded, 0 left out" in out
     assert "bit for bit" in out
-    assert "arcdct (default)" in out
+    assert "blocks (default)" in out
     assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     second = demo(folder)
     out, err = second.communicate(timeout=250)

@@ -10,6 +10,7 @@ import pytest
 from embedders.image.frames import Frames
 from embedders.testing import EmbedderContract
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.spectral import Dct
@@ -37,6 +38,20 @@ class TestArcDctOfWindows(EmbedderContract):
 class TestArcDctOfOneChannel(EmbedderContract):
     channels = 1
     make = ArcDct
+
+
+class TestBlocks(EmbedderContract):
+    make = Blocks
+
+
+class TestBlocksOfOneChannel(EmbedderContract):
+    channels = 1
+    make = Blocks
+
+
+class TestBlocksOfManyChannels(EmbedderContract):
+    channels = 70
+    make = Blocks
 
 
 class TestDct(EmbedderContract):

@@ -10,6 +10,7 @@ import pytest
 
 from embedders.space import Statistics
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.resample import arc_resample, joined, resample
@@ -56,11 +57,12 @@ def slow_resample(rows, length):
     return out
 
 
-def slow_arc_resample(rows, length, position, epsilon):
+def slow_arc_resample(rows, length, position, epsilon, path=None):
+    path = rows if path is None else path
     if len(rows) == 1:
         return [list(rows[0]) for _ in range(length)]
     arc = [0.0]
-    for before, after in pairwise(rows):
+    for before, after in pairwise(path):
         arc.append(arc[-1] + math.dist(before[:position], after[:position]) + epsilon)
     arc = [s / arc[-1] for s in arc]
     out = []
@@ -143,6 +145,35 @@ def slow_combo(window, statistics, weights=(1.0, 1.0, 1.0, 1.0), damping=0.0):
     return slow_unit([w * x / math.sqrt(size) for w, size, block in weighed if w for x in block])
 
 
+def slow_smooth(rows):
+    return [slow_mean(rows[max(0, at - 2) : at + 3]) for at in range(len(rows))]
+
+
+def slow_areas(rows):
+    mean, channels = slow_mean(rows), len(rows[0])
+    paths = [[x - m for x, m in zip(row, mean, strict=True)] for row in rows]
+
+    def area(i, j):
+        steps = pairwise(paths)
+        return math.fsum(a[i] * (b[j] - a[j]) - a[j] * (b[i] - a[i]) for a, b in steps) / 2
+
+    pairs = [area(i, j) for i in range(channels) for j in range(i + 1, channels)]
+    if channels > 64:
+        pairs = [math.fsum(area(i, j) for j in range(channels)) / channels for i in range(channels)]
+    return [math.copysign(math.sqrt(abs(one)), one) for one in pairs]
+
+
+def slow_silent(block):
+    return [*[0.0] * (len(block) - 1), 1.0] if max(map(abs, block)) < 1e-9 else slow_unit(block)
+
+
+def slow_blocks(window, statistics):
+    z = slow_z(window, statistics)
+    path = slow_dct(slow_arc_resample(z, 64, None, 1e-4, slow_smooth(z)), 8, 0.15)
+    shape = slow_dct(slow_resample(z, 64), 16, 0.0)[len(z[0]) :]
+    return slow_unit([x for block in (path, shape, slow_areas(slow_smooth(z))) if block for x in slow_silent(block)])
+
+
 def slow_mean_vector(window, statistics):
     return slow_unit(slow_mean(window))
 
@@ -163,6 +194,7 @@ def pooled(mean):
         (ArcDct(), slow_arcdct),
         (ArcDct(32, 5, 0.0, position=None), lambda w, s: slow_arcdct(w, s, 32, 5, 0.0, None)),
         (ArcDct(position=1), lambda w, s: slow_arcdct(w, s, position=1)),
+        (Blocks(), slow_blocks),
         (Dct(), slow_dct_vector),
         (Dct(16, 16), lambda w, s: slow_dct_vector(w, s, 16, 16)),
         (Stats(), slow_stats),
@@ -177,6 +209,7 @@ def pooled(mean):
         "arcdct",
         "arcdct-all",
         "arcdct-one",
+        "blocks",
         "dct",
         "dct-16",
         "stats",
@@ -199,7 +232,7 @@ def test_resampling_follows_the_slow_loops(length):
     for window in make_windows(4):
         np.testing.assert_allclose(resample(window, length), slow_resample(window, length), rtol=1e-9, atol=1e-9)
         for position in (1, 3, None):
-            found = arc_resample(*joined([window]), length, position=slice(position), epsilon=1e-3)[0]
+            found = arc_resample(*joined([window]), length, path=window[:, :position], epsilon=1e-3)[0]
             np.testing.assert_allclose(found, slow_arc_resample(window, length, position, 1e-3), rtol=1e-7, atol=1e-7)
 
 
@@ -210,7 +243,7 @@ def test_resampling_to_its_own_length_gives_the_window_back():
 
 def test_a_window_that_never_moves_is_resampled_in_time():
     still = np.hstack([np.zeros((9, 3)), np.arange(9.0)[:, None]])
-    found = arc_resample(*joined([still]), 5, position=slice(3), epsilon=1e-4)[0]
+    found = arc_resample(*joined([still]), 5, path=still[:, :3], epsilon=1e-4)[0]
     np.testing.assert_allclose(found[:, 3], [0, 2, 4, 6, 8], atol=1e-9)
 
 

@@ -6,9 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedders.registry import default_embedder
 from embedders.space import Statistics
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.spectral import Dct
+from embedders.windows import BOTH
 
 FROZEN = Statistics(1000, np.zeros(5), np.full(5, 0.7))
 
@@ -49,6 +52,22 @@ def test_a_stall_changes_next_to_nothing(seed, at, repeats):
 def test_another_speed_changes_next_to_nothing(seed, speeds):
     curve = make_curve(seed, np.linspace(0, 1, 120))
     assert cosine(ArcDct(), curve, retime(curve, speeds)) > 0.98
+
+
+@given(seed=seeds, order=st.permutations(range(5)), windows=st.booleans())
+def test_the_order_of_channels_changes_no_similarity(seed, order, windows):
+    embedder = default_embedder(BOTH[windows])
+    first, second = (make_curve(seed + more, np.linspace(0, 1, 90 + more)) for more in (0, 7))
+    shuffled = cosine(embedder, first[:, order], second[:, order])
+    assert abs(cosine(embedder, first, second) - shuffled) < 1e-5
+
+
+@given(seed=seeds, speeds=st.lists(st.floats(0.2, 5.0), min_size=8, max_size=8), shift=st.floats(-1, 1))
+def test_areas_neither_see_the_speed_nor_where_it_is(seed, speeds, shift):
+    curve = make_curve(seed, np.linspace(0, 1, 120))
+    areas = slice(-10, None)
+    first, second = Blocks(smoothing=1).embed([curve, retime(curve, speeds) + shift * 0.1], FROZEN)[:, areas] * 3**0.5
+    assert first @ second > 0.9
 
 
 def test_the_spectrum_in_time_sees_what_the_path_does_not():

@@ -13,6 +13,7 @@ from embedders.base import Embedder
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
 from embedders.space import LaneSpec, Space, Statistics
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.pooled import PooledCallable, Stats
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
@@ -84,7 +85,7 @@ def test_a_name_without_its_file_is_told_what_it_lacks():
 
 
 def test_the_default_is_in_the_table():
-    assert as_embedder(DEFAULT_EMBEDDER) == ArcDct()
+    assert as_embedder(DEFAULT_EMBEDDER) == Blocks()
 
 
 def test_parameters_reach_the_embedder_and_come_back_from_its_space():
@@ -100,7 +101,9 @@ def test_parameters_that_do_not_fit_are_refused(parameters):
 
 
 def test_an_unknown_name_lists_the_known_ones(foreign):
-    with pytest.raises(UnknownEmbedderError, match=r"arcdct, combo, combo2, dct, .*needy, sized, stats.*'arcdtc'"):
+    with pytest.raises(
+        UnknownEmbedderError, match=r"arcdct, blocks, combo, combo2, dct, .*needy, sized, stats.*'arcdtc'"
+    ):
         make_embedder("arcdtc")
     with pytest.raises(KeyError):
         make_embedder("arcdtc")

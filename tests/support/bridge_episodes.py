@@ -19,8 +19,8 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, families
 from catalog.location import place_of
+from embedders.registry import embedder_of
 from embedders.space import Space, WindowPlan
-from embedders.trajectory.arc import ArcDct
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
 
@@ -184,14 +184,14 @@ def assert_complete(archive, paths):
                 window = np.concatenate(
                     [lanes[lane.name].data.reshape(found.length, -1) for lane in space.lanes], axis=1
                 )
-                right = ArcDct().embed([window], space.statistics)
+                right = embedder_of(space).embed([window], space.statistics)
                 assert np.array_equal(points[id_].vectors, right), f"wrong vector of {found.path}"
             seen += embedded
         assert sorted(seen) == catalog.query.ids()
-        groups, _ = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))
-        assert {row.family for row in catalog.vectors.spaces("active")} == {
-            group.space(None).family for group in groups
-        }
+        active = [Space.from_json(row.definition) for row in catalog.vectors.spaces("active")]
+        (embedder,) = {space.embedder: embedder_of(space) for space in active}.values()
+        groups, _ = families(catalog, Choice(embedder, LaneChoice(), WindowPlan()))
+        assert {space.family for space in active} == {group.space(None).family for group in groups}
 
 
 def shifted(mean: np.ndarray) -> np.ndarray:

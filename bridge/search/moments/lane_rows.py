@@ -7,13 +7,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from bridge.episodes.open import fingerprint_of, open_at
 from bridge.episodes.read import read_lanes
 from embedders.base import validate_windows
 from embedders.image.frames import sketches
 from embedders.standardise import scales, standardise
+from embedders.trajectory.smooth import smooth
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import StaleEpisodeError
 
@@ -47,20 +46,7 @@ def prepare_rows(window: NDArray[Any], scaling: Statistics) -> PreparedRows:
         rows = sketches(window, "images") / scales(scaling.std)
     else:
         rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
-    return PreparedRows(rows, _smooth(rows))
-
-
-def _smooth(rows: Rows) -> Rows:
-    """Average over SMOOTHED rows; at the ends over those that are there."""
-    half = SMOOTHED // 2
-    total, count = rows.copy(), np.ones((len(rows), 1))
-    for apart in range(1, min(half, len(rows) - 1) + 1):  # in one order for every row: equal rows stay equal
-        total[apart:] += rows[:-apart]
-        total[:-apart] += rows[apart:]
-        count[apart:] += 1
-        count[:-apart] += 1
-    total /= count
-    return total
+    return PreparedRows(rows, smooth(rows, SMOOTHED))
 
 
 class LaneRows:

@@ -15,7 +15,7 @@ from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
 from bridge.support.blas_threads import one_blas_thread
 from embedders.base import embed_by
-from embedders.registry import EMBEDDERS, as_embedder, embedder_of
+from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
 from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class QueryPreparer:
     def _prepare_parts(self, view: PreparedView) -> PreparedView | None:
         """Return the view by the Space of windows of several sizes that were cut from the same lanes, if there is one.
 
-        Those by the embedder of the same name come first, then the newest.
+        Those by the embedder of the same name, or for the default by that of its windows, come first, then the newest.
         """
         space = view.space
         if not space.windows.whole or space.metric != COSINE:
@@ -174,7 +174,9 @@ class QueryPreparer:
             if other.windows.scales
             and all(getattr(other, name) == getattr(space, name) for name in ("lanes", "weights", "metric"))
         ]
-        for other in sorted(alike, key=lambda other: other.embedder != space.embedder):
+        default = space.embedder == DEFAULT_EMBEDDER
+        names = {default_embedder(other.windows).name if default else space.embedder for other in alike}
+        for other in sorted(alike, key=lambda other: other.embedder not in names):
             with suppress(EmbedderError):  # another one's embedder, which nobody passed
                 return self._embed(other, view.windows)
         return None

@@ -10,8 +10,8 @@ from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
 from bridge.search.ranking.contributions import average_parts, split_by_lane
 from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
+from bridge.search.ranking.query_vector import combine_view
 from bridge.search.ranking.rankers import (
-    combine_view,
     diversify,
     fuse_by_rank,
     limit_score,
@@ -20,6 +20,7 @@ from bridge.search.ranking.rankers import (
     select_vector,
 )
 from bridge.search.ranking.text import rank_by_text
+from embedders.base import blocks_of
 from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import SearchOptions
     from bridge.search.query.prepare import PreparedQuery, PreparedView
-    from bridge.search.ranking.rankers import QueryVector, Ranker
+    from bridge.search.ranking.query_vector import QueryVector
+    from bridge.search.ranking.rankers import Ranker
     from bridge.search.ranking.stored_vectors import StoredVectors
     from embedders.base import Embedder
     from embedders.space import Space
@@ -61,7 +63,7 @@ class EpisodeSearch:
     def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
         """Return the best hits whose files are there, with contributions if asked for. Raises SpaceMismatchError."""
         plan = prepared.views[0].space.windows if prepared.views else WHOLE
-        queries = [combine_view(view, len(prepared.examples.like)) for view in prepared.views]
+        queries = [self._combine(view, len(prepared.examples.like)) for view in prepared.views]
         rank = self._make_ranker(prepared, queries, plan)
         request, count = prepared.request, prepared.request.top_k
         while True:
@@ -105,10 +107,14 @@ class EpisodeSearch:
         return rank
 
     def _fuse(self, view: PreparedView, query: QueryVector, expand: int | None, like: int) -> Fusion:
-        windows = None if view.parts is None else combine_view(view.parts, like)
+        windows = None if view.parts is None else self._combine(view.parts, like)
         if expand is None:
             expand = 0 if windows is None else EXPAND
         return Fusion(self.archive.index, self.stored, query, windows, expand)
+
+    def _combine(self, view: PreparedView, like: int) -> QueryVector:
+        sizes = blocks_of(self.embedder_for(view.space), view.space.channels)
+        return combine_view(view, like, self.stored.weights(view.space, sizes))
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
         """Return the matches that have a window and a file as hits."""
@@ -132,7 +138,8 @@ class EpisodeSearch:
             found = self.stored.load(query.space, {match.episode for _, match in hits})
             for number, (_, match) in enumerate(hits):
                 if (vectors := found.get(match.episode)) is not None:
-                    own = split_by_lane(embedder, query.space, query.vector, select_vector(vectors, match))
+                    weighed, top = query.weighed
+                    own = split_by_lane(embedder, query.space, weighed / top, select_vector(vectors, match))
                     parts.setdefault(number, []).append(own)
         return [
             (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)

@@ -3,7 +3,7 @@
 near    the better of: cosine of the whole, cosine of the best window; each calibrated
 grown   cosine with the query expanded by its nearest hits: a partial query retrieves its full episode, and through
         it similar ones
-score   two thirds grown, one third the best window; never below what near alone says of almost equal ones
+score   grown, and a fifth the best window; never below what near alone says of almost equal ones
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Request, VectorIndex, Vectors
-    from bridge.search.ranking.rankers import QueryVector
+    from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.stored_vectors import StoredVectors
 
 EXPAND: Final = 8
 """Hits that a query is expanded by, where nothing else is asked for."""
-OWN_WEIGHT: Final = 0.25
+OWN_WEIGHT: Final = 0.1
 """What the query itself counts beside them."""
 POWER: Final = 6.0
 """A hit counts this power of its nearness: where only two or three are like the query, the others hardly count."""
@@ -100,7 +100,7 @@ class Fusion:
         main = self._scaled(self.main)
         windows = None if self.windows is None else self._scaled(self.windows)
         scaled = [main] if windows is None else [main, windows]
-        answers = [self.index.search(one.query.space, one.query.vector, deeper) for one in scaled]
+        answers = [one.query.search(self.index, deeper) for one in scaled]
         keys = {(match.episode, match.window) for match in answers[0].matches} | {*also}
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
         seen = self._look(keys, _Seen([], {}, {}))
@@ -111,14 +111,15 @@ class Fusion:
         beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
         if self.expand:
             grown = self._scaled(self._expand(seen, near))
-            answers.append(self.index.search(grown.query.space, grown.query.vector, deeper))
+            answers.append(grown.query.search(self.index, deeper))
             more = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches}, seen)
             if more.keys != seen.keys:
                 seen = more
                 near, parts = _near(seen, main, windows)
-            scores = fuse_scores(near, grown.of(_cosines(seen.vectors, grown.query.vector)), parts)
+            share = self.main.weights.windows
+            scores = fuse_scores(near, grown.of(_cosines(seen.vectors, grown.query)), parts, share)
             last, part = np.array([beyond]), None if windows is None else np.array([beyond])
-            beyond = float(fuse_scores(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
+            beyond = float(fuse_scores(last, np.array([_tail(answers[-1], deep, grown)]), part, share)[0])
         return _Scored(seen.keys, scores, answers, _proof(answers, deep, beyond))
 
     def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
@@ -135,7 +136,7 @@ class Fusion:
         return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
     def _scaled(self, query: QueryVector) -> _Scaled:
-        return _Scaled(query, self.stored.background(query.space, query.vector))
+        return _Scaled(query, self.stored.background(query))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +182,7 @@ def _near(
     seen: _Seen, main: _Scaled, windows: _Scaled | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
-    whole = main.of(_cosines(seen.vectors, main.query.vector))
+    whole = main.of(_cosines(seen.vectors, main.query))
     if windows is None:
         return whole, None
     parts = whole.copy()
@@ -189,15 +190,13 @@ def _near(
     if places:
         vectors = [seen.windows[seen.keys[place][0]] for place in places]
         firsts = np.cumsum([0, *map(len, vectors[:-1])])
-        best = np.maximum.reduceat(_cosines(np.concatenate(vectors), windows.query.vector), firsts)
+        best = np.maximum.reduceat(_cosines(np.concatenate(vectors), windows.query), firsts)
         parts[places] = windows.of(best)
-    return combine_nearness(whole, parts), parts
+    return combine_nearness(whole, parts, main.query.weights.windows), parts
 
 
-def _cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.float64]:
-    rows, wide = vectors.astype(np.float64), query.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows) * (wide @ wide))  # each within a rounding of 1
-    cosines: NDArray[np.float64] = np.maximum(rows @ wide / lengths, -1.0)
+def _cosines(vectors: NDArray[np.float32], query: QueryVector) -> NDArray[np.float64]:
+    cosines: NDArray[np.float64] = np.maximum(query.cosines(vectors), -1.0)
     cosines[cosines > _SAME] = 1.0
     return cosines
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from bridge.index.base import Answer, Explanation, Match, Request
 from bridge.search.ranking.diversity import select_diverse
-from bridge.search.ranking.scores import combine_examples, reciprocal_rank, reciprocal_ranks
+from bridge.search.ranking.scores import reciprocal_rank, reciprocal_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import VectorIndex, Vectors
-    from bridge.search.query.prepare import PreparedView
+    from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.stored_vectors import StoredVectors
     from embedders.space import Space
 
@@ -28,24 +28,6 @@ LEAST_DEPTH: Final = 100
 """Hits that are looked at where the first ones of one list may not be the first ones of all."""
 
 
-@dataclass(frozen=True, eq=False)
-class QueryVector:
-    """What one Space is searched for: a unit vector [E], made of examples and counter-examples.
-
-    against: the vectors [m, E] of the counter-examples, which an expanded query takes away again.
-    """
-
-    space: Space
-    vector: Vectors
-    against: Vectors
-
-
-def combine_view(view: PreparedView, like: int) -> QueryVector:
-    """Return what a view is searched for: the first `like` of its queries are examples, the others against."""
-    against = view.vectors[like:]
-    return QueryVector(view.space, combine_examples(view.vectors[:like], against), against)
-
-
 def depth(top_k: int) -> int:
     """Return how far to look for so many hits."""
     return max(LEAST_DEPTH, 4 * top_k)
@@ -53,7 +35,7 @@ def depth(top_k: int) -> int:
 
 def rank_nearest(index: VectorIndex, query: QueryVector) -> Ranker:
     """Rank by cosine, as the index does."""
-    return lambda request: index.search(query.space, query.vector, request)
+    return lambda request: query.search(index, request)
 
 
 def rank_farthest(index: VectorIndex, query: QueryVector) -> Ranker:

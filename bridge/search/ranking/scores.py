@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
 
 
-WINDOWS_WEIGHT: Final = 0.5
+WINDOWS_WEIGHT: Final = 0.25
 """What the best window counts beside the expanded query on whole episodes."""
 
 
 STEEPNESS: Final = 4.0
 """How fast the score of what is nearly the query itself falls, where nothing else holds it up."""
+
+
+_PART_STEEPNESS: Final = 40.0  # the same of windows, which count less: of exact copies of the query alone
 
 
 RANK_OFFSET: Final = 60
@@ -43,18 +46,24 @@ def calibrate(cosines: Scores, background: float) -> Scores:
     return scaled
 
 
-def combine_nearness(whole: Scores, windows: Scores) -> Scores:
-    """Return how near episodes are, as a whole or in part: the better of two calibrated similarities."""
-    nearer: Scores = np.maximum(whole, windows)
-    return nearer
+def combine_nearness(whole: Scores, windows: Scores, share: float = 1.0) -> Scores:
+    """Return how near episodes are, as a whole or in part: the better of two calibrated similarities.
+
+    share: what windows count, from 0 to 1; what has the query itself as a window is near all the same.
+    """
+    if share == 1.0:
+        return np.maximum(whole, windows)
+    nearer: Scores = np.maximum(whole, share * windows)
+    return np.maximum(nearer, 1.0 - _PART_STEEPNESS * (1.0 - windows))
 
 
-def fuse_scores(near: Scores, grown: Scores, windows: Scores | None) -> Scores:
+def fuse_scores(near: Scores, grown: Scores, windows: Scores | None, share: float = 1.0) -> Scores:
     """Return the score of episodes: nearness, similarity to the expanded query, and of the best window, calibrated.
 
-    It is 1 where near is 1, and below 1 elsewhere unless the others are 1 too.
+    It is 1 where near is 1, and below 1 elsewhere unless the others are 1 too. share: as in combine_nearness.
     """
-    similarity = grown if windows is None else (grown + WINDOWS_WEIGHT * windows) / (1 + WINDOWS_WEIGHT)
+    weight = share * WINDOWS_WEIGHT
+    similarity = grown if windows is None else (grown + weight * windows) / (1 + weight)
     scores: Scores = np.maximum(similarity, 1.0 - STEEPNESS * (1.0 - near))
     return scores
 

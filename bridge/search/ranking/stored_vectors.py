@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import read_vectors
+from bridge.search.ranking.block_weights import BlockWeights, measure_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from bridge.archive import Archive
     from bridge.index.base import Vectors
+    from bridge.search.ranking.query_vector import QueryVector
     from catalog.session import Instant
     from embedders.space import Space
 
 _SAMPLE: Final = 64  # episodes: their mean similarity to a query has an error of a hundredth or two
+_GROUPED: Final = 512  # whole episodes: of so many even one in fifty has several like it among them
 
 
 class StoredVectors:
@@ -27,6 +30,7 @@ class StoredVectors:
         self._index = archive.index
         self._numbers: dict[str, int] = {}
         self._samples: dict[str, tuple[int, list[Vectors]]] = {}
+        self._weights: dict[str, tuple[int, BlockWeights]] = {}
         self._life = ""
 
     def load(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
@@ -36,25 +40,40 @@ class StoredVectors:
         """
         return read_vectors(self._index, space, catalog=self._catalog, episodes=episodes) if episodes else {}
 
-    def background(self, space: Space, query: Vectors) -> float:
-        """Return the mean cosine of the query [E] with episodes in general; of several vectors the best counts."""
-        sample = self._sample(space)
+    def background(self, query: QueryVector) -> float:
+        """Return the mean cosine of the query with episodes in general; of several vectors the best counts."""
+        sample = self._sample(query.space)
         if not sample:
             return 0.0
-        cosines = np.concatenate([vectors @ query for vectors in sample])
+        cosines = query.cosines(np.concatenate(sample))
         firsts = np.cumsum([0, *map(len, sample[:-1])])
         return float(np.mean(np.maximum.reduceat(cosines, firsts)))
+
+    def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
+        """Return what the descriptors of these sizes count in a Space, until the archive has doubled."""
+        if len(sizes) < 2 or not space.windows.whole:
+            return BlockWeights()
+        clock = self._now().clock
+        taken, weights = self._weights.get(space.fingerprint, (0, None))
+        if weights is None or clock > 2 * taken:
+            sample = self._read_sample(space, _GROUPED)
+            weights = measure_weights(np.concatenate(sample), sizes) if sample else BlockWeights()
+            self._weights[space.fingerprint] = (clock, weights)
+        return weights
 
     def _sample(self, space: Space) -> list[Vectors]:
         clock = self._now().clock
         taken, sample = self._samples.get(space.fingerprint, (0, []))
         if not sample or clock > 2 * taken:
-            number = self._number(space)
-            ids = [] if number is None else self._catalog.vectors.sample(number, _SAMPLE)
-            found = self.load(space, ids)
-            sample = [found[id_].copy() for id_ in ids if id_ in found]
+            sample = self._read_sample(space, _SAMPLE)
             self._samples[space.fingerprint] = (clock, sample)
         return sample
+
+    def _read_sample(self, space: Space, about: int) -> list[Vectors]:
+        number = self._number(space)
+        ids = [] if number is None else self._catalog.vectors.sample(number, about)
+        found = self.load(space, ids)
+        return [found[id_].copy() for id_ in ids if id_ in found]
 
     def _number(self, space: Space) -> int | None:
         """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
@@ -67,5 +86,5 @@ class StoredVectors:
         """Return the archive's present instant; what was kept of another life is forgotten."""
         now = self._catalog.instant()
         if now.life != self._life:
-            self._life, self._numbers, self._samples = now.life, {}, {}
+            self._life, self._numbers, self._samples, self._weights = now.life, {}, {}, {}
         return now

@@ -69,7 +69,7 @@ def paths(tmp_path_factory):
 
 def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
     grown, at_once, spaces = tmp_path / "grown", tmp_path / "at-once", []
-    with TrajectoryIngestor(grown) as ingestor:
+    with TrajectoryIngestor(grown, "arcdct") as ingestor:
         for path in paths:
             ingestor.ingest_episode(path, windows="whole")
             with looked_into(grown) as opened:

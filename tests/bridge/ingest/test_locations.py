@@ -104,7 +104,7 @@ class LocationContract(ABC):
             return command(*arguments, "--archive", archive, folder=place.parent)
 
         address = self.episodes(place)[2]
-        found = run("search", f"{address}@2:7", "--plain", "--json")
+        found = run("search", str(address), "--plain", "--json")
         assert found.exit_code == 0, found.stderr
         (best, *_) = json.loads(found.stdout)["items"]
         assert (best["file_path"], best["key"], best["address"]) == (address.uri, address.key, str(address))

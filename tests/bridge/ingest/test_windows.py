@@ -14,8 +14,10 @@ from bridge.curation.archive_vectors import find_whole_spaces, find_window_space
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.vectors.api import VectorLedger
+from embedders.registry import DEFAULT_EMBEDDER, default_embedder
 from embedders.space import Space
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.blocks import Blocks
 from embedders.windows import BOTH, SCALES, WindowPlan
 from wshard import Channel, Episode, save_wshard
 from wshard.errors import QueryError, SpaceMismatchError
@@ -119,20 +121,20 @@ def held(folder):
         }
 
 
-def both(embedder, count=5):
-    return {(embedder, str(plan), count) for plan in BOTH}
+def both(embedder=None, count=5):
+    return {(embedder or default_embedder(plan).name, str(plan), count) for plan in BOTH}
 
 
 def test_a_first_ingest_embeds_whole_episodes_and_windows(folder):
-    assert plans(folder) == both("arcdct")
+    assert plans(folder) == both()
     with TrajectoryRetriever(folder / "archive") as retriever:
         assert retriever.search_moments(pose(3)[40:90], 1)[0].episode_id == "walk-3"
         assert retriever.search_similar_episodes(pose(4)[:68], 1)[0].episode_id == "walk-4"
-    assert plans(folder, "dct") == both("arcdct") | both("dct")
+    assert plans(folder, "dct") == both() | both("dct")
     with TrajectoryIngestor(folder / "archive", "stats") as ingestor:
         for path in sorted((folder / "episodes").iterdir()):
             ingestor.ingest_episode(path)
-    assert held(folder) == both("arcdct") | both("dct") | both("stats")
+    assert held(folder) == both() | both("dct") | both("stats")
 
 
 def test_an_archive_of_whole_episodes_stays_so_until_windows_are_asked_for(folder):
@@ -140,20 +142,20 @@ def test_an_archive_of_whole_episodes_stays_so_until_windows_are_asked_for(folde
     for path in (folder / "episodes").iterdir():
         with TrajectoryIngestor(folder / "archive") as ingestor:
             ingestor.ingest_episode(path, windows="whole")
-    assert plans(folder) == {("arcdct", "whole episodes", 4)}
+    assert plans(folder) == {("blocks", "whole episodes", 4)}
     needed = pytest.raises(QueryError, match="moments need `--windows both`")
     with TrajectoryRetriever(folder / "archive") as retriever, needed:
         retriever.search_moments(pose(3)[40:90])
     with TrajectoryIngestor(folder / "archive") as ingestor:
         assert ingestor.ingest(folder / "episodes", windows="both").embedded == 4
     late.rename(folder / "episodes" / "walk-4.wshard")
-    assert plans(folder) == both("arcdct")
+    assert plans(folder) == both()
 
 
 def test_windows_of_one_size_do_not_keep_the_default_away(folder):
     with TrajectoryIngestor(folder / "archive") as ingestor:
         ingestor.ingest_timesteps(folder / "episodes" / "walk-2.wshard", 16, 8)
-    assert plans(folder) == both("arcdct") | {("arcdct", "windows of 16 every 8", 1)}
+    assert plans(folder) == both() | {("arcdct", "windows of 16 every 8", 1)}
 
 
 @pytest.mark.parametrize("step", ["add_space", "activate"])
@@ -170,7 +172,7 @@ def test_a_first_ingest_that_was_stopped_between_its_spaces_is_finished(folder, 
     with TrajectoryIngestor(folder / "archive") as ingestor, pytest.raises(KeyboardInterrupt):
         ingestor.ingest(folder / "episodes")
     monkeypatch.undo()
-    assert plans(folder) == both("arcdct")
+    assert plans(folder) == both()
 
 
 def test_the_command_embeds_both_and_whole_where_that_is_asked_for(folder):
@@ -178,7 +180,7 @@ def test_the_command_embeds_both_and_whole_where_that_is_asked_for(folder):
     assert wshard("ingest", "episodes").exit_code == 0
     assert wshard("moments", "walk-3", "--from", "40", "--to", "90").exit_code == 0
     assert wshard("ingest", "episodes", "-a", "archive", "--windows", "whole").exit_code == 0
-    assert held(folder) == {("arcdct", "whole episodes", 5)}
+    assert held(folder) == {("blocks", "whole episodes", 5)}
 
 
 def test_what_was_ingested_as_both_stays_so(folder):
@@ -207,7 +209,7 @@ def test_a_name_chooses_windows_too_whatever_their_parameters(folder):
         assert ingestor.ingest(folder / "episodes", windows=BOTH).ok
     with TrajectoryIngestor(folder / "archive", "stats") as ingestor:
         assert ingestor.ingest(folder / "episodes", windows=BOTH).ok
-    with TrajectoryRetriever(folder / "archive", "arcdct") as retriever:
+    with TrajectoryRetriever(folder / "archive", DEFAULT_EMBEDDER) as retriever:
         assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
         assert retriever.search_similar_episodes(pose(3), 1)[0].episode_id == "walk-3"
     with (
@@ -215,6 +217,8 @@ def test_a_name_chooses_windows_too_whatever_their_parameters(folder):
         pytest.raises(SpaceMismatchError, match="was not embedded by arcdct version 1"),
     ):
         retriever.search_moments(pose(3)[40:90], 1)
+    with TrajectoryRetriever(folder / "archive", "arcdct") as retriever:  # windows alone are by this
+        assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
 
 
 def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(folder, monkeypatch):
@@ -224,12 +228,13 @@ def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(
 
     assert ingested(windows=BOTH).embedded == 5
     monkeypatch.setattr(ArcDct, "version", 2)
+    monkeypatch.setattr(Blocks, "version", 2)
     with TrajectoryRetriever(folder / "archive") as retriever:
         for search in (retriever.search_similar_episodes, retriever.search_moments):
             with pytest.raises(SpaceMismatchError, match=r"version: expected 1, found 2.*or embed the archive again"):
                 search(pose(3), 1)
     assert ingested().embedded == 5  # whole episodes and windows, as before
-    for name in (None, "arcdct"):
+    for name in (None, DEFAULT_EMBEDDER):
         with TrajectoryRetriever(folder / "archive", name) as retriever:
             assert retriever.search_similar_episodes(pose(3), 1)[0].score == pytest.approx(1)
             assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)

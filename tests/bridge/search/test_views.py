@@ -97,7 +97,7 @@ def test_all_that_could_be_asked_before_can_be_asked_of_several_views(retriever,
         assert {hit.metadata["env_id"] for hit in hits[:1]} == {"task-1"}
         assert all(hit.alignment for hit in hits) == ("alignment" in asked)
     least = retriever.search_similar_episodes(query, 3, least=True).answered
-    assert (embedders(least.spaces), embedders(least.others)) == (["frames"], ["arcdct"])
+    assert (embedders(least.spaces), embedders(least.others)) == (["frames"], ["blocks"])
     for hit in retriever.search_similar_episodes(query, 14, plain=True, contributions=True):
         assert "signal/state" in hit.contributions or not hit.contributions
     array = query.observations["state"].data  # of one view alone
@@ -194,16 +194,18 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
         asked = (verb, folder / "task-1" / "task-1-2.wshard", "--archive", archive)
         found = wshard(*asked)
         assert found.exit_code == 0, found.output
-        assert "searched arcdct over signal/state[4]" in found.stderr
+        assert " over signal/state[4]" in found.stderr
         assert "frames over signal/cam[20, 20]" in found.stderr
         assert "fits too" not in found.stderr
         about = json.loads(wshard(*asked, "--json").stdout)
-        assert {one["about"].partition(" over")[0] for one in about["spaces"]} == {"arcdct", "frames"}
+        assert {one["about"].partition(" over")[0] for one in about["spaces"]} == {"blocks", "arcdct", "frames"} - (
+            {"blocks"} if verb == "moments" else set()
+        )
         assert (about["others"], about["notes"]) == ([], [])
         assert "answered by" not in wshard(*asked, "--lanes", "state").stderr
     least = wshard("search", folder / "task-1" / "task-1-2.wshard", "--archive", archive, "--least")
     assert "searched frames" in least.stderr
-    assert "also available (--embedder, --lanes, --windows or --env): arcdct" in least.stderr
+    assert "also available (--embedder, --lanes, --windows or --env): blocks" in least.stderr
 
 
 # ---- what is told beside hits ---------------------------------------------------------------------------------------

@@ -1,0 +1,131 @@
+"""The embedder `blocks`: path, shape over time and areas of a whole episode, each of one length, to be weighed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from embedders.base import Vectors, project, unit_rows
+from embedders.numeric import check_number
+from embedders.trajectory.resample import arc_resample, joined, resample
+from embedders.trajectory.smooth import smooth
+from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.numeric import Rows
+    from embedders.space import JSON, Statistics
+
+MOST_PAIRED: Final = 64
+"""Channels of which every pair has an area; of more, each channel has one area with the mean of all."""
+
+_EPSILON: Final = 1e-4
+_SILENT: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """z-score, then three descriptors, each scaled to the same length: a search weighs them by what they tell apart.
+
+    path: where it leads: `length` rows along the arc of all channels, `coefficients` of the DCT-II, damped. shape: how
+    it goes there over time, wherever that is: `time_coefficients` of the DCT-II but for the mean. areas: which channel
+    moves before which: the signed area between every two channels, its root. The arc and the areas are those of rows
+    averaged over `smoothing` timesteps. No order of channels or lanes changes a similarity.
+    """
+
+    name: ClassVar[str] = "blocks"
+    version: ClassVar[int] = 1
+    uses_statistics: ClassVar[bool] = True
+    metric: ClassVar[str] = "cosine"
+
+    length: int = 64
+    coefficients: int = 8
+    time_coefficients: int = 16
+    damping: float = 0.15
+    smoothing: int = 5
+
+    def __post_init__(self) -> None:
+        check_resolution(self.length, self.coefficients)
+        check_resolution(self.length, self.time_coefficients)
+        object.__setattr__(self, "damping", check_number(self.damping, "damping"))
+        odd = type(self.smoothing) is int and self.smoothing >= 1 and self.smoothing % 2 == 1
+        if self.damping < 0 or not odd or self.time_coefficients < 2:
+            found = f"{self.damping}, {self.smoothing!r} and {self.time_coefficients}"
+            raise EmbedderError(
+                f"damping, smoothing, time_coefficients: expected damping >= 0, an odd number >= 1, and 2 or more, "
+                f"found {found}"
+            )
+
+    def parameters(self) -> Mapping[str, JSON]:
+        """Return what the constructor takes."""
+        return asdict(self)
+
+    def blocks(self, channels: int) -> tuple[int, ...]:
+        """Return how many values of a vector each descriptor has; a single channel has no areas."""
+        sizes = (self.coefficients * channels, (self.time_coefficients - 1) * channels, area_count(channels))
+        return tuple(size for size in sizes if size)
+
+    def dim(self, channels: int) -> int:
+        """Return the sum of the blocks' sizes."""
+        return sum(self.blocks(channels))
+
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of; an area is half of each of its two."""
+        eye = np.eye(channels)
+        first, second = np.triu_indices(channels, k=1)
+        halves = (eye[first] + eye[second]) / 2 if channels <= MOST_PAIRED else eye
+        return np.concatenate([np.tile(eye, (self.coefficients + self.time_coefficients - 1, 1)), halves])
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
+        return project(self, windows, statistics, self.describe)
+
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
+        smoothed = [smooth(rows, self.smoothing) for rows in windows]
+        rows, spans = joined(windows)
+        even = arc_resample(rows, spans, self.length, path=np.concatenate(smoothed), epsilon=_EPSILON)
+        damped = np.exp(-self.damping * np.arange(self.coefficients))
+        path = spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))
+        in_time = np.stack([resample(window, self.length) for window in windows])
+        shape = spectra(in_time, dct_matrix(self.length, self.time_coefficients)[1:])
+        between = np.stack([areas(window) for window in smoothed])
+        parts = [_unit(block) for block in (path, shape, between) if block.shape[1]]
+        return np.concatenate(parts, axis=1, dtype=np.float64) / sqrt(len(parts))
+
+
+def _unit(block: NDArray[np.float64]) -> Vectors:
+    silent = np.abs(block).max(axis=1) < _SILENT  # what rounding leaves of nothing
+    return unit_rows(np.where(silent[:, None], 0.0, block))
+
+
+def area_count(channels: int) -> int:
+    """Return the number of values of `areas`."""
+    return channels * (channels - 1) // 2 if channels <= MOST_PAIRED else channels
+
+
+def areas(rows: Rows) -> NDArray[np.float64]:
+    """Return [area_count(D)] of z-scored rows [T, D]: the signed root of the area between every two channels.
+
+    It is what their path sweeps around its mean: positive where the first channel moves before the second.
+    """
+    steps = np.diff(rows, axis=0)
+    before = rows[:-1] - rows.mean(axis=0)
+    channels = rows.shape[1]
+    if channels > MOST_PAIRED:
+        found = (before * steps.mean(axis=1, keepdims=True) - before.mean(axis=1, keepdims=True) * steps).sum(
+            axis=0
+        ) / 2
+    else:
+        ordered = before.T @ steps
+        first, second = np.triu_indices(channels, k=1)
+        found = (ordered[first, second] - ordered[second, first]) / 2
+    rooted: NDArray[np.float64] = np.sign(found) * np.sqrt(np.abs(found))
+    return rooted

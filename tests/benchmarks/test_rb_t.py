@@ -1,0 +1,67 @@
+"""What benchmark RB-T plants, splits and counts. No simulator is needed."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from paths import ROOT
+
+from embedders.space import Statistics
+
+FOLDER = ROOT / "benchmarks" / "retrieval"
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import rb_a_methods  # noqa: PLC0415  (importable only now)
+    import rb_t  # noqa: PLC0415
+    import rb_t_moments  # noqa: PLC0415
+    import rb_t_series  # noqa: PLC0415
+    import rb_t_sets  # noqa: PLC0415
+
+    yield SimpleNamespace(methods=rb_a_methods, t=rb_t, moments=rb_t_moments, series=rb_t_series, sets=rb_t_sets)
+    for name in [name for name in sys.modules if name.startswith(("rb_", "dtw"))]:
+        sys.modules.pop(name)
+
+
+def make_archive(modules, count=100):
+    rng = np.random.default_rng(3)
+    episodes = [rng.normal(size=(90 + number % 20, 3)).cumsum(axis=0) for number in range(count)]
+    steps = np.concatenate(episodes)
+    frozen = Statistics(len(steps), steps.mean(axis=0), steps.std(axis=0))
+    return modules.methods.Archive(episodes, frozen, np.arange(count) % 5, np.arange(0, count, 9))
+
+
+def test_no_set_is_both_tuned_on_and_reported(modules):
+    assert not {*modules.sets.TUNED} & {*modules.sets.REPORTED}
+    assert {*modules.sets.FIXTURES} <= {*modules.sets.TUNED, *modules.sets.REPORTED}
+    assert {*modules.series.SERIES} > modules.series.TUNED_SERIES
+
+
+def test_copies_lie_where_it_is_said_and_nowhere_else(modules):
+    archive = make_archive(modules)
+    episodes, probes = modules.moments.plant(archive, modules.moments.KINDS["copy"])
+    places = [copy for probe in probes for copy in probe.copies]
+    assert len({episode for episode, _, _ in places}) == len(places)
+    for probe in probes:
+        assert all(np.array_equal(episodes[where][start:stop], probe.rows) for where, start, stop in probe.copies)
+    changed = {number for number, rows in enumerate(episodes) if not np.array_equal(rows, archive.episodes[number])}
+    assert changed == {episode for episode, _, _ in places}
+
+
+def test_average_precision_is_that_of_the_other_measure(modules):
+    import rb_a  # noqa: PLC0415  (importable only with the fixture)
+
+    archive = make_archive(modules, 40)
+    scores = np.random.default_rng(8).normal(size=(len(archive.asking), 40))
+    assert modules.t.average_precisions(scores, archive).mean() == pytest.approx(rb_a.scored(scores, archive)[0])
+
+
+def test_series_are_read_from_text(modules):
+    rows, labels = modules.series._parse_ts("#about\n@problemName x\n@data\n1,2,3:4,5,6:a\n7,8:9,10:b\n")
+    assert [one.tolist() for one in rows] == [[[1, 4], [2, 5], [3, 6]], [[7, 9], [8, 10]]]
+    assert labels == ["a", "b"]
