@@ -184,9 +184,9 @@ def _print_report(report: IngestReport, place: str) -> None:
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
-        typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
+        typer.echo(f"some files are of no known format: {OWN_DATA}", err=True)
     if report.skipped:
-        typer.echo(f"skipped: {_by_suffix(report.skipped)}: no episode files; {OWN_DATA}", err=True)
+        typer.echo(f"skipped: {_by_suffix(report.skipped)}: of no known format; {OWN_DATA}", err=True)
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)

@@ -128,7 +128,9 @@ def _not_there(path: Path) -> SourceNotFoundError:
 
 
 def _empty(path: Path) -> SourceNotFoundError:
-    return SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}; {OWN_DATA}")
+    return SourceNotFoundError(
+        f"no episodes in {path}: expected files that end in {SUFFIX}, or data of another format; {OWN_DATA}"
+    )
 
 
 @dataclass

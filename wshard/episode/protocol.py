@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class EpisodeAddress:
         return cls(uri, key)
 
 
+@lru_cache(maxsize=256)
 def read_as(format_name: str, lane_map: str = "") -> str:
     """Return how a location is read as one text: "" for episode files of this project as they are.
 

@@ -17,15 +17,6 @@ them, and save each episode as a file. T is the number of timesteps of an episod
     )
     save_wshard(episode, f"recordings/{episode.id}.wshard")
 
-What the arrays are, and where episodes end:
-
-    LeRobot             pyarrow.parquet.read_table(file): np.stack(column.to_pylist()) of "observation.state" and
-                        "action"; an episode ends where "episode_index" changes
-    robomimic (HDF5)    h5py.File(path)["data"][demo]: "obs/...", "actions", "rewards"; each demo is an episode
-    Minari (HDF5)       h5py.File(path)["episode_0"]: "observations" (one more than actions), "actions", "rewards"
-    D4RL (HDF5)         h5py.File(path): "observations", "actions", "rewards"; behind each "terminals" or "timeouts"
-    zarr replay buffers zarr.open(path)["data"]; episodes end at ["meta"]["episode_ends"]
-    RLDS (TFDS)         np.stack of each key of the steps in episode["steps"].as_numpy_iterator()
-
+`wshard formats` lists the formats that are read as they are: LeRobot, robomimic, Minari, zarr, RLDS, MCAP and others.
 `wshard convert` and `wshard.formats.convert` read and write the formats of `wshard.formats.table.FORMATS`.
 """

@@ -113,7 +113,7 @@ class Sink(Protocol):
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
-OWN_DATA: Final = "`python -m pydoc wshard.formats` shows how to bring data of any other format"
+OWN_DATA: Final = "`wshard formats` lists what is read, `python -m pydoc wshard.formats` shows how to bring other data"
 """What to do with data that no format reads."""
 
 SOURCE_GROUP: Final = "wshard.sources"
@@ -150,10 +150,11 @@ def describe_format(name: str) -> dict[str, Any]:
     entry = FORMATS.get(name)
     if entry is None:
         raise FormatError(f"format: expected one of {', '.join(FORMATS)}, found {name!r}")
-    found: dict[str, Any] = {"format": name, "about": entry.about, "needs": entry.extra}
-    found |= {"read": bool(entry.source), "written": bool(entry.sink)}
+    access = {"read": bool(entry.source), "written": bool(entry.sink)}
+    found = {"format": name, "about": entry.about, "needs": entry.extra, **access}
     try:
-        source, sink = source_class(name) if entry.source else None, sink_class(name) if entry.sink else None
+        source = source_class(name) if entry.source else None
+        sink = sink_class(name) if entry.sink else None
     except MissingExtraError:
         source = sink = None
     meaning, limits = getattr(source, "meaning", ()), getattr(sink, "cannot_hold", ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
@@ -97,9 +97,9 @@ class ExampleReader:
 
     def _read_named(self, name: EpisodeRef | EpisodeAddress, start: int | None, stop: int | None) -> Example:
         """Return timesteps of an episode; all of it if neither start nor stop is given."""
-        if isinstance(name, EpisodeAddress):
-            name = self._make_absolute(name)
-        where, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (name, "")
+        where, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (self._make_absolute(name), "")
+        if isinstance(name, EpisodeAddress) and where is not None:
+            name = replace(name, read_as=where.read_as)  # its path as it was given, for messages
         key = (uid, name.digest, name.address) if isinstance(name, EpisodeRef) else ("", "", where)
         if key not in self._episodes:
             self._episodes[key] = self._load(name)

@@ -15,6 +15,7 @@ import pytest
 from bridge_episodes import command
 
 from wshard import Channel, Episode, save_wshard
+from wshard.formats.base import OWN_DATA
 from wshard.testing import make_episode
 
 WSHARD = str(Path(sys.executable).with_name("wshard"))
@@ -276,9 +277,7 @@ def test_data_of_other_programs_leads_to_the_page_that_helps(own):
     np.save(own / "walk.npy", np.zeros((5, 3)))
     done = wshard("ingest", "walk.npy", folder=own)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "only episode files are ingested: `python -m pydoc wshard.formats` shows how to bring data of any other format"
-    )
+    assert done.stderr.splitlines()[-1] == f"some files are of no known format: {OWN_DATA}"
     assert "pydoc wshard.formats" in wshard("convert", "walk.npy", "walk.wshard", folder=own).stderr
 
 
