@@ -89,8 +89,10 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
     "robomimic": FormatEntry(
         "wshard.formats.hdf5.robomimic:RobomimicSource",
+        "wshard.formats.hdf5.robomimic_sink:RobomimicSink",
         extra="hdf5",
         about="robomimic, LIBERO, MimicGen, robocasa: an HDF5 file with a group data/demo_N an episode",
+        suffix=".hdf5",
     ),
     "aloha": FormatEntry(
         "wshard.formats.hdf5.aloha:AlohaSource",
@@ -118,6 +120,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
     "minari": FormatEntry(
         "wshard.formats.minari.source:MinariSource",
+        "wshard.formats.minari.sink:MinariSink",
         extra="minari",
         about="Minari data sets: a folder with episodes in HDF5, Arrow or Parquet",
     ),

@@ -12,7 +12,7 @@ from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import json_attribute, read_attributes, stated_rate, text_attribute
+from wshard.formats.hdf5.values import WSHARD_ID, json_attribute, read_attributes, stated_rate, text_attribute
 
 if TYPE_CHECKING:
     import os
@@ -73,11 +73,12 @@ class RobomimicSource(Hdf5Source[str]):
                 table.add(_block(path, taken), path, dataset)
         own = read_attributes(group)
         own.pop("num_samples", None)
+        own_id = own.pop(WSHARD_ID, None)
         details = {name: json_attribute(group, name, where) for name in _JSON_ATTRIBUTES}
         table.metadata.update(own | {name: value for name, value in details.items() if name in own})
         table.metadata.update(_file_metadata(about, details, own, key))
         env_args = about[ENV_ARGS]
-        return table.info(key, env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
+        return table.info(str(own_id or key), env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
 
     def _about(self, file: Any) -> dict[str, Any]:
         """Return what the file says of all demonstrations."""

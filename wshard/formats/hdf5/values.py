@@ -15,6 +15,9 @@ from wshard.types import TimebaseSpec
 if TYPE_CHECKING:
     from wshard.types import Array
 
+WSHARD_ID: Final = "wshard_id"
+"""Attribute of an episode whose id is not the name of its group, in files that are written here."""
+
 MOST_NUMBERS: Final = 256
 """Arrays of more values than this are no metadata."""
 

@@ -16,7 +16,7 @@ from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import parse_object, read_attributes
+from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attributes
 from wshard.formats.look import LocationLook
 from wshard.formats.minari.arrow_columns import ArrowTable
 
@@ -33,7 +33,7 @@ STEP_LANES: Final = {"rewards": REWARD, "terminations": DONE, "truncations": TRU
 _PARTS: Final = {"arrow": "part-0.arrow", "parquet": "part-0.parquet"}
 _KEPT: Final = ("dataset_id", "algorithm_name")
 _SUCCESS: Final = ("infos/success", "infos/is_success")
-_LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
+LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
 class MinariSource(Hdf5Source[str]):
@@ -116,10 +116,11 @@ class MinariSource(Hdf5Source[str]):
         if stated != table.length:
             raise FormatError(f"{table.where}: total_steps: expected {stated} rewards, found {table.length}")
         own.pop("id", None)
+        id_ = str(own.pop(WSHARD_ID, f"episode_{key}"))
         table.metadata.update(own | {name: self._about[name] for name in _KEPT if self._about.get(name)})
         for column in last.values():
             table.metadata["success"] = bool(np.any(np.asarray(column[: column.shape[0]])))
-        return table.info(f"episode_{key}", env_id=self._env_id)
+        return table.info(id_, env_id=self._env_id)
 
     def _dataset(self, found: str, column: DatasetColumn) -> Any:
         if self._storage not in _PARTS:
@@ -171,7 +172,7 @@ class MinariSource(Hdf5Source[str]):
         if "json" not in cache:
             file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
             if file is not None and file.exists():
-                cache["json"] = _read_json(file, _LONGEST_METADATA)
+                cache["json"] = read_metadata(file, LONGEST_METADATA)
             else:
                 cache["json"] = dict(self._open(self._main_file).attrs) if self._storage == "hdf5" else {}
         about: dict[str, Any] = cache["json"]
@@ -194,7 +195,7 @@ class MinariSource(Hdf5Source[str]):
 
     def _episode_metadata(self, found: str, where: str) -> dict[str, Any]:
         file = self._folder / found / METADATA_FILE
-        return _read_json(file, 1 << 24) if file.exists() else {}
+        return read_metadata(file, 1 << 24) if file.exists() else {}
 
 
 def _block(path: str) -> str:
@@ -207,7 +208,8 @@ def _block(path: str) -> str:
     return f"signal/{rest if top == 'observations' and rest else path}"
 
 
-def _read_json(path: Path, longest: int) -> dict[str, Any]:
+def read_metadata(path: Path, longest: int) -> dict[str, Any]:
+    """Return what a metadata.json says; raises FormatError, LimitError for one of more than `longest` bytes."""
     with open_file(path) as file:
         text = file.read(longest + 1)
     return parse_object(text, str(path), longest)

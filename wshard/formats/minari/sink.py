@@ -1,0 +1,206 @@
+"""Minari data sets as a Sink: a folder with data/main_data.hdf5 and data/metadata.json, as Minari 0.5 writes them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
+from wshard.errors import EpisodeError, FormatError
+from wshard.formats.draft import Draft
+from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
+from wshard.formats.hdf5.nodes import import_h5py
+from wshard.formats.hdf5.robomimic_sink import follow
+from wshard.formats.hdf5.sink import Hdf5Sink, plain_array, put_array, put_attributes, without_place
+from wshard.formats.minari.source import LONGEST_METADATA, MAIN_FILE, METADATA_FILE, read_metadata
+from wshard.formats.minari.spaces import describe_space, is_image_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.draft import WriteMode
+    from wshard.types import Channel, Episode
+
+_VERSION: Final = "0.5.4"
+_INFOS: Final = "infos/"
+_OBSERVATIONS: Final = "observations"
+_ACTIONS: Final = "actions"
+_ENV_ID: Final = re.compile(r"(?:[\w:-]+/)?[\w:.-]+?(?:-v\d+)?")
+_NAME: Final = re.compile(r"[-_\w]+-v\d+")
+_NOT_NAMED: Final = re.compile(r"[^-_\w]")
+_STEPS: Final = (REWARD, EXACT_REWARD, DONE, TRUNCATIONS)
+_ELSEWHERE: Final = (FINAL, LEFT_OUT, "dataset_id", "algorithm_name")
+
+
+class MinariSink(Hdf5Sink):
+    """A folder NAME-vN that takes many episodes of equal lanes and of one environment.
+
+    The folder above it is the namespace, where its name can be one. Lanes of JPEG images stay JPEG, where all images
+    are such; others are stored as they are.
+    """
+
+    def _begin(self, location: str, mode: WriteMode) -> Draft:
+        self._data = "" if Path(location, METADATA_FILE).exists() or Path(location, MAIN_FILE).exists() else "data"
+        there = Path(location, self._data, METADATA_FILE)
+        if mode == "error" and there.exists():
+            raise FileExistsError(errno.EEXIST, "expected no data set there (mode 'error')", location)
+        self._about: dict[str, Any] = (
+            read_metadata(there, LONGEST_METADATA) if mode == "append" and there.exists() else {}
+        )
+        kind = self._about.get("data_format", "hdf5")
+        if kind != "hdf5":
+            raise FormatError(f"{location}: expected a data set with HDF5 storage to append to, found {kind}")
+        draft = Draft(location, "append" if mode == "error" else mode, folder=True)
+        try:
+            main = draft.path / self._data / MAIN_FILE
+            main.parent.mkdir(exist_ok=True)
+            if main.exists():
+                main.unlink()  # a link to the file of before, which stays as it is
+                shutil.copy2(Path(location, self._data, MAIN_FILE), main)
+        except BaseException:
+            draft.discard()
+            raise
+        return draft
+
+    def _file_of(self, draft: Draft) -> Path:
+        return draft.path / self._data / MAIN_FILE
+
+    def _episodes(self, file: Any) -> Any:
+        return file
+
+    def _name(self, ep: Episode, episodes: Any) -> str:
+        return f"episode_{len(episodes)}"
+
+    def _key(self, name: str) -> str:
+        return name.rpartition("_")[2]
+
+    def _fill(self, ep: Episode, group: Any, file: Any) -> None:
+        observed = {name: one for name, one in ep.observations.items() if not name.startswith(_INFOS)}
+        if not observed or not ep.actions:
+            raise EpisodeError(f"{self._where}: episode {ep.id!r}: expected observations and actions, found none")
+        self._check_lanes(ep, observed)
+        final = ep.metadata.get(FINAL)
+        last = final if isinstance(final, dict) else {}
+        for name, channel in ep.observations.items():
+            info = name.startswith(_INFOS)
+            path = name if info else _path(name, observed, _OBSERVATIONS)
+            if not info and self._about["jpeg_encoding"] and is_image_space(channel.dtype, tuple(channel.shape)):
+                _put_images(group, path, channel)
+            else:
+                put_array(group, path, follow(plain_array(channel.data, channel.dtype), last.get(name)))
+        for name, channel in ep.actions.items():
+            put_array(group, _path(name, ep.actions, _ACTIONS), plain_array(channel.data, channel.dtype))
+        missing = np.full(ep.length, np.nan)
+        put_array(group, "rewards", missing if ep.rewards is None else np.asarray(ep.rewards))
+        for path, flags in (("terminations", ep.terminations), ("truncations", ep.truncations)):
+            put_array(group, path, np.zeros(ep.length, bool) if flags is None else np.asarray(flags).astype(bool))
+        number = int(self._key(group.name))
+        put_attributes(group, {name: value for name, value in ep.metadata.items() if name not in _ELSEWHERE})
+        group.attrs.update({"id": number, "total_steps": ep.length})
+
+    def _check_lanes(self, ep: Episode, observed: Mapping[str, Channel]) -> None:
+        """Take the spaces of the first episode; raises EpisodeError where those of another one differ."""
+        spaces = {
+            "observation_space": describe_space(_described(observed), _OBSERVATIONS),
+            "action_space": describe_space(_described(ep.actions), _ACTIONS),
+        }
+        images = [one for one in observed.values() if is_image_space(one.dtype, tuple(one.shape))]
+        jpeg = bool(images) and all(one.encoded is not None and one.encoded.encoding == "jpeg" for one in images)
+        first = {"jpeg_encoding": jpeg, "env_id": ep.env_id, **spaces}
+        if not self._about:
+            self._about = self._describe(ep) | {"jpeg_encoding": jpeg}
+            self._about |= {name: json.dumps(space) for name, space in spaces.items()}
+        there = {name: json.loads(self._about[name]) for name in spaces if name in self._about}
+        there |= {"jpeg_encoding": bool(self._about.get("jpeg_encoding", True)) if images else jpeg}
+        there |= {"env_id": json.loads(self._about.get("env_spec") or "{}").get("id", "")}
+        for name, value in there.items():
+            if _without_bounds(value) != _without_bounds(first[name]):
+                what = "" if "space" in name else f": expected {value!r}, found {first[name]!r}"
+                raise EpisodeError(f"{self._where}: episode {ep.id!r}: {name} differs from that of the data set{what}")
+
+    def _describe(self, ep: Episode) -> dict[str, Any]:
+        folder = Path(os.path.realpath(self._where))
+        name = folder.name if _NAME.fullmatch(folder.name) else f"{_NOT_NAMED.sub('_', folder.name) or 'episodes'}-v0"
+        above = folder.parent.name
+        namespace = f"{above}/" if _NOT_NAMED.search(above) is None and above else ""
+        algorithm = ep.metadata.get("algorithm_name")
+        about = {
+            "total_episodes": 0,
+            "total_steps": 0,
+            "data_format": "hdf5",
+            "dataset_id": f"{namespace}{name}",
+            "minari_version": _VERSION,
+            "algorithm_name": algorithm if isinstance(algorithm, str) else "",
+        }
+        if ep.env_id:
+            if not _ENV_ID.fullmatch(ep.env_id):
+                raise EpisodeError(
+                    f"{self._where}: episode {ep.id!r}: expected an environment as Gymnasium names them, "
+                    f"[namespace/]name[-vN], found {ep.env_id!r}"
+                )
+            about["env_spec"] = json.dumps({"id": ep.env_id, "entry_point": None, "additional_wrappers": []})
+        return about
+
+    def _finish(self, file: Any, draft: Draft) -> None:
+        self._about["total_episodes"] = len(file)
+        self._about["total_steps"] = sum(int(file[name].attrs.get("total_steps", 0)) for name in file)
+        file.close()
+        folder = draft.path / self._data
+        self._about["dataset_size"] = round((folder / MAIN_FILE).stat().st_size / 1e6, 1)
+        (folder / METADATA_FILE).unlink(missing_ok=True)  # a link to the file of before
+        (folder / METADATA_FILE).write_text(json.dumps(self._about))
+        own = {(Path(self._data) / name).as_posix() for name in (MAIN_FILE, METADATA_FILE)}
+        draft.publish(lambda name: name in own)
+
+    def losses(self, info: EpisodeInfo) -> list[str]:
+        """Return what of an episode the format cannot hold."""
+        found = []
+        for block, lane in info.lanes.items():
+            if lane.dtype is DType.BFLOAT16:
+                found.append(f"{block}: bf16 becomes float32")
+            elif block not in _STEPS and not block.startswith(("signal/", "action/")):
+                found.append(f"{block}: no dataset for it")
+        if REWARD not in info.lanes:
+            found.append("reward: Minari needs one: NaN")
+        found += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
+        if not info.timebase.assumed:
+            found.append("timebase: no place for a rate")
+        return found + without_place(info.metadata, _ELSEWHERE)
+
+
+def _described(lanes: Mapping[str, Channel]) -> dict[str, tuple[DType, tuple[int, ...]]]:
+    floats = {DType.BFLOAT16: DType.FLOAT32}
+    return {name: (floats.get(one.dtype, one.dtype), tuple(one.shape)) for name, one in lanes.items()}
+
+
+def _path(name: str, lanes: Mapping[str, Channel], whole: str) -> str:
+    return whole if [*lanes] == [whole] else f"{whole}/{name}"
+
+
+def _put_images(group: Any, path: str, channel: Channel) -> None:
+    """Write the JPEG of each timestep, and the last one again: of the final observation there is no frame."""
+    frames: Any = channel.encoded
+    dataset = group.create_dataset(path, (frames.length + 1,), import_h5py().vlen_dtype(np.uint8))
+    for step in range(frames.length + 1):
+        dataset[step] = np.frombuffer(frames.image(min(step, frames.length - 1)), np.uint8)
+
+
+def _without_bounds(space: Any) -> Any:
+    """Return a space without the bounds of its values: those of lanes are not known."""
+    if isinstance(space, list):
+        return [_without_bounds(one) for one in space]
+    if not isinstance(space, dict):
+        return space
+    kept = {name: _without_bounds(one) for name, one in space.items() if name not in ("low", "high", "n", "start")}
+    if space.get("type") == "Discrete":  # a lane of whole numbers
+        return {"type": "Box", "dtype": space.get("dtype", "int64"), "shape": []}
+    return kept
