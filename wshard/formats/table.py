@@ -45,6 +45,12 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         extra="mcap",
         about="ROS 2 bags: a folder with metadata.yaml and MCAP or SQLite files",
     ),
+    "rlds": FormatEntry(
+        "wshard.formats.rlds.source:RLDSSource",
+        "wshard.formats.rlds.sink:RLDSSink",
+        extra="rlds",
+        about="RLDS data sets of TFDS: a folder with features.json and TFRecord or ArrayRecord files",
+    ),
     "shardpack": FormatEntry(
         "wshard.formats.shardpack:ShardPackSource",
         "wshard.formats.shardpack:ShardPackSink",

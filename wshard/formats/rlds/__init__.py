@@ -1,0 +1,1 @@
+"""RLDS data sets (TFDS): episodes in TFRecord or ArrayRecord shards, read and written in place."""

@@ -1,0 +1,45 @@
+"""ArrayRecord files, read by the library array_record, which compares the checksums of what it reads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Final
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError
+from wshard.plugins import import_library
+
+_OPTIONS: Final = "readahead_buffer_size:0,max_parallelism:0"  # for random access
+
+
+class ArrayRecordFile:
+    """An open ArrayRecord file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.where = os.fspath(path)
+        library = import_library("array_record.python.array_record_module", "rlds")
+        open_file(path).close()  # its errors name the path
+        try:
+            self._reader: Any = library.ArrayRecordReader(self.where, _OPTIONS)
+            self._count = int(self._reader.num_records())
+        except (RuntimeError, ValueError) as error:
+            raise FormatError(f"{self.where}: expected an ArrayRecord file: {error}") from error
+
+    def __len__(self) -> int:
+        return self._count
+
+    def read(self, number: int) -> memoryview:
+        """Return the data of a record; raises FormatError for damaged ones."""
+        try:
+            return memoryview(self._reader.read([number])[0])
+        except (RuntimeError, ValueError, IndexError, MemoryError) as error:
+            raise FormatError(f"{self.where}: record {number}: cannot be read: {error}") from error
+
+    def check(self, number: int) -> None:
+        """Do nothing: reading compares checksums."""
+
+    def close(self) -> None:
+        """Close the file; one that could not be read says so again."""
+        with contextlib.suppress(RuntimeError):
+            self._reader.close()

@@ -1,0 +1,135 @@
+"""What dataset_info.json says: the splits of a data set and the shards of each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wshard.container.open_file import is_nameable, open_file, within
+from wshard.errors import FormatError, LimitError, UnsupportedFormatError
+from wshard.formats.hdf5.values import parse_object
+from wshard.messages import shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INFO: Final = "dataset_info.json"
+TFRECORD, ARRAY_RECORD = "tfrecord", "array_record"
+TEMPLATE: Final = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+DEFAULT_VERSION: Final = "1.0.0"
+_MOST_JSON: Final = 1 << 26
+_MOST_EPISODES: Final = 1 << 26
+_FIELD: Final = re.compile(r"\{(\w+)\}")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
+
+
+class RecordPlace(NamedTuple):
+    """Where an episode is: its split and number in it, its shard, and its number in there."""
+
+    split: str
+    number: int
+    shard: Path
+    record: int
+
+
+@dataclass(frozen=True)
+class SplitShards:
+    """A split: its name and how many episodes each of its shards has, whose files `template` names."""
+
+    name: str
+    lengths: tuple[int, ...]
+    template: str = TEMPLATE
+
+    def file(self, dataset: str, file_format: str, shard: int) -> str:
+        """Return the name of a shard's file; raises FormatError for a template with other fields."""
+        index, count = f"{shard:05d}", f"{len(self.lengths):05d}"
+        values = {"DATASET": dataset, "SPLIT": self.name, "FILEFORMAT": file_format, "SHARD_INDEX": index}
+        values |= {"NUM_SHARDS": count, "SHARD_X_OF_Y": f"{index}-of-{count}"}
+        try:
+            return _FIELD.sub(lambda field: values[field[1]], self.template)
+        except KeyError as error:
+            raise FormatError(f"filepathTemplate: expected the fields {', '.join(values)}, found {error}") from None
+
+
+@dataclass(frozen=True)
+class RLDSInfo:
+    """A data set by its dataset_info.json."""
+
+    name: str
+    version: str
+    file_format: str
+    splits: tuple[SplitShards, ...]
+
+    def places(self, folder: Path) -> dict[str, RecordPlace]:
+        """Return where each episode is by its key: "train/17"."""
+        found = {}
+        for split in self.splits:
+            number = 0
+            for shard, length in enumerate(split.lengths):
+                name = split.file(self.name, self.file_format, shard)
+                if not is_nameable(name) or "\0" in name:
+                    raise FormatError(f"{folder / INFO}: expected the name of a file, found {shown(name)}")
+                path = within(folder, name, str(folder / INFO))
+                for record in range(length):
+                    found[f"{split.name}/{number}"] = RecordPlace(split.name, number, path, record)
+                    number += 1
+        return found
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; raises FormatError."""
+    with open_file(path) as file:
+        text = file.read(_MOST_JSON + 1)
+    return parse_object(text, str(path), _MOST_JSON)
+
+
+def read_dataset_info(folder: Path) -> RLDSInfo:
+    """Read dataset_info.json; raises FormatError, UnsupportedFormatError for other files than TFRecord, ArrayRecord."""
+    path = folder / INFO
+    about = read_object(path)
+    file_format = about.get("fileFormat", TFRECORD)
+    if file_format not in {TFRECORD, ARRAY_RECORD}:
+        raise UnsupportedFormatError(
+            f"{path}: expected fileFormat {TFRECORD} or {ARRAY_RECORD}, found {shown(file_format)}"
+        )
+    rows = about.get("splits")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise FormatError(f"{path}: expected a list of splits, found {shown(rows)}")
+    splits = tuple(_split(row, path) for row in rows)
+    if sum(sum(split.lengths) for split in splits) > _MOST_EPISODES:
+        raise LimitError(f"{path}: expected at most {_MOST_EPISODES} episodes, found more")
+    return RLDSInfo(str(about.get("name") or ""), str(about.get("version") or ""), file_format, splits)
+
+
+def _split(row: dict[str, Any], path: Path) -> SplitShards:
+    lengths, template = row.get("shardLengths", []), row.get("filepathTemplate") or TEMPLATE
+    try:
+        counts = tuple(int(str(length)) for length in lengths)
+    except (TypeError, ValueError):
+        counts = (-1,)
+    if min(counts, default=0) < 0 or not isinstance(template, str):
+        raise FormatError(f"{path}: split {shown(row.get('name'))}: expected shardLengths, found {shown(lengths)}")
+    return SplitShards(str(row.get("name") or ""), counts, template)
+
+
+def describe_dataset(info: RLDSInfo, sizes: dict[str, int]) -> dict[str, Any]:
+    """Return what dataset_info.json says; sizes: bytes of each split."""
+    splits = [
+        {
+            "filepathTemplate": split.template,
+            "name": split.name,
+            "numBytes": str(sizes[split.name]),
+            "shardLengths": [str(length) for length in split.lengths],
+        }
+        for split in info.splits
+    ]
+    about = {"citation": "", "description": "", "fileFormat": info.file_format, "name": info.name}
+    return about | {"releaseNotes": {}, "splits": splits, "version": info.version or DEFAULT_VERSION}
+
+
+def name_of_folder(folder: Path) -> tuple[str, str]:
+    """Return name and version of a data set in NAME/VERSION, or in NAME."""
+    has_version = _VERSION.fullmatch(folder.name) is not None
+    name = re.sub(r"\W+", "_", (folder.parent if has_version else folder).name).strip("_").lower()
+    return name or "episodes", folder.name if has_version else DEFAULT_VERSION

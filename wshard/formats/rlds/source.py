@@ -1,0 +1,294 @@
+"""RLDS data sets as a Source: each episode is a record of a shard, whose values are read when they are asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.meta_reader import Declaration, usable_rate
+from wshard.errors import CodecError, FormatError, LaneError, MissingFileError, UnsupportedFormatError
+from wshard.formats.hdf5.values import parse_object
+from wshard.formats.lazy_source import LazySource
+from wshard.formats.look import LocationLook
+from wshard.formats.rlds.array_record_file import ArrayRecordFile
+from wshard.formats.rlds.dataset_info import INFO, TFRECORD, RecordPlace, read_dataset_info, read_object
+from wshard.formats.rlds.example import parse_example
+from wshard.formats.rlds.features import FEATURES, IMAGE, NUMBER, TEXT, read_features
+from wshard.formats.rlds.step_values import (
+    expect_items,
+    find_values,
+    read_numbers,
+    step_shape,
+    texts_of,
+    values_of,
+)
+from wshard.formats.rlds.tfrecord import TFRecordFile
+from wshard.media.frames import ImageFrames
+from wshard.media.image_header import read_image_header
+from wshard.types import TimebaseSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+    from wshard.formats.rlds.dataset_info import RLDSInfo
+    from wshard.formats.rlds.example import ExampleFeature
+    from wshard.formats.rlds.features import TFDSFeature
+    from wshard.types import Array
+
+IS_FIRST, IS_LAST, IS_TERMINAL = "steps/is_first", "steps/is_last", "steps/is_terminal"
+STEP_BLOCKS: Final = {"steps/reward": REWARD, IS_TERMINAL: DONE, "steps/timestamps_ns": TIMESTAMPS}
+OWN: Final = "wshard"
+"""Name in episode_metadata of what RLDS has no place for: JSON of metadata, rate and epoch."""
+
+_TASKS: Final = ("language_instruction", "natural_language_instruction", "instruction", "task")
+_PREFIXES: Final = (("steps/observation/", "signal/"), ("steps/action/", "action/"), ("steps/", "signal/"))
+_NAMES: Final = ("episode_id", "env_id")
+_MOST_RECORDS: Final = 2
+
+
+class RLDSSource(LazySource[RecordPlace]):
+    """A folder NAME/VERSION with dataset_info.json, features.json and shards. The key of an episode is SPLIT/NUMBER."""
+
+    whole = True
+    meaning: ClassVar = (
+        ("steps/observation/NAME", "signal/NAME, nested names joined by /; one tensor: signal/observation"),
+        ("steps/action", "action/action; a dict: action/NAME"),
+        ("steps/reward", "reward, in its dtype"),
+        ("steps/is_terminal", "done"),
+        ("steps/is_last without is_terminal", "aux/truncations"),
+        ("steps/discount and other features of numbers", "signal/discount, signal/NAME"),
+        ("images", "encoded lane signal/NAME of JPEG or PNG, as stored"),
+        ("texts of steps", "metadata NAME; where it changes, signal/NAME: the place in the list metadata NAME"),
+        ("language_instruction, natural_language_instruction, instruction, task", "metadata task, too"),
+        (
+            "episode_metadata/NAME and other features of the episode",
+            "metadata NAME; episode_id, env_id: id, environment",
+        ),
+        ("alignment", "action t answers observation t; of the last step RLDS defines the observation alone"),
+        ("clock", "not stated; in episode_metadata/wshard where wshard wrote the data set"),
+        ("ragged features", "signal/NAME where all steps have one size, else left out; metadata left_out says why"),
+        ("is_first", "follows from the place of the step"),
+    )
+
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is a folder with dataset_info.json and features.json."""
+        if not isinstance(location, (str, os.PathLike)):
+            return False
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        return look.names >= {INFO, FEATURES}
+
+    @cached_property
+    def _folder(self) -> Path:
+        if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
+            raise FormatError(f"{self._location}: expected the folder of an RLDS data set")
+        return Path(self._location)
+
+    @cached_property
+    def _dataset(self) -> RLDSInfo:
+        return read_dataset_info(self._folder)
+
+    @cached_property
+    def _features(self) -> tuple[list[TFDSFeature], list[TFDSFeature]]:
+        path = self._folder / FEATURES
+        return read_features(read_object(path), str(path))
+
+    @cached_property
+    def _blocks(self) -> dict[str, TFDSFeature]:
+        """The features of steps by lane, observations first: others of the same name are signal/steps/NAME."""
+        found: dict[str, TFDSFeature] = {}
+        for feature in sorted(self._features[0], key=lambda one: not one.path.startswith("steps/observation")):
+            if feature.path not in {IS_FIRST, IS_LAST}:
+                block = block_of(feature)
+                found[block if block not in found else f"signal/{feature.path}"] = feature
+        return found
+
+    def _scan(self) -> Mapping[str, RecordPlace]:
+        return self._dataset.places(self._folder)
+
+    def _files(self, found: RecordPlace) -> list[Location]:
+        return [found.shard, self._folder / FEATURES]
+
+    # ---- records -----------------------------------------------------------------------------------------------------
+
+    def _shard(self, found: RecordPlace) -> TFRecordFile | ArrayRecordFile:
+        kind = TFRecordFile if self._dataset.file_format == TFRECORD else ArrayRecordFile
+        try:
+            shard = self.open_once(str(found.shard), lambda: kind(found.shard))
+        except FileNotFoundError:
+            raise MissingFileError(f"{self._folder / INFO}: expected the file {found.shard}, found none") from None
+        if found.record >= len(shard):
+            raise FormatError(f"{found.shard}: expected {found.record + 1} records or more, found {len(shard)}")
+        return shard
+
+    def _record(self, found: RecordPlace) -> dict[str, ExampleFeature]:
+        """Return the features of an episode, which stay in its record."""
+        records, key = self._cache("records"), f"{found.split}/{found.number}"
+        if key not in records:
+            where = f"{found.shard}: record {found.record}"
+            records[key] = parse_example(self._shard(found).read(found.record), where)
+            if len(records) > _MOST_RECORDS:
+                records.popitem(last=False)
+        record: dict[str, ExampleFeature] = records[key]
+        return record
+
+    def _checked(self, found: RecordPlace) -> dict[str, ExampleFeature]:
+        """Return the features of an episode whose record has been compared with its checksum, once."""
+        checked, key = self._cache("checked"), f"{found.split}/{found.number}"
+        if key not in checked:
+            self._shard(found).check(found.record)
+            checked.clear()
+            checked[key] = True
+        return self._record(found)
+
+    # ---- what is known without reading data --------------------------------------------------------------------------
+
+    def _describe(self, key: str, found: RecordPlace) -> EpisodeInfo:
+        record = self._record(found)
+        metadata: dict[str, Any] = {"dataset": self._dataset.name} if self._dataset.name else {}
+        for feature in self._features[1]:
+            metadata |= values_of(feature, record)
+        length = self._length(record, found)
+        lanes = self._declare_lanes(record, length, metadata)
+        texts = {feature.name.rpartition("/")[2]: _text_name(block) for block, feature in self._blocks.items()}
+        task = next((value for name in _TASKS if (value := metadata.get(texts.get(name, name)))), None)
+        if isinstance(task, (str, list)):
+            metadata.setdefault("task", task)
+        if isinstance(metadata.get("success"), (int, float)):
+            metadata["success"] = bool(metadata["success"])
+        id_, env_id = (metadata.pop(name) if isinstance(metadata.get(name), str) else "" for name in _NAMES)
+        clock = self._restore(metadata, found)
+        stored = {block: record[feature.path] for block, feature in self._blocks.items() if feature.path in record}
+        return EpisodeInfo(
+            id=id_ or f"{found.split}_{found.number:06d}",
+            length=length,
+            lanes=lanes,
+            env_id=env_id,
+            timebase=clock,
+            metadata=metadata,
+            stored_sizes={block: len(feature.data) for block, feature in stored.items() if block in lanes},
+        )
+
+    def _restore(self, metadata: dict[str, Any], found: RecordPlace) -> TimebaseSpec:
+        """Take the place of metadata that wshard wrote, and return the clock."""
+        text = metadata.pop(OWN, None)
+        if not isinstance(text, str):
+            return TimebaseSpec()
+        own = parse_object(text, f"{found.shard}: record {found.record}: episode_metadata/{OWN}")
+        metadata |= own["metadata"] if isinstance(own.get("metadata"), dict) else {}
+        hz, epoch = usable_rate(own.get("tick_hz")), own.get("epoch_ns")
+        about: dict[str, Any] = {"epoch_ns": epoch} if type(epoch) is int else {}
+        return TimebaseSpec(**about) if hz is None else TimebaseSpec(tick_hz=hz, **about)
+
+    def _length(self, record: Mapping[str, ExampleFeature], found: RecordPlace) -> int:
+        """Return the number of steps: of flags, else of texts and images, else of numbers."""
+        known = [feature for feature in self._features[0] if feature.path in record]
+        flags = [feature for feature in known if feature.path in {IS_FIRST, IS_LAST, IS_TERMINAL}]
+        plain = [feature for feature in known if feature.kind in {TEXT, IMAGE} or feature.encoding]
+        sized = [feature for feature in known if feature.kind == NUMBER and None not in feature.shape]
+        for feature in [*flags, *plain, *sized]:
+            count = record[feature.path].count()
+            size = 1 if feature in plain else math.prod(size or 0 for size in feature.shape)
+            if size and count and count % size == 0:
+                return count // size
+        raise FormatError(f"{found.shard}: record {found.record}: expected steps, found none that can be counted")
+
+    def _declare_lanes(
+        self, record: Mapping[str, ExampleFeature], length: int, metadata: dict[str, Any]
+    ) -> dict[str, Declaration]:
+        lanes: dict[str, Declaration] = {}
+        left_out: dict[str, str] = {}
+        if IS_LAST in record and IS_TERMINAL in record:
+            lanes[TRUNCATIONS] = Declaration(TRUNCATIONS, DType.BOOL)
+        for block, feature in self._blocks.items():
+            try:
+                lane = _declare(block, feature, record, length)
+            except (FormatError, UnsupportedFormatError) as error:
+                left_out[feature.name] = str(error).rpartition(f"{feature.path}: ")[2]
+                continue
+            if isinstance(lane, Declaration):
+                lanes[block] = lane
+            else:
+                metadata[_text_name(block)] = lane[0] if len(lane) == 1 else lane
+                lanes |= {block: Declaration(block, DType.INT32)} if len(lane) > 1 else {}
+        if left_out:
+            metadata["left_out"] = left_out
+        return lanes
+
+    # ---- data --------------------------------------------------------------------------------------------------------
+
+    def _read(self, found: RecordPlace, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        record, lane = self._checked(found), info.lanes[block]
+        if lane.encoding:
+            return self._encoded(found, info, block).decode(steps.start, steps.stop)
+        if block == TRUNCATIONS:
+            last, terminal = (self._flags(record, path, info.length)[steps] for path in (IS_LAST, IS_TERMINAL))
+            return last & ~terminal
+        feature = self._blocks[block]
+        values = find_values(feature, record)
+        if feature.kind == TEXT:
+            texts = texts_of(values, info.length)
+            places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+            return np.array([places[text] for text in texts[steps]], np.int32)
+        shape = lane.shape or step_shape(feature, record, info.length)
+        rows = read_numbers(values, feature, shape, length=info.length, steps=steps).reshape(-1, *lane.shape)
+        return rows if rows.dtype == lane.dtype.numpy_dtype else rows.astype(lane.dtype.numpy_dtype)
+
+    def _flags(self, record: Mapping[str, ExampleFeature], path: str, length: int) -> Array:
+        values = record[path]
+        if values.count() != length:
+            raise LaneError(f"{values.where}: expected {length} flags, found {values.count()}")
+        flags: Array = values.numbers() != 0
+        return flags
+
+    def _encoded(self, found: RecordPlace, info: EpisodeInfo, block: str) -> ImageFrames:
+        lane, where = info.lanes[block], f"{self.where_of(f'{found.split}/{found.number}')}: {block}"
+        images = expect_items(find_values(self._blocks[block], self._checked(found)), info.length)
+        about: Any = {"frame_shape": lane.shape, "frame_dtype": lane.dtype.numpy_dtype}
+        return ImageFrames(lane.encoding, images, where=where, **about)
+
+
+def block_of(feature: TFDSFeature) -> str:
+    """Return the lane that a feature of steps is."""
+    if feature.path in STEP_BLOCKS and math.prod(size or 0 for size in feature.shape) == 1:
+        return STEP_BLOCKS[feature.path]
+    if feature.path == "steps/action":
+        return "action/action"
+    return next(new + feature.path.removeprefix(old) for old, new in _PREFIXES if feature.path.startswith(old))
+
+
+def _text_name(block: str) -> str:
+    """Return where the metadata have the texts of a lane."""
+    name = block.removeprefix("signal/")
+    return f"steps/{name}" if name in {"left_out", "dataset", "success", OWN, *_NAMES} else name
+
+
+def _declare(
+    block: str, feature: TFDSFeature, record: Mapping[str, ExampleFeature], length: int
+) -> Declaration | list[str]:
+    """Return the lane of a feature, of one of texts the texts that there are; raises FormatError for what fits none."""
+    values = find_values(feature, record)
+    if feature.kind == TEXT:
+        return list(dict.fromkeys(texts_of(values, length)))
+    if feature.kind == IMAGE:
+        try:
+            header = read_image_header(expect_items(values, length)[0], values.where)
+        except CodecError as error:
+            raise FormatError(str(error)) from error
+        return Declaration(block, DType.from_numpy(header.dtype), header.shape, encoding=header.encoding)
+    if feature.kind != NUMBER:
+        raise FormatError(f"{feature.path}: a feature of another kind")
+    shape = step_shape(feature, record, length)
+    if block in STEP_BLOCKS.values():
+        dtype = {DONE: DType.BOOL, TIMESTAMPS: DType.INT64}.get(block, DType.from_numpy(feature.dtype))
+        return Declaration(block, dtype)
+    return Declaration(block, DType.from_numpy(feature.dtype), shape)

@@ -1,0 +1,120 @@
+"""From the features of a record to values: numbers a step, texts and images a step, values of the whole episode."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import CodecError, FormatError, LimitError
+from wshard.formats.hdf5.values import json_value
+from wshard.formats.rlds.example import BYTES, ExampleFeature
+from wshard.formats.rlds.features import NUMBER, TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.rlds.features import TFDSFeature
+    from wshard.types import Array
+
+FLAT: Final = "/ragged_flat_values"
+ROWS: Final = "/ragged_row_lengths_0"
+MORE_ROWS: Final = "/ragged_row_lengths_1"
+_MOST_LISTED: Final = 256
+_MOST_STEP_SIZE: Final = 1 << 30
+
+
+def find_values(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> ExampleFeature:
+    """Return what a record has of a feature; raises FormatError where it has nothing, or values of another kind."""
+    found = record.get(feature.path) or record.get(feature.path + FLAT)
+    if found is None:
+        raise FormatError(f"{feature.path}: the episode has none")
+    needs_bytes = feature.kind != NUMBER or bool(feature.encoding)
+    if (found.kind == BYTES) != needs_bytes:
+        raise FormatError(f"{feature.path}: expected {'bytes' if needs_bytes else 'numbers'}, found the other")
+    return found
+
+
+def expect_items(values: ExampleFeature, length: int) -> list[memoryview]:
+    """Return the bytes of each step; raises FormatError for another number of them."""
+    if len(values.items) != length:
+        raise FormatError(f"{values.where}: expected {length} items, one a step, found {len(values.items)}")
+    return values.items
+
+
+def texts_of(values: ExampleFeature, length: int) -> list[str]:
+    """Return the text of each step."""
+    return [str(item, "utf-8", "replace") for item in expect_items(values, length)]
+
+
+def step_shape(feature: TFDSFeature, record: Mapping[str, ExampleFeature], length: int) -> tuple[int, ...]:
+    """Return the shape of a step; raises FormatError where it differs from step to step."""
+    unknown = [axis for axis, size in enumerate(feature.shape) if size is None]
+    known = math.prod(size for size in feature.shape if size is not None)
+    if not unknown:
+        if known > _MOST_STEP_SIZE:
+            raise LimitError(f"{feature.path}: expected at most {_MOST_STEP_SIZE} numbers a step, found {known}")
+        return tuple(size for size in feature.shape if size is not None)
+    if len(unknown) > 1 or feature.encoding or feature.path + MORE_ROWS in record:
+        raise FormatError(f"{feature.path}: its shape is not stated")
+    rows = record.get(feature.path + ROWS)
+    sizes = set() if rows is None else set(rows.numbers().tolist())
+    count = find_values(feature, record).count()
+    if len(sizes) > 1 or not known or count % (length * known):
+        raise FormatError(f"{feature.path}: its size differs from step to step")
+    size = count // (length * known)
+    if sizes - {size}:
+        raise FormatError(f"{feature.path}: expected {size} rows a step, found {sizes}")
+    return tuple(size if axis in unknown else one or 0 for axis, one in enumerate(feature.shape))
+
+
+def read_numbers(
+    values: ExampleFeature, feature: TFDSFeature, shape: tuple[int, ...], *, length: int, steps: slice
+) -> Array:
+    """Return numbers [n, *shape] of steps in the dtype of the feature, as a new array; raises FormatError."""
+    dtype = np.dtype(feature.dtype)
+    if feature.encoding:
+        items = expect_items(values, length)[steps]
+        size = math.prod(shape) * dtype.itemsize
+        data = b"".join(_decode(item, feature.encoding, size, values.where) for item in items)
+        found: Array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(-1, *shape)
+        return found
+    size = math.prod(shape)
+    count = values.count()
+    if count != length * size:
+        raise FormatError(f"{values.where}: expected {length} x {size} numbers, found {count}")
+    numbers = values.numbers(steps.start * size, steps.stop * size)
+    return np.array(numbers.astype(dtype)).reshape(steps.stop - steps.start, *shape)
+
+
+def _decode(item: memoryview, encoding: str, size: int, where: str) -> bytes:
+    """Return the bytes of a tensor that is stored as bytes, at most `size` of them."""
+    data = bytes(item)
+    if encoding == "zlib":
+        try:
+            data = zlib.decompressobj().decompress(data, size + 1)
+        except zlib.error as error:
+            raise CodecError(f"{where}: zlib: {error}") from error
+    elif encoding != "bytes":
+        raise FormatError(f"{where}: expected tensors encoded as bytes or zlib, found {encoding!r}")
+    if len(data) != size:
+        raise FormatError(f"{where}: expected {size} bytes a step, found {len(data)}")
+    return data
+
+
+def values_of(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> dict[str, Any]:
+    """Return a feature of the whole episode as metadata: a text, a number, or a list of at most 256 of them."""
+    found = record.get(feature.path)
+    if found is None or feature.encoding or (found.kind == BYTES and feature.kind != TEXT):
+        return {}
+    if found.count() > _MOST_LISTED:
+        return {}
+    if feature.kind == TEXT:
+        items: list[Any] = [str(item, "utf-8", "replace") for item in found.items]
+    elif feature.kind == NUMBER:
+        items = json_value(found.numbers().astype(feature.dtype))
+    else:
+        return {}
+    return {feature.name: items[0] if not feature.shape and len(items) == 1 else items}

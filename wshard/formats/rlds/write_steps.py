@@ -1,0 +1,169 @@
+"""From an episode to the features of a record: which feature each lane is, and its values as an Example has them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.errors import EpisodeError
+from wshard.formats.rlds.features import IMAGE, NUMBER, TEXT, TFDSFeature
+from wshard.formats.rlds.source import IS_FIRST, IS_LAST, IS_TERMINAL, OWN, STEP_BLOCKS
+from wshard.media.frames import ImageFrames
+from wshard.media.images import encode_image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.types import Channel, Episode
+
+INSTRUCTION: Final = "steps/language_instruction"
+_AS_BYTES: Final = frozenset({DType.FLOAT64, DType.FLOAT16, DType.UINT64})
+"""Types that lists of float32 and int64 do not hold exactly: their tensors are stored as bytes."""
+
+_MOST_INTS: Final = 256  # of a timestep that are stored as numbers of their own
+_CAMERA_CHANNELS: Final = frozenset({1, 3})
+_STORED: Final = ("signal/", "action/")
+_PLACES: Final = {block: path for path, block in STEP_BLOCKS.items()}
+_BATCH: Final = 32
+_ABOUT: Final = ("episode_id", "env_id", OWN)
+
+
+def list_losses(info: EpisodeInfo) -> list[str]:
+    """Return what of an episode a data set cannot hold."""
+    found = []
+    for block, lane in info.lanes.items():
+        if block == TRUNCATIONS:
+            found.append(f"{block}: the last timestep counts as truncated unless it is terminal")
+        elif block not in _PLACES and not block.startswith(_STORED):
+            found.append(f"{block}: no feature for it")
+        elif lane.dtype is DType.BFLOAT16:
+            found.append(f"{block}: bf16 becomes float32")
+        elif lane.encoding == "mp4":
+            found.append(f"{block}: frames are encoded again, as PNG")
+    return found
+
+
+def plan_steps(ep: Episode) -> list[TFDSFeature]:
+    """Return the features of the steps of an episode; raises EpisodeError for lanes that none can hold."""
+    found = [TFDSFeature(path, NUMBER, "bool") for path in (IS_FIRST, IS_LAST)]
+    if ep.terminations is not None:
+        found.append(TFDSFeature(IS_TERMINAL, NUMBER, "bool"))
+    if ep.rewards is not None:
+        found.append(_number(_PLACES[REWARD], DType.from_numpy(ep.rewards.dtype), ()))
+    if ep.timestamps_ns is not None:
+        found.append(TFDSFeature(_PLACES[TIMESTAMPS], NUMBER, "int64"))
+    if isinstance(ep.metadata.get("task"), str):
+        found.append(TFDSFeature(INSTRUCTION, TEXT))
+    found += [_plan(path, channel) for path, channel in _channels(ep)]
+    paths = {feature.path for feature in found}
+    if len(paths) < len(found):
+        raise EpisodeError(f"episode {ep.id!r}: expected one lane a feature, found two of a name")
+    for path in paths:
+        parts = path.split("/")
+        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in paths), None)
+        if inside is not None or "" in parts:
+            raise EpisodeError(f"{path}: expected a name beside other features, found it inside of {inside!r}")
+    return found
+
+
+def plan_episode() -> list[TFDSFeature]:
+    """Return the features of an episode as a whole."""
+    return [TFDSFeature(f"episode_metadata/{name}", TEXT) for name in _ABOUT]
+
+
+def _channels(ep: Episode) -> Iterator[tuple[str, Channel]]:
+    for name, channel in ep.observations.items():
+        yield ("steps/discount" if name == "discount" else f"steps/observation/{name}"), channel
+    for name, channel in ep.actions.items():
+        alone = name == "action" and len(ep.actions) == 1
+        yield ("steps/action" if alone else f"steps/action/{name}"), channel
+
+
+def _plan(path: str, channel: Channel) -> TFDSFeature:
+    shape = tuple(channel.shape)
+    if 0 in shape:
+        raise EpisodeError(f"{path}: expected at least one number a timestep, found shape {list(shape)}")
+    if channel.encoded is not None or _is_camera(channel):
+        encoding = "jpeg" if channel.encoded is not None and channel.encoded.encoding == "jpeg" else "png"
+        return TFDSFeature(path, IMAGE, channel.dtype.numpy_dtype.name, shape, encoding)
+    return _number(path, channel.dtype, shape)
+
+
+def _is_camera(channel: Channel) -> bool:
+    return channel.dtype is DType.UINT8 and len(channel.shape) == 3 and channel.shape[2] in _CAMERA_CHANNELS
+
+
+def _number(path: str, dtype: DType, shape: tuple[int, ...]) -> TFDSFeature:
+    wide = DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
+    is_long = wide is not DType.FLOAT32 and int(np.prod(shape)) > _MOST_INTS
+    encoding = "bytes" if wide in _AS_BYTES or is_long else ""
+    return TFDSFeature(path, NUMBER, wide.numpy_dtype.name, shape, encoding)
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+def make_record(ep: Episode, features: list[TFDSFeature]) -> dict[str, Any]:
+    """Return the values of an Example by the paths of its features."""
+    channels = dict(_channels(ep))
+    found: dict[str, Any] = {}
+    for feature in features:
+        if feature.kind == TEXT:
+            found[feature.path] = [ep.metadata["task"].encode()] * ep.length
+        elif feature.kind == IMAGE:
+            found[feature.path] = list(_images(channels[feature.path], feature.encoding))
+        else:
+            channel = channels.get(feature.path)
+            values = np.asarray(_step_values(ep, feature.path) if channel is None else channel.data)
+            found[feature.path] = _pack(values.astype(feature.dtype), feature)
+    own = {"metadata": ep.metadata, "epoch_ns": ep.timebase.epoch_ns}
+    own |= {} if ep.timebase.assumed else {"tick_hz": ep.timebase.tick_hz}
+    try:
+        text = json.dumps(own, sort_keys=True, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise EpisodeError(f"episode {ep.id!r}: metadata: expected values of JSON: {error}") from error
+    about = dict(zip(_ABOUT, (ep.id, ep.env_id, text), strict=True))
+    return found | {f"episode_metadata/{name}": [one.encode()] for name, one in about.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"found {type(value).__name__}")
+
+
+def _step_values(ep: Episode, path: str) -> Any:
+    last = np.arange(ep.length) == ep.length - 1
+    ends = [np.asarray(one, bool) for one in (ep.terminations, ep.truncations) if one is not None]
+    values: dict[str, Any] = {
+        IS_FIRST: np.arange(ep.length) == 0,
+        IS_LAST: np.logical_or.reduce([last, *ends]) if ep.truncations is not None else last,
+        _PLACES[DONE]: ep.terminations,
+        _PLACES[REWARD]: ep.rewards,
+        _PLACES[TIMESTAMPS]: ep.timestamps_ns,
+    }
+    return values[path]
+
+
+def _pack(values: np.ndarray[Any, Any], feature: TFDSFeature) -> Any:
+    if feature.encoding:
+        little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+        return [row.tobytes() for row in little]
+    return values.ravel() if values.dtype.kind == "f" else values.ravel().astype(np.int64)
+
+
+def _images(channel: Channel, encoding: str) -> Iterator[bytes]:
+    frames = channel.encoded
+    if isinstance(frames, ImageFrames):
+        yield from (bytes(frames.image(step)) for step in range(frames.length))
+        return
+    count = len(channel.data) if frames is None else frames.length
+    for start in range(0, count, _BATCH):
+        stop = min(start + _BATCH, count)
+        pixels = channel.data[start:stop] if frames is None else frames.decode(start, stop)
+        yield from (encode_image(one, encoding) for one in pixels)
