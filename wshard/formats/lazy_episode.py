@@ -31,6 +31,10 @@ _HASHED_WHOLE: Final = 1 << 20
 """Lanes of more bytes are known again by their first, middle and last timestep."""
 
 
+_SMALL_LANE: Final = 1 << 18
+"""Lanes of more bytes are read again by an open episode that has read them."""
+
+
 class LaneReader(Protocol):
     """What an open episode asks of its Source; see LazySource."""
 
@@ -67,9 +71,7 @@ class SourceLane(LazyLane):
         self._episode = episode
 
     def _rows(self, start: int, stop: int) -> Array:
-        rows = self._episode.read(self.declaration.block, start, stop)
-        rows.flags.writeable = False
-        return rows
+        return self._episode.read_shared(self.declaration.block, start, stop)
 
 
 class LazyEpisode:
@@ -80,6 +82,7 @@ class LazyEpisode:
         self._key = key
         self._info: EpisodeInfo = source.info(key)
         self._open = True
+        self._small: dict[str, Array] = {}
         self.where = source.where_of(key)
 
     def __enter__(self) -> Self:
@@ -92,6 +95,7 @@ class LazyEpisode:
         """Let go of the Source: what it said of the episode still answers, reading on raises ClosedError."""
         if self._open:
             self._open = False
+            self._small.clear()
             self._source.release()
 
     @property
@@ -168,6 +172,17 @@ class LazyEpisode:
         self._check_open()
         return self._source.lane(self._key, block, start, stop)
 
+    def read_shared(self, block: str, start: int, stop: int) -> Array:
+        """Return timesteps of a lane as a read-only array; a small lane that was read whole is not read again."""
+        self._check_open()
+        if block in self._small:
+            return self._small[block][start:stop]
+        rows = self.read(block, start, stop)
+        rows.flags.writeable = False
+        if (start, stop) == (0, self.length) and rows.nbytes <= _SMALL_LANE:
+            self._small[block] = rows
+        return rows
+
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
         return self._gather(channels, range(self.length))
@@ -217,7 +232,7 @@ class LazyEpisode:
         if lane.encoding:
             return self._source.identify(self._key, name)
         if lane.step_size * self.length <= _HASHED_WHOLE:
-            return np.ascontiguousarray(self.read(name, 0, self.length)).tobytes()
+            return np.ascontiguousarray(self.read_shared(name, 0, self.length)).tobytes()
         some = [self.read(name, step, step + 1) for step in (0, self.length // 2, self.length - 1)]
         return b"".join(np.ascontiguousarray(rows).tobytes() for rows in some)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_DECODED: Final = 1 << 32
 _AHEAD: Final = 1 << 21
+_MOST_AHEAD: Final = 32  # row groups: more would be read in vain where reading ends
 _LARGE: Final = 1 << 24
 _BATCH: Final = 16  # images that are read at once
 
@@ -167,7 +168,7 @@ class ParquetColumns:
             if (starts[last] - starts[first]) * step > _LARGE:
                 return self._read_part(name, shape, start, stop)
             if before is not None and before.last == first:
-                more = first + 2 * (before.last - before.first)
+                more = first + min(2 * (before.last - before.first), _MOST_AHEAD)
                 while last < min(more, len(starts) - 1) and (starts[last + 1] - starts[first]) * step <= _AHEAD:
                     last += 1
             column = self._column(name, range(first, last))
