@@ -33,7 +33,14 @@ DOCUMENTED = {
     "bridge.maintenance",
     "bridge.curation",
     "bridge.evaluation",
-} | {"wshard.media", "wshard.shardpack", "wshard.testing", "embedders.testing", "wshard.formats.contract"}
+} | {
+    "wshard.data",
+    "wshard.media",
+    "wshard.shardpack",
+    "wshard.testing",
+    "embedders.testing",
+    "wshard.formats.contract",
+}
 NOT_IMPORTED = {"bridge.index.deepdata.waiting", "wshard.sources", "wshard.sinks", "wshard.indexes", "wshard.partial"}
 BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -22,3 +23,20 @@ def ensure_dir_exists(path: str | os.PathLike[str]) -> Path:
 def dataset_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder of data sets in the cache; it need not be there."""
     return get_cache_dir(cache_dir, "datasets")
+
+
+def find_repository(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return where a data set of the Hugging Face Hub lies on this machine; None where it does not.
+
+    It is looked for where this cache, LeRobot and the Hub's own client put it; nothing is downloaded.
+    """
+    user, _, name = repo_id.partition("/")
+    if not user or not name or ".." in repo_id.split("/"):
+        return None
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    lerobot = Path(os.environ.get("HF_LEROBOT_HOME") or home / "lerobot")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"datasets--{repo_id.replace('/', '--')}"
+    places = [dataset_folder(cache_dir) / repo_id.replace("/", "--"), lerobot / repo_id]
+    with contextlib.suppress(OSError):
+        places.append(hub / "snapshots" / (hub / "refs" / "main").read_text().strip())
+    return next((place for place in places if place.is_dir() and any(place.iterdir())), None)

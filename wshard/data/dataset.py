@@ -217,6 +217,10 @@ class Dataset(Sequence["Item"]):
         """Return timesteps [start, stop) of a column as an array as it is stored; its text for a column of texts."""
         return self._take(column, np.array([episode]), np.arange(start, stop)[None, :])[0]
 
+    def read_episode(self, episode: int, *, encoded: bool = False) -> Item:  # noqa: ARG002  (nothing is encoded here)
+        """Return all columns of an episode as arrays as they are stored; encoded: frames as they are encoded."""
+        return {name: self.column_rows(name, episode, 0, int(self.lengths[episode])) for name in self.column_names}
+
     def get_dim(self, col: str) -> int:
         """Return how many numbers a row of a column has."""
         self._check_column(col)

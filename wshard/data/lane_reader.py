@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wshard.episode.meta_reader import Declaration
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Source
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
 _MOST_OPEN: Final = 1024
@@ -54,6 +55,10 @@ class EpisodeList:
         """Describe an episode."""
         info: EpisodeInfo = self.sources[self.places[episode]].info(self.keys[episode])
         return info
+
+    def encoded(self, episode: int, block: str) -> EncodedFrames | None:
+        """Return the frames of a lane as they are encoded, None for one that is stored as numbers."""
+        return self._reader(episode).encoded(block)
 
     def take(self, block: str, lane: Declaration, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Array:
         """Return rows [clips, n, *row] of a lane: timesteps `steps` [clips, n] of an episode each.

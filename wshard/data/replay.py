@@ -171,3 +171,10 @@ class ReplayBuffer(Dataset):
         """Yield the columns of each episode, the oldest first."""
         for number, length in enumerate(self.lengths.tolist()):
             yield {key: self.column_rows(key, number, 0, length) for key in self._rings}
+
+    def dump(self, path: Any, format: str = "lance", mode: str = "overwrite", **kw: Any) -> None:  # noqa: A002  (as ever)
+        """Write all episodes as a data set; kw are options of the writer."""
+        from wshard.data.registry import get_format  # noqa: PLC0415  (which imports every format)
+
+        with get_format(format).open_writer(path, mode=mode, **kw) as writer:
+            writer.write_episodes(self.episodes())

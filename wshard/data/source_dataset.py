@@ -156,16 +156,31 @@ class SourceDataset(Dataset):
 
     def _texts(self, column: LaneColumn, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> list[str]:
         """Return the text of the first row of each clip."""
-        found = []
-        for episode, rows in zip(episodes.tolist(), steps, strict=True):
-            text = self.episodes.info(episode).metadata.get(column.block, "")
-            if isinstance(text, list):
-                source = self.episodes.sources[self.episodes.places[episode]]
-                first = int(rows[0])
-                number = source.lane(self.episodes.keys[episode], f"signal/{column.block}", first, first + 1)
-                text = text[int(number[0])]
-            found.append(str(text))
-        return found
+        clips = zip(episodes.tolist(), steps[:, 0].tolist(), strict=True)
+        return [self._texts_of(column, episode, step, step + 1)[0] for episode, step in clips]
+
+    def _texts_of(self, column: LaneColumn, episode: int, start: int, stop: int) -> list[str]:
+        texts = self.episodes.info(episode).metadata.get(column.block, "")
+        if not isinstance(texts, list):
+            return [str(texts)] * (stop - start)
+        source = self.episodes.sources[self.episodes.places[episode]]
+        numbers = source.lane(self.episodes.keys[episode], f"signal/{column.block}", start, stop)
+        return [str(texts[number]) for number in numbers.tolist()]
+
+    def read_episode(self, episode: int, *, encoded: bool = False) -> Item:
+        """Return all columns of an episode as arrays as they are stored, texts as a list."""
+        length = int(self.lengths[episode])
+        item: Item = {}
+        for name in self.column_names:
+            column = self.columns.get(name)
+            frames = self.episodes.encoded(episode, column.block) if encoded and column and column.is_image else None
+            if frames is not None:
+                item[name] = frames
+            elif column is not None and column.lane is None:
+                item[name] = self._texts_of(column, episode, 0, length)
+            else:
+                item[name] = self.column_rows(name, episode, 0, length)
+        return item
 
 
 def _length(source: Source, key: str) -> int:

@@ -64,21 +64,25 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
     "lance": FormatEntry(
         "wshard.formats.world_model.lance:LanceSource",
+        "wshard.formats.world_model.lance_sink:LanceSink",
         extra="lance",
         about="world-model data in a Lance table, frames as JPEG",
     ),
     "folder": FormatEntry(
         "wshard.formats.world_model.folder:ImageFolderSource",
+        "wshard.formats.world_model.folder_sink:ImageFolderSink",
         extra="images",
         about="world-model data in a folder: .npz columns, a JPEG a frame",
     ),
     "hdf5": FormatEntry(
         "wshard.formats.world_model.hdf5:ColumnsHDF5Source",
+        "wshard.formats.world_model.hdf5_sink:ColumnsHDF5Sink",
         extra="hdf5",
         about="world-model data in an HDF5 file: columns, ep_len, ep_offset",
     ),
     "video": FormatEntry(
         "wshard.formats.world_model.video:VideoFolderSource",
+        "wshard.formats.world_model.folder_sink:VideoFolderSink",
         extra="video",
         about="world-model data in a folder: .npz columns, an MP4 an episode",
     ),

@@ -49,12 +49,21 @@ MEANING: Final = (
 
 @dataclass(frozen=True)
 class StepColumn:
-    """A column: dtype and shape of a row. encoding: "jpeg" or "mp4" of frames, TEXT, or "" for numbers."""
+    """A column: dtype and shape of a row. encoding: "jpeg" or "mp4" of frames, TEXT, or "" for numbers.
+
+    block: of its lane, where the data set states it; else its name says it.
+    """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...] = ()
     encoding: str = ""
+    block: str = ""
+
+    @property
+    def lane_block(self) -> str:
+        """The block name of its lane."""
+        return self.block if self.block.startswith(("signal/", "action/")) else block_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,7 @@ def describe_rows(rows: RowSpan, columns: Iterable[StepColumn], about: Mapping[s
 
 
 def _declare(column: StepColumn, where: str) -> Declaration:
-    block, shape = block_of(column.name), column.shape
+    block, shape = column.lane_block, column.shape
     try:
         dtype = DType.from_numpy(column.dtype)
     except EpisodeError as error:

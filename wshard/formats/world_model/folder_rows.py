@@ -42,7 +42,7 @@ class FolderRowsSource(RowsSource):
         if f"{LENGTHS}{SUFFIX}" not in look.names:
             return False
         if "videos" not in look.found:
-            folders = [name for name in look.names if os.path.splitext(name)[1] == ""]  # noqa: PTH122  (a million times)
+            folders = [name for name in look.names if os.path.splitext(name)[1] == ""]  # noqa: PTH122
             inside = (LocationLook(Path(look.path, name)).names for name in folders)
             look.found["videos"] = any(file.endswith(VIDEO_SUFFIX) for names in inside for file in names)
         return bool(look.found["videos"]) is cls.is_video
@@ -50,6 +50,10 @@ class FolderRowsSource(RowsSource):
     def _scan(self) -> Mapping[str, RowSpan]:
         lengths, offsets = (self._array(name) for name in (LENGTHS, OFFSETS))
         return split_rows(lengths, offsets, self.where_of(""))
+
+    def table_names(self) -> list[str]:
+        """Return the names of the columns that are in .npz files."""
+        return list(self._tables())
 
     def _tables(self) -> dict[str, StepColumn]:
         """Return the columns that are in .npz files, by name."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LENGTHS: Final = "ep_len"
 OFFSETS: Final = "ep_offset"
+BLOCK: Final = "wshard.block"
+"""Attribute of a dataset: the block name of its lane."""
+
 _SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 _MOST_CHUNK_SIZE: Final = 1 << 30
 _MOST_EPISODES: Final = 1 << 27
@@ -73,7 +76,8 @@ class ColumnsHDF5Source(RowsSource):
         if dataset.ndim == 0 or len(dataset) < needed:
             raise FormatError(f"{at}: expected {needed} rows, found {list(dataset.shape)}")
         is_text = _is_text(dataset)
-        return StepColumn(name, dataset.dtype, tuple(dataset.shape[1:]), TEXT if is_text else "")
+        block = dataset.attrs.get(BLOCK, "")
+        return StepColumn(name, dataset.dtype, tuple(dataset.shape[1:]), TEXT if is_text else "", str(block))
 
     def _column_rows(self, column: str, start: int, stop: int) -> Array:
         with self._translate():

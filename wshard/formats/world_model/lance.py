@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,9 @@ VIDEOS: Final = "_videos"
 EPISODES: Final = "_episodes"
 SHAPE: Final = b"wshard.shape"
 """Key of a field's metadata: the shape of a row, as JSON."""
+
+BLOCK: Final = b"wshard.block"
+"""Key of a field's metadata: the block name of its lane."""
 
 _AT_ONCE: Final = 64
 
@@ -103,15 +107,16 @@ class LanceSource(RowsSource):
     def _declare(self, field: Any) -> StepColumn:
         types = import_library("pyarrow", "lance").types
         kind, shape = field.type, _stated_shape(field)
+        block = (field.metadata or {}).get(BLOCK, b"").decode(errors="replace")
         if types.is_binary(kind) or types.is_large_binary(kind):
-            return StepColumn(field.name, np.dtype(np.uint8), (), "jpeg")
+            return StepColumn(field.name, np.dtype(np.uint8), (), "jpeg", block)
         if types.is_string(kind) or types.is_large_string(kind):
             return StepColumn(field.name, np.dtype(object), (), TEXT)
         if types.is_fixed_size_list(kind):
             size, kind = kind.list_size, kind.value_type
             scalar = size == 1 and field.name != ACTION  # tables do not state whether it was a number or a list of one
             shape = (() if scalar else (size,)) if shape is None else shape
-        return StepColumn(field.name, self._numpy_dtype(kind, field), shape or ())
+        return StepColumn(field.name, self._numpy_dtype(kind, field), shape or (), "", block)
 
     def _numpy_dtype(self, kind: Any, field: Any) -> np.dtype[Any]:
         try:
@@ -132,7 +137,7 @@ class LanceSource(RowsSource):
             cache[key] = frames.shape
             if len(cache) > _AT_ONCE:
                 cache.popitem(last=False)
-        return StepColumn(column.name, column.dtype, cache[key], column.encoding)
+        return replace(column, shape=cache[key])
 
     def _at(self, rows: RowSpan, column: StepColumn) -> str:
         return f"{self.where_of(str(rows.number))}: column {column.name!r}"
@@ -226,7 +231,7 @@ class LanceImages(Sequence[bytes]):
         if not self._first <= step < self._first + len(self._images):
             first = self._rows.start + step
             last = min(first + _AT_ONCE, self._rows.stop)
-            self._first, self._images = step, self._source._images(self._column, first, last)  # noqa: SLF001  (one file)
+            self._first, self._images = step, self._source._images(self._column, first, last)  # noqa: SLF001
         return self._images[step - self._first]
 
 

@@ -16,7 +16,6 @@ from wshard.formats.world_model.columns import (
     RowSpan,
     StepColumn,
     as_lane,
-    block_of,
     describe_rows,
     index_texts,
 )
@@ -48,6 +47,11 @@ class RowsSource(LazySource[RowSpan]):
             raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
         return os.fspath(self._location)
 
+    def stored_columns(self) -> dict[str, StepColumn]:
+        """Return the columns as they are stored in the first episode, by name; none without episodes."""
+        first = next(iter(self._episodes.values()), None)
+        return {} if first is None else {column.name: column for column in self._columns(first)}
+
     def _about(self, rows: RowSpan) -> dict[str, Any]:
         """Return the metadata of an episode."""
         return {}
@@ -78,4 +82,4 @@ class RowsSource(LazySource[RowSpan]):
         return [str(text) for text in self._column_rows(column, start, stop)]
 
     def _column_of(self, rows: RowSpan, block: str) -> StepColumn:
-        return next(column for column in self._columns(rows) if block_of(column.name) == block)
+        return next(column for column in self._columns(rows) if column.lane_block == block)

@@ -138,6 +138,10 @@ class GoalDataset(Dataset):
     def _load(self, episode: int, steps: range) -> Item:
         return self.dataset._load(episode, steps)  # noqa: SLF001  (as above)
 
+    def read_episode(self, episode: int, *, encoded: bool = False) -> Item:
+        """Return all columns of an episode, without goals."""
+        return self.dataset.read_episode(episode, encoded=encoded)
+
     def get_row_data(self, row_idx: int | Sequence[int]) -> Item:
         """Return rows of all columns, without goals."""
         return self.dataset.get_row_data(row_idx)

@@ -1,0 +1,323 @@
+"""Writers take columns, convert keeps every value, merge puts sets together, the registry knows the formats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from world_model_sets import SETS, make_columns, write_hdf5, write_lance
+
+import wshard.data
+from wshard.data import (
+    EPISODE_DATA_KEY,
+    FORMATS,
+    ConcatDataset,
+    FolderDataset,
+    FolderWriter,
+    Format,
+    GoalDataset,
+    HDF5Dataset,
+    HDF5Writer,
+    LanceDataset,
+    LanceWriter,
+    ReplayBuffer,
+    VideoDataset,
+    VideoWriter,
+    Writer,
+    convert,
+    detect_format,
+    get_format,
+    list_formats,
+    load_dataset,
+    merge,
+    register_format,
+    split_episode_data,
+    validate_write_mode,
+)
+from wshard.errors import DatasetError, EpisodeError, FormatError, RecordingStateError
+
+WRITERS = {
+    "hdf5": (HDF5Writer, "a.h5", lambda place: HDF5Dataset(path=place)),
+    "folder": (FolderWriter, "a", lambda place: FolderDataset(path=place)),
+    "video": (VideoWriter, "a", lambda place: VideoDataset(path=place)),
+    "lance": (LanceWriter, "a.lance", LanceDataset),
+}
+
+
+def columns_of(count=6):
+    columns = make_columns((count,), pixels=16)
+    columns.pop("ep_len")
+    return columns | {"task": "push", "note": ["a", "b", "a", "a", "c", "a"][:count]}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_written_columns_are_read_with_dtype_shape_and_text(tmp_path, name):
+    writer, place, reader = WRITERS[name]
+    columns = columns_of()
+    with writer(tmp_path / place) as out:
+        assert isinstance(out, Writer)
+        out.write_episode({key: list(values) if key != "task" else values for key, values in columns.items()})
+        out.write_episodes([columns, columns])
+    data = reader(tmp_path / place)
+    assert data.lengths.tolist() == [6, 6, 6]
+    found = data.read_episode(1)
+    assert found.keys() == columns.keys()
+    for key, values in columns.items():
+        if key in ("task", "note"):
+            assert found[key] == ([values] * 6 if key == "task" else values)
+        elif key != "pixels" or name == "hdf5":
+            assert found[key].dtype == values.dtype
+            assert np.array_equal(found[key], values)
+    assert data[13]["note"] == "b"
+    assert detect_format(tmp_path / place) is get_format(name)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_writers_write_inside_with_and_in_their_mode(tmp_path, name):
+    writer, place, _ = WRITERS[name]
+    with pytest.raises(RuntimeError, match="inside `with`"):
+        writer(tmp_path / place).write_episode(columns_of())
+    with writer(tmp_path / place) as out:
+        out.write_episode(columns_of())
+    with pytest.raises(RecordingStateError):
+        out.write_episode(columns_of())
+    with pytest.raises(FileExistsError), writer(tmp_path / place, mode="error"):
+        pass
+    with pytest.raises(ValueError, match="write mode must be one of"):
+        writer(tmp_path / place, mode="replace")
+    short = columns_of() | {"reward": np.zeros(5, np.float32)}
+    with pytest.raises(EpisodeError, match=r"length mismatch|reward"), writer(tmp_path / place) as out:
+        out.write_episode(short)
+    with pytest.raises(EpisodeError, match="schema mismatch"), writer(tmp_path / place) as out:
+        out.write_episode({key: values for key, values in columns_of().items() if key != "reward"})
+    assert load_dataset(tmp_path / place).lengths.tolist() == [6]
+
+
+def test_frames_may_come_with_their_channels_first(tmp_path):
+    frames = torch.arange(4 * 3 * 8 * 8, dtype=torch.uint8).reshape(4, 3, 8, 8)
+    with HDF5Writer(tmp_path / "a.h5") as out:
+        out.write_episode({"pixels": frames, "action": torch.zeros(4, 2)})
+    assert torch.equal(HDF5Dataset(path=tmp_path / "a.h5", num_steps=4)[0]["pixels"], frames)
+
+
+def test_what_is_stated_once_is_apart():
+    steps, about = split_episode_data({"x": [1], EPISODE_DATA_KEY: {"success": True}})
+    assert (steps, about) == ({"x": [1]}, {"success": True})
+    with pytest.raises(ValueError, match="write mode must be one of append, overwrite, error"):
+        validate_write_mode("w")
+
+
+# ---- convert and merge ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_sets_are_converted_without_a_change_of_values(dataset_fixtures, tmp_path, name):
+    source = dataset_fixtures / "world_model" / SETS[name]
+    place = convert(source, tmp_path / "a", dest_format="hdf5", progress=False)
+    assert place == tmp_path / "a.h5"
+    old, new = load_dataset(source, num_steps=4), load_dataset(place, num_steps=4)
+    assert set(old.column_names) == set(new.column_names)
+    for number in (0, 30, len(old) - 1):
+        assert all(torch.equal(column, new[number][key]) for key, column in old[number].items())
+
+
+def test_jpeg_frames_are_converted_byte_for_byte(dataset_fixtures, tmp_path):
+    source = dataset_fixtures / "world_model" / "main.lance"
+    place = convert(source, tmp_path / "a", dest_format="folder", progress=False)
+    again = convert(place, tmp_path / "b", dest_format="lance", progress=False)
+    old, new = LanceDataset(source, num_steps=3), LanceDataset(again, num_steps=3)
+    assert all(torch.equal(column, new[7][key]) for key, column in old[7].items())
+
+
+def test_readers_and_writers_get_their_options_and_sets_of_any_kind_are_converted(tmp_path):
+    write_hdf5(tmp_path / "a.h5", make_columns())
+    place = convert(
+        tmp_path / "a.h5", tmp_path / "b", keys_to_load=["action", "pixels"], jpeg_quality=50, progress=False
+    )
+    assert set(load_dataset(place).column_names) == {"action", "pixels"}
+    data = HDF5Dataset(path=tmp_path / "a.h5")
+    buffer = ReplayBuffer(100)
+    for episode in range(3):
+        buffer.write_episode(data.read_episode(episode))
+    for number, source in enumerate((ConcatDataset([data]), GoalDataset(data, goal_keys={"count": "goal"}), buffer)):
+        place = convert(source, tmp_path / f"{number}.h5", dest_format="hdf5", progress=False)
+        assert np.array_equal(load_dataset(place).get_col_data("keypoints"), data.get_col_data("keypoints"))
+    buffer.dump(tmp_path / "dumped.h5", "hdf5")
+    assert load_dataset(tmp_path / "dumped.h5").lengths.tolist() == [3, 5, 4]
+
+
+def test_merged_sets_are_one_after_the_other(tmp_path):
+    for place in ("a.h5", "b.h5"):
+        write_hdf5(tmp_path / place, make_columns())
+    place = merge([tmp_path / "a.h5", tmp_path / "b.h5"], tmp_path / "both", dest_format="folder", progress=False)
+    assert load_dataset(place).lengths.tolist() == [3, 5, 4] * 2
+    with pytest.raises(FileExistsError):
+        merge([tmp_path / "a.h5", tmp_path / "b.h5"], place, dest_format="folder", progress=False)
+    with pytest.raises(DatasetError, match="at least two sources"):
+        merge([place], tmp_path / "x")
+    write_hdf5(tmp_path / "c.h5", {key: rows for key, rows in make_columns().items() if key != "reward"})
+    with pytest.raises(ValueError, match=r"c.h5: missing columns: \['reward'\]"):
+        merge([tmp_path / "a.h5", tmp_path / "c.h5"], tmp_path / "x")
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+def test_formats_are_asked_in_the_order_of_the_original(dataset_fixtures, tmp_path):
+    assert list(FORMATS) == ["lance", "folder", "lerobot", "hdf5", "video", "lance_video"]
+    assert list_formats()[:6] == list(FORMATS)
+    assert {"wshard", "dreamerv3"} <= set(list_formats())
+    for name, place in SETS.items():
+        assert detect_format(dataset_fixtures / "world_model" / place).name == name
+    (tmp_path / "D_videos.lance").mkdir()
+    (tmp_path / "D.lance").mkdir()
+    for place, name in (
+        ("x.LANCE", "lance"), ("s3://b/x.lance", "lance"), ("lerobot://a/b.lance", "lance"), ("lerobot://a", "lerobot"),
+        (tmp_path, "lance_video"), (tmp_path / "D.lance", "lance_video"), ("nowhere.h5", "hdf5"),
+    ):  # fmt: skip
+        assert detect_format(place).name == name
+    assert detect_format("X.H5") is None
+    assert detect_format(tmp_path / "nothing") is None
+
+
+def test_formats_are_registered_once():
+    with pytest.raises(ValueError, match="non-empty"):
+        register_format(type("Nameless", (Format,), {}))
+    with pytest.raises(ValueError, match="already registered"):
+        register_format(type("Second", (Format,), {"name": "lance"}))
+    with pytest.raises(ValueError, match=r"unknown format 'parquet'; available: \['lance'"):
+        get_format("parquet")
+    for call, message in (
+        (lambda: Format.detect("x"), "does not support reading"),
+        (lambda: Format.open_reader("x"), "does not support reading"),
+        (lambda: Format.open_writer("x"), "read-only"),
+    ):
+        with pytest.raises(NotImplementedError, match=message):
+            call()
+    assert get_format("lance").supports_episode_data
+    assert not get_format("hdf5").supports_episode_data
+
+
+def test_every_public_name_is_there():
+    names = [
+        "LanceDataset",
+        "HDF5Dataset",
+        "FolderDataset",
+        "ImageDataset",
+        "VideoDataset",
+        "LanceVideoDataset",
+        "LeRobotAdapter",
+        "LanceWriter",
+        "HDF5Writer",
+        "FolderWriter",
+        "VideoWriter",
+        "Dataset",
+        "MergeDataset",
+        "ConcatDataset",
+        "GoalDataset",
+        "ReplayBuffer",
+        "classic_filter",
+        "FORMATS",
+        "WRITE_MODES",
+        "EPISODE_DATA_KEY",
+        "Format",
+        "Writer",
+        "register_format",
+        "list_formats",
+        "get_format",
+        "detect_format",
+        "split_episode_data",
+        "validate_write_mode",
+        "load_dataset",
+        "convert",
+        "merge",
+        "get_cache_dir",
+        "ensure_dir_exists",
+        "column_normalizer",
+        "get_scaler",
+        "ZScoreScaler",
+        "PercentileScaler",
+        "IdentityScaler",
+    ]
+    assert all(hasattr(wshard.data, name) for name in names)
+    assert set(names) <= set(wshard.data.__all__)
+
+
+# ---- finding -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def homes(tmp_path, monkeypatch):
+    for name in ("STABLEWM_HOME", "HF_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    for name in ("HF_LEROBOT_HOME", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_names_are_looked_for_here_then_in_the_caches(homes):
+    cached = homes / "STABLEWM_HOME" / "datasets"
+    hub = homes / "HF_HOME" / "hub" / "datasets--me--table"
+    (hub / "refs").mkdir(parents=True)
+    (hub / "refs" / "main").write_text("abc\n")
+    for folder in (homes / "data", cached / "data", cached / "user--repo", hub / "snapshots" / "abc"):
+        folder.mkdir(parents=True)
+    sets = {"data/a.h5": 1, "STABLEWM_HOME/datasets/data/a.h5": 2, "STABLEWM_HOME/datasets/b.h5": 3}
+    sets |= {"STABLEWM_HOME/datasets/user--repo/train.h5": 4}
+    for place, length in sets.items():
+        write_hdf5(homes / place, make_columns((length,), pixels=0))
+    write_lance(hub / "snapshots" / "abc" / "t.lance", make_columns((5,), pixels=0))
+    found = {name: load_dataset(name).lengths.tolist() for name in ("data/a.h5", "b", "user/repo", "me/table")}
+    assert found == {"data/a.h5": [1], "b": [3], "user/repo": [4], "me/table": [5]}
+    assert HDF5Dataset("b").lengths.tolist() == [3]
+    assert load_dataset(["b", "data/a.h5"], num_steps=1).lengths.tolist() == [3, 1]
+    for name in ("data/none.h5", "none", "../none", "user/none"):
+        with pytest.raises(FileNotFoundError, match="Cannot resolve"):
+            load_dataset(name)
+    with pytest.raises(ValueError, match="No format detected"):
+        load_dataset("ftp://host/x")
+    (homes / "notes.txt").write_text("x")
+    with pytest.raises(ValueError, match="No format detected"):
+        load_dataset("notes.txt")
+
+
+def test_folders_of_several_files_are_ambiguous(homes):
+    (homes / "many").mkdir()
+    for place in ("many/a.h5", "many/b.h5"):
+        write_hdf5(homes / place, make_columns((2,), pixels=0))
+    with pytest.raises(ValueError, match="Ambiguous"):
+        load_dataset("many")
+    for name in ("a", "b"):
+        write_lance(homes / "many" / f"{name}.lance", make_columns((2,), pixels=0))
+    with pytest.raises(FormatError, match="Ambiguous"):
+        LanceDataset(homes / "many")
+    assert LanceDataset(homes / "many", "b").lengths.tolist() == [2]
+    (homes / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"No .h5/.hdf5"):
+        HDF5Dataset(path=homes / "empty")
+
+
+def test_lerobot_columns_have_the_names_of_the_original(dataset_fixtures, homes):
+    root = dataset_fixtures / "lerobot" / "lerobot_v3_video_h264"
+    (homes / "HF_HOME" / "lerobot" / "me").mkdir(parents=True)
+    (homes / "HF_HOME" / "lerobot" / "me" / "robot").symlink_to(root)
+    plain = load_dataset(root, num_steps=2)
+    cameras = [name for name in plain.column_names if plain.is_image(name)]
+    options = {"primary_camera_key": cameras[0]}
+    data = load_dataset("lerobot://me/robot", num_steps=2, **options)
+    assert data.column_names == ["pixels", "action", "proprio", "ep_idx", "step_idx"]
+    item, expected = data[3], plain[3]
+    assert item["pixels"].dtype == torch.float32
+    assert torch.equal((item["pixels"] * 255).round().to(torch.uint8), expected[cameras[0]])
+    assert torch.equal(item["proprio"], expected["observation.state"])
+    assert torch.equal(item["action"], expected["action"])
+    assert item["step_idx"].tolist() == [3, 4]
+    assert load_dataset("lerobot://me/robot", **options)[0]["pixels"].ndim == 3
+    subset = load_dataset("lerobot://me/robot", episodes=[1], **options)
+    assert (len(subset.lengths), subset[0]["ep_idx"].tolist()) == (1, [0])
+    if len(cameras) > 1:
+        with pytest.raises(ValueError, match="primary_camera_key"):
+            load_dataset("lerobot://me/robot")
+    place = convert("lerobot://me/robot", homes / "out.h5", dest_format="hdf5", progress=False, **options)
+    assert "pixels" in load_dataset(place).column_names

@@ -1,0 +1,103 @@
+"""Write data sets in another format, and several as one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.data.dataset import Dataset
+from wshard.data.load import load_dataset
+from wshard.data.registry import get_format
+from wshard.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wshard.data.registry import DatasetFormat
+
+    Place = str | os.PathLike[str]
+
+_SUFFIXES: Final = {"lance": ".lance", "hdf5": ".h5"}
+_WRITER: Final = frozenset(("mode", "table_name", "jpeg_quality", "fps", "codec", "compression"))
+
+
+def convert(
+    source: Place | Dataset,
+    dest: Place,
+    *,
+    source_format: str | None = None,
+    dest_format: str = "lance",
+    cache_dir: Place | None = None,
+    progress: bool = True,
+    **kwargs: Any,
+) -> Path:
+    """Write all episodes of a data set in another format; returns where.
+
+    source: a name, or any Dataset. kwargs: options of the writer (mode, jpeg_quality, fps, codec, table_name), all
+    others of the reader (keys_to_load, primary_camera_key, ...). Values stay what they are, but for frames that
+    dest_format encodes. dest gets the suffix of the format where it has none. Raises what load_dataset and the writer
+    raise.
+    """
+    options = {name: value for name, value in kwargs.items() if name not in _WRITER}
+    data = source if isinstance(source, Dataset) else load_dataset(source, cache_dir, source_format, **options)
+    writing = {name: value for name, value in kwargs.items() if name in _WRITER}
+    return _write([data], dest, dest_format, writing, f"Converting → {dest_format}" if progress else "")
+
+
+def merge(  # noqa: PLR0913  (as above)
+    sources: Sequence[Place | Dataset],
+    dest: Place,
+    *,
+    dest_format: str = "lance",
+    source_formats: Sequence[str | None] | None = None,
+    mode: str = "error",
+    cache_dir: Place | None = None,
+    progress: bool = True,
+    **kwargs: Any,
+) -> Path:
+    """Write the episodes of two or more data sets of equal columns as one, in their order; returns where.
+
+    kwargs: as of convert. Raises DatasetError for one source, or one whose columns are not those of the first.
+    """
+    if len(sources) < 2:
+        raise DatasetError(f"merge: expected at least two sources, found {len(sources)}")
+    options = {name: value for name, value in kwargs.items() if name not in _WRITER}
+    formats = source_formats or [None] * len(sources)
+    loaded = [
+        source if isinstance(source, Dataset) else load_dataset(source, cache_dir, name, **options)
+        for source, name in zip(sources, formats, strict=True)
+    ]
+    for source, data in zip(sources, loaded, strict=True):
+        missing = sorted(set(loaded[0].column_names) - set(data.column_names))
+        unexpected = sorted(set(data.column_names) - set(loaded[0].column_names))
+        if missing or unexpected:
+            name = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
+            raise DatasetError(f"merge: {name}: missing columns: {missing}; unexpected columns: {unexpected}")
+    writing = {name: value for name, value in kwargs.items() if name in _WRITER} | {"mode": mode}
+    return _write(loaded, dest, dest_format, writing, "Merging" if progress else "")
+
+
+def _write(data: Sequence[Dataset], dest: Place, format_name: str, options: dict[str, Any], title: str) -> Path:
+    kind = get_format(format_name)
+    place = _with_suffix(Path(dest), kind, "table_name" in options)
+    with kind.open_writer(place, **options) as writer:
+        writer.write_episodes(_read(data, title))
+    return place
+
+
+def _with_suffix(dest: Path, kind: type[DatasetFormat], named: bool) -> Path:  # noqa: FBT001  (private)
+    suffix = _SUFFIXES.get(kind.name, "")
+    known = dest.suffix.lower() in (suffix, ".hdf5") if suffix else True
+    return dest if known or named else dest.with_name(f"{dest.name}{suffix}")
+
+
+def _read(data: Sequence[Dataset], title: str) -> Iterator[dict[str, Any]]:
+    total, done = sum(len(one.lengths) for one in data), 0
+    for one in data:
+        for episode in range(len(one.lengths)):
+            if title and sys.stderr.isatty():
+                sys.stderr.write(f"\r{title} {done + 1}/{total}" + "\n" * (done + 1 == total))
+            yield one.read_episode(episode, encoded=True)
+            done += 1

@@ -1,0 +1,83 @@
+"""LeRobot data sets by the names that world-model code has for their columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.data.cache import find_repository
+from wshard.data.source_dataset import SourceDataset
+from wshard.errors import DatasetError, SourceNotFoundError
+from wshard.formats.base import open_source
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.data.dataset import Item
+
+SCHEME: Final = "lerobot://"
+
+
+class LeRobotAdapter(SourceDataset):
+    """Clips of a LeRobot data set: at `root`, or else of the repository as it lies in a cache of this machine.
+
+    Columns: the primary camera is `pixels`, float32 from 0 to 1, without the axis of time where num_steps is 1;
+    `action`; `observation.state` is `proprio`; and those of key_aliases {native: name}. `ep_idx` and `step_idx` number
+    episodes, from 0, and timesteps. Raises SourceNotFoundError, DatasetError where the primary camera is not known.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917  (the signature of the original)
+        self,
+        repo_id: str,
+        root: str | os.PathLike[str] | None = None,
+        episodes: Sequence[int] | None = None,
+        frameskip: int = 1,
+        num_steps: int = 1,
+        transform: Callable[[Item], Item] | None = None,
+        keys_to_load: Sequence[str] | None = None,
+        keys_to_cache: Sequence[str] | None = None,
+        primary_camera_key: str | None = None,
+        key_aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        place = Path(root) if root is not None else find_repository(repo_id)
+        if place is None:
+            raise SourceNotFoundError(f"{SCHEME}{repo_id}: expected it in a cache of this machine; or give root")
+        source = open_source(place, "lerobot")
+        chosen = None if episodes is None else [(0, str(number)) for number in episodes]
+        super().__init__([source], frameskip, num_steps, episodes=chosen)
+        self._pixels = self._find_camera(primary_camera_key)
+        native = {"pixels": self._pixels, "action": "action", "proprio": "observation.state"}
+        native |= {name: key for key, name in (key_aliases or {}).items()}
+        known = {name: self.find_column(key) for name, key in native.items() if key and (key_aliases or self._has(key))}
+        self.columns = known
+        self._names = [name for name in (*known, "ep_idx", "step_idx") if not keys_to_load or name in keys_to_load]
+        self.transform = transform
+        for name in keys_to_cache or ():
+            self._cached[name] = self.get_col_data(name)
+
+    def _has(self, key: str) -> bool:
+        return any(column.block.partition("/")[2] == key for column in self.columns.values()) or key in self.columns
+
+    def _find_camera(self, primary: str | None) -> str:
+        cameras = [name for name, column in self.columns.items() if column.is_image]
+        if primary is None and len(cameras) > 1:
+            raise DatasetError(f"primary_camera_key: expected one of {', '.join(cameras)}, found none")
+        return primary or next(iter(cameras), "")
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        if column == "ep_idx":
+            return np.broadcast_to(episodes[:, None], steps.shape).copy()
+        if column == "step_idx":
+            return steps
+        return super()._take(column, episodes, steps)
+
+    def _present(self, column: str, rows: Any) -> Any:
+        if column == "pixels":
+            rows = rows.astype(np.float32) / 255
+        found = super()._present(column, rows)
+        return found[:, 0] if column == "pixels" and self.num_steps == 1 and found.shape[1] == 1 else found

@@ -1,0 +1,70 @@
+"""Open training data by name: a path, a data set of a cache, or a repository that lies on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wshard.data.cache import dataset_folder, find_repository
+from wshard.data.derived.compose import ConcatDataset
+from wshard.data.readers import find_h5, find_table
+from wshard.data.registry import detect_format, get_format
+from wshard.data.source_dataset import SourceDataset
+from wshard.errors import DatasetError, SourceNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.data.dataset import Dataset
+
+    Name = str | os.PathLike[str]
+
+_SUFFIXES = ("", ".lance", ".h5", ".hdf5")
+
+
+def load_dataset(
+    name: Name | Sequence[Name],
+    cache_dir: str | os.PathLike[str] | None = None,
+    format: str | None = None,  # noqa: A002  (the original's name)
+    **kwargs: Any,
+) -> Dataset:
+    """Return the data set of a name; kwargs are options of its reader (frameskip, num_steps, keys_to_load, ...).
+
+    A path is looked for where one stands, then in the folder of data sets in the cache, where suffixes may be left out;
+    then USER/NAME is looked for in the caches of the Hugging Face Hub on this machine. `lerobot://USER/NAME` is such a
+    LeRobot data set. Several names are one data set, whose columns have to agree. format: a name of list_formats.
+    Raises SourceNotFoundError, DatasetError.
+    """
+    if not isinstance(name, (str, os.PathLike)):
+        return _load_several(name, cache_dir, format, kwargs)
+    place: Name = name if "://" in os.fspath(name) else find_dataset(name, cache_dir)
+    found = detect_format(place) if format is None else get_format(format)
+    if found is None:
+        raise DatasetError(f"No format detected for {os.fspath(place)}: name one of list_formats()")
+    return found.open_reader(place, **kwargs)
+
+
+def _load_several(names: Sequence[Name], cache_dir: Any, format_name: str | None, options: dict[str, Any]) -> Dataset:
+    parts = [load_dataset(name, cache_dir, format_name, **options) for name in names]
+    plain = [part for part in parts if isinstance(part, SourceDataset)]
+    return ConcatDataset(plain if len(plain) == len(parts) else parts)
+
+
+def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
+    """Return the path of a data set by its name, as load_dataset does; raises SourceNotFoundError."""
+    text = os.fspath(name)
+    here = Path(text).expanduser()
+    for place in (here, dataset_folder(cache_dir) / text):
+        for suffix in _SUFFIXES:
+            path = Path(f"{place}{suffix}")
+            if path.exists():
+                return path
+    repository = find_repository(text, cache_dir) if text[:1] not in "./~" else None
+    if repository is not None:
+        tables, files = sorted(repository.glob("*.lance")), sorted(repository.glob("*.h5"))
+        return find_table(repository) if tables else find_h5(repository) if files else repository
+    raise SourceNotFoundError(
+        f"Cannot resolve {text!r}: no such path here or in {dataset_folder(cache_dir)}, "
+        f"and no repository of this name in the caches of this machine"
+    )

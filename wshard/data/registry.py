@@ -1,0 +1,250 @@
+"""Formats of training data by name: what is whose, and how it is read and written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+
+from wshard.data.lerobot import SCHEME, LeRobotAdapter
+from wshard.data.readers import FolderDataset, HDF5Dataset, LanceDataset, LanceVideoDataset, VideoDataset
+from wshard.data.source_dataset import SourceDataset
+from wshard.data.writers import FolderWriter, HDF5Writer, LanceWriter, SinkWriter, VideoWriter
+from wshard.errors import DatasetError
+from wshard.formats import base
+from wshard.formats.detect import detect_format as detect_location
+from wshard.formats.table import FORMATS as LOCATIONS
+from wshard.open import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wshard.data.dataset import Dataset
+
+    Place = str | os.PathLike[str]
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """Writes episodes {column: values of the timesteps}, inside `with`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    def write_episode(self, ep: Mapping[str, Any]) -> None:
+        """Write one episode."""
+        ...
+
+    def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        """Write several episodes."""
+        ...
+
+
+class DatasetFormat:
+    """A format: subclasses have a name, and say what is theirs, and how it is read and written."""
+
+    name = ""
+    supports_episode_data = False
+
+    @classmethod
+    def detect(cls, path: Place) -> bool:
+        """Say whether a place is of this format."""
+        raise NotImplementedError(f"format {cls.name!r} does not support reading")
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return the data set at a place; kw are options of its reader."""
+        raise NotImplementedError(f"format {cls.name!r} does not support reading")
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        """Return a writer; kw are its options."""
+        raise NotImplementedError(f"format {cls.name!r} is read-only")
+
+
+FORMATS: Final[dict[str, type[DatasetFormat]]] = {}
+"""The formats that were registered, in the order in which they are asked."""
+
+
+def register_format(cls: type[DatasetFormat]) -> type[DatasetFormat]:
+    """Add a format; returns it, to be used as a decorator. Raises DatasetError for a name that is empty or taken."""
+    if not cls.name:
+        raise DatasetError(f"{cls.__name__}: expected a non-empty name")
+    if cls.name in FORMATS:
+        raise DatasetError(f"format {cls.name!r} is already registered")
+    FORMATS[cls.name] = cls
+    return cls
+
+
+def list_formats() -> list[str]:
+    """Return the names of all formats: those that were registered, then those that `wshard formats` lists."""
+    return [*FORMATS, *(name for name in LOCATIONS if name not in FORMATS)]
+
+
+def get_format(name: str) -> type[DatasetFormat]:
+    """Return a format by its name; raises DatasetError, which lists what there is."""
+    if name in FORMATS:
+        return FORMATS[name]
+    if name in LOCATIONS or ":" in name:
+        return type("LocationFormat", (_LocationFormat,), {"name": name})
+    raise DatasetError(f"unknown format {name!r}; available: {list_formats()}")
+
+
+def detect_format(path: Place) -> type[DatasetFormat] | None:
+    """Return the first format that says that a place is its own; None where none does."""
+    found = next((one for one in FORMATS.values() if one.detect(path)), None)
+    if found is not None or "://" in os.fspath(path) or not Path(path).exists():
+        return found
+    name = str(detect_location(path))
+    if not name and Path(path).is_dir():
+        name = "wshard" if any(Path(path).glob("*.wshard")) else ""
+    return get_format(name) if name in LOCATIONS else None
+
+
+class _LocationFormat(DatasetFormat):
+    """A format of this project, read by its Source and written by its Sink."""
+
+    @classmethod
+    def detect(cls, path: Place) -> bool:
+        return str(detect_location(path)) == cls.name
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        return SourceDataset([open_location(path, cls.name)], **kw)
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        if cls.name in LOCATIONS and not LOCATIONS[cls.name].sink:
+            raise NotImplementedError(f"format {cls.name!r} is read-only")
+        return SinkWriter(base.open_sink(path, cls.name, **kw))
+
+
+@register_format
+class LanceFormat(_LocationFormat):
+    """Lance tables."""
+
+    name = "lance"
+    supports_episode_data = True
+
+    @classmethod
+    def detect(cls, path: Place) -> bool:
+        """Say whether a name ends in .lance, or a folder has such tables, without videos beside them."""
+        text = os.fspath(path)
+        if text.lower().endswith(".lance"):
+            return not LanceVideoFormat.detect(path)
+        names = _names_in(path)
+        return any(name.endswith(".lance") for name in names) and not LanceVideoFormat.detect(path)
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return a LanceDataset."""
+        return LanceDataset(path, **kw)
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        """Return a LanceWriter."""
+        return LanceWriter(path, **kw)
+
+
+@register_format
+class FolderFormat(_LocationFormat):
+    """Folders of .npz columns and JPEG frames."""
+
+    name = "folder"
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return a FolderDataset."""
+        return FolderDataset(path=path, **kw)
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        """Return a FolderWriter."""
+        return FolderWriter(path, **kw)
+
+
+@register_format
+class LeRobotFormat(_LocationFormat):
+    """LeRobot repositories `lerobot://USER/NAME`, and folders."""
+
+    name = "lerobot"
+
+    @classmethod
+    def detect(cls, path: Place) -> bool:
+        """Say whether a text starts with lerobot://."""
+        return isinstance(path, str) and path.startswith(SCHEME)
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return a LeRobotAdapter of a repository; of a folder, its columns by their own names."""
+        if not cls.detect(path):
+            return super().open_reader(path, **kw)
+        return LeRobotAdapter(os.fspath(path).removeprefix(SCHEME), **kw)
+
+
+@register_format
+class HDF5Format(_LocationFormat):
+    """HDF5 files of columns."""
+
+    name = "hdf5"
+
+    @classmethod
+    def detect(cls, path: Place) -> bool:
+        """Say whether a name ends in .h5 or .hdf5, or a folder has such a file; not where it is of another format."""
+        names = [Path(path).name] if not Path(path).is_dir() else _names_in(path)
+        if not any(name.endswith((".h5", ".hdf5")) for name in names):
+            return False
+        return Path(path).is_dir() or not Path(path).exists() or str(detect_location(path)) == cls.name
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return an HDF5Dataset."""
+        return HDF5Dataset(path=path, **kw)
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        """Return an HDF5Writer."""
+        return HDF5Writer(path, **kw)
+
+
+@register_format
+class VideoFormat(_LocationFormat):
+    """Folders of .npz columns and an MP4 an episode."""
+
+    name = "video"
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return a VideoDataset."""
+        return VideoDataset(path=path, **kw)
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        """Return a VideoWriter."""
+        return VideoWriter(path, **kw)
+
+
+@register_format
+class LanceVideoFormat(DatasetFormat):
+    """Lance tables with a table of videos beside them."""
+
+    name = "lance_video"
+    supports_episode_data = True
+
+    @classmethod
+    def detect(cls, path: Place) -> bool:
+        """Say whether a folder has tables of videos, or a table has one beside it."""
+        text = os.fspath(path)
+        if text.lower().endswith(".lance"):
+            return Path(f"{text[:-6]}_videos.lance").is_dir()
+        return any(name.endswith("_videos.lance") for name in _names_in(path))
+
+    @classmethod
+    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
+        """Return a LanceVideoDataset."""
+        return LanceVideoDataset(path, **kw)
+
+
+def _names_in(path: Place) -> list[str]:
+    return [entry.name for entry in Path(path).iterdir()] if Path(path).is_dir() else []

@@ -1,0 +1,170 @@
+"""Writers of the world-model formats by the names and options of the original program, on the Sinks of this one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from wshard.data.tensors import as_numpy
+from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.errors import EpisodeError, FormatError, RecordingStateError
+from wshard.formats.draft import check_mode
+from wshard.formats.world_model.columns import block_of, index_texts
+from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderSink
+from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
+from wshard.formats.world_model.lance_sink import LanceSink
+from wshard.media.frames import EncodedFrames
+from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wshard.formats.base import Sink
+    from wshard.formats.draft import WriteMode
+
+EPISODE_DATA_KEY: Final = "episode_data"
+"""Key of an episode to write whose value is what is stated once for the episode."""
+
+_FIELDS: Final = {REWARD: "rewards", DONE: "terminations", TRUNCATIONS: "truncations", TIMESTAMPS: "timestamps_ns"}
+_CHANNELS: Final = (1, 3, 4)
+
+
+class SinkWriter:
+    """Writes episodes {column: values of the timesteps} to a Sink, inside `with`.
+
+    Values are a sequence of arrays, or one array; a column of texts may be one text. All episodes have the columns,
+    dtypes and shapes of the first. Nothing is in place before the `with` ends, and nothing if it ends by an error.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._entered = False
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        self._sink.__enter__()
+        self._entered = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._entered = False
+        self._sink.__exit__(*exc)
+
+    def write_episode(self, ep: Mapping[str, Any]) -> None:
+        """Write one episode; raises EpisodeError for one that does not fit, RecordingStateError outside of `with`."""
+        if not self._entered:
+            raise RecordingStateError("writer: expected to be used inside `with`")
+        steps, about = split_episode_data(ep)
+        self._sink.write(make_episode(steps, about, f"episode_{self._count}"))
+        self._count += 1
+
+    def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        """Write several episodes."""
+        for ep in episodes:
+            self.write_episode(ep)
+
+
+class HDF5Writer(SinkWriter):
+    """Writes one HDF5 file."""
+
+    def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
+        super().__init__(ColumnsHDF5Sink(path, mode=mode))
+
+
+class FolderWriter(SinkWriter):
+    """Writes a folder of .npz columns and JPEG frames."""
+
+    def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
+        super().__init__(ImageFolderSink(path, mode=mode))
+
+
+class VideoWriter(SinkWriter):
+    """Writes a folder of .npz columns and an MP4 an episode, whose frames have the size that they are given in."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
+    ) -> None:
+        sink = VideoFolderSink(path, mode=mode)
+        sink.fps, sink.codec = fps, codec
+        super().__init__(sink)
+
+
+class LanceWriter(SinkWriter):
+    """Writes a Lance table: path `NAME.lance`, or a folder and table_name."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        table_name: str | None = None,
+        *,
+        jpeg_quality: int = 95,
+        mode: WriteMode = "append",
+    ) -> None:
+        sink = LanceSink(table_path(path, table_name), mode=mode)
+        sink.quality = jpeg_quality
+        super().__init__(sink)
+
+
+def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:
+    """Return the path of a table; raises FormatError for a path that does not name one."""
+    if table_name is None and not os.fspath(path).lower().endswith(".lance"):
+        raise FormatError(f"{os.fspath(path)}: expected a path that ends in .lance, or table_name")
+    return Path(path) if table_name is None else Path(path, f"{table_name}.lance")
+
+
+def validate_write_mode(mode: str) -> None:
+    """Raise FormatError, which is a ValueError, for what is no write mode."""
+    check_mode(mode)
+
+
+def split_episode_data(ep: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of an episode to write, and what is stated once for it (EPISODE_DATA_KEY)."""
+    steps = dict(ep)
+    return steps, dict(steps.pop(EPISODE_DATA_KEY, {}))
+
+
+def make_episode(columns: Mapping[str, Any], about: Mapping[str, Any], name: str) -> Episode:
+    """Return the Episode of columns; about: its metadata. Raises EpisodeError for columns of different lengths."""
+    length = next((len(values) for values in columns.values() if not isinstance(values, str)), 0)
+    made = Episode(name, length=length, metadata=dict(about))
+    for column, values in columns.items():
+        texts = _texts_of(values, length)
+        if texts is not None:
+            made.metadata[column], numbers = index_texts(texts)
+            if numbers is None:
+                continue
+            rows = numbers
+        else:
+            rows = _rows_of(values, column)
+        block = block_of(column)
+        if block in _FIELDS:
+            one = rows.reshape(len(rows)) if rows.shape[1:] == (1,) else rows
+            setattr(made, _FIELDS[block], one)
+        else:
+            lanes = made.actions if block.startswith("action/") else made.observations
+            lanes[block.partition("/")[2]] = Channel.of(block.partition("/")[2], rows)
+    return made
+
+
+def _texts_of(values: Any, length: int) -> list[str] | None:
+    if isinstance(values, str):
+        return [values] * length
+    array = values if isinstance(values, np.ndarray) else None
+    if array is not None and array.dtype.kind in "UO" and array.ndim == 1:
+        return [str(text) for text in array.tolist()]
+    is_texts = isinstance(values, (list, tuple)) and bool(values) and all(isinstance(text, str) for text in values)
+    return list(values) if is_texts else None
+
+
+def _rows_of(values: Any, column: str) -> Any:
+    if isinstance(values, EncodedFrames):
+        return values
+    plain = as_numpy(values)
+    rows = plain if isinstance(plain, np.ndarray) else np.asarray([as_numpy(value) for value in plain])
+    if rows.ndim == 0 or rows.dtype.hasobject:
+        raise EpisodeError(f"column {column!r}: expected values of equal shapes for each timestep, found {rows.dtype}")
+    first = rows.ndim == 4 and rows.dtype == np.uint8 and rows.shape[1] in _CHANNELS and rows.shape[3] not in _CHANNELS
+    return np.moveaxis(rows, 1, -1) if first else rows

@@ -1,0 +1,173 @@
+"""Write world-model data sets as a folder of .npz columns, with a JPEG a frame or an MP4 an episode."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.errors import EpisodeError
+from wshard.formats.draft import Draft
+from wshard.formats.npz import map_npz
+from wshard.formats.world_model.columns import TEXT, StepColumn
+from wshard.formats.world_model.folder import ImageFolderSource
+from wshard.formats.world_model.folder_rows import LENGTHS, MEMBER, OFFSETS, SUFFIX, VIDEO_SUFFIX, FolderRowsSource
+from wshard.formats.world_model.rows_sink import RowsSink, image_bytes
+from wshard.formats.world_model.video import VideoFolderSource
+from wshard.media.video_copy import copy_video
+from wshard.media.video_frames import VideoFrames
+from wshard.media.video_writer import encode_video
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.types import Array, Channel
+
+_FRAMES: Final = re.compile(r"ep_\d+(_step_\d+\.jpe?g|\.mp4)")
+_COPIED_AT_ONCE: Final = 1 << 24
+_QUALITY: Final = 75  # Pillow's default, which the original takes
+_NAME: Final = re.compile(r"[^/\\\0]{1,200}")
+
+
+class FolderRowsSink(RowsSink):
+    """Rows go into files of their own, which become the .npz files at the end: memory holds one episode."""
+
+    source: ClassVar[type[FolderRowsSource]]
+
+    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
+        known, count, self._own = None, 0, set[str]()
+        if (Path(self.path) / f"{LENGTHS}{SUFFIX}").exists():
+            with self.source(self.path) as source:
+                self._own = {f"{name}{SUFFIX}" for name in (LENGTHS, OFFSETS, *source.table_names())}
+                if self.mode == "append" and source.keys():
+                    known, count = source.stored_columns(), len(source.keys())
+            if self.mode == "error":
+                raise FileExistsError(f"{self.path}: expected no episodes there (mode 'error')")
+        mode = "append" if self.mode == "error" else self.mode
+        self._draft = Draft(self.path, mode, folder=True)
+        self._spools: dict[str, IO[bytes]] = {}
+        self._lengths: list[int] = []
+        return known, count
+
+    def _append(self, columns: Mapping[str, Any], length: int) -> None:
+        known = self._columns or {}
+        for name, rows in columns.items():
+            if not _NAME.fullmatch(name) or name[0] == ".":
+                raise EpisodeError(f"{self.path}: column {name!r}: expected a name that a file can have")
+            if known[name].encoding == self.frame_encoding:
+                folder = self._draft.path / name
+                folder.mkdir(exist_ok=True)
+                self._write_frames(folder, rows)
+            else:
+                self._spool(name, rows, is_text=known[name].encoding == TEXT)
+        self._lengths.append(length)
+
+    def _spool(self, name: str, rows: Any, *, is_text: bool) -> None:
+        if name not in self._spools:
+            self._spools[name] = (self._draft.path / f".{name}.rows").open("w+b")
+        if is_text:
+            self._spools[name].write("".join(f"{text.encode().hex()}\n" for text in rows).encode())
+        else:
+            if rows.dtype.kind == "V":
+                raise EpisodeError(f"{self.path}: column {name!r}: an .npz file cannot hold {rows.dtype}")
+            self._spools[name].write(np.ascontiguousarray(rows).data.cast("B") if rows.size else b"")
+
+    def _write_frames(self, folder: Path, channel: Channel) -> None:
+        raise NotImplementedError
+
+    def _publish(self) -> None:
+        for column in (self._columns or {}).values():
+            if column.encoding != self.frame_encoding:
+                self._finish_column(column)
+        before = self._old(LENGTHS)
+        lengths = np.array([*([] if before is None else before.tolist()), *self._lengths], np.int32)
+        offsets = (np.cumsum(lengths, dtype=np.int64) - lengths).astype(np.int64)
+        for name, array in ((LENGTHS, lengths), (OFFSETS, offsets)):
+            self._write_npz(name, array.dtype, array.shape, [array])
+        appended = self.mode == "append"
+        self._draft.publish(lambda name: appended or name in self._own or _is_frame(name))
+
+    def _old(self, name: str) -> Array | None:
+        path = Path(self._draft.path, f"{name}{SUFFIX}")
+        return map_npz(path, MEMBER) if path.exists() else None
+
+    def _finish_column(self, column: StepColumn) -> None:
+        old, spool = self._old(column.name), self._spools.pop(column.name, None)
+        if spool is None:
+            return
+        with spool:
+            spool.seek(0)
+            if column.encoding == TEXT:
+                texts = [bytes.fromhex(line.decode()).decode() for line in spool]
+                array = np.array([*([] if old is None else old.tolist()), *texts])
+                self._write_npz(column.name, array.dtype, array.shape, [array])
+            else:
+                rows = sum(self._lengths) + (0 if old is None else len(old))
+                parts = [] if old is None else [old]
+                self._write_npz(column.name, column.dtype, (rows, *column.shape), [*parts, spool])
+        (self._draft.path / f".{column.name}.rows").unlink()
+
+    def _write_npz(self, name: str, dtype: Any, shape: tuple[int, ...], parts: list[Any]) -> None:
+        path = self._draft.path / f"{name}{SUFFIX}"
+        new = path.with_name(f".{path.name}.new")
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        with (
+            zipfile.ZipFile(new, "w", zipfile.ZIP_STORED) as archive,
+            archive.open(zipfile.ZipInfo(f"{MEMBER}.npy"), "w", force_zip64=True) as member,
+        ):
+            np.lib.format.write_array_header_1_0(member, header)
+            for part in parts:
+                if isinstance(part, np.ndarray):
+                    step = max(1, _COPIED_AT_ONCE // max(part[:1].nbytes, 1))
+                    for start in range(0, len(part), step):
+                        member.write(np.ascontiguousarray(part[start : start + step]).tobytes())
+                else:
+                    while data := part.read(_COPIED_AT_ONCE):
+                        member.write(data)
+        new.replace(path)  # a hard link to the old one stays what it is
+
+    def _discard(self) -> None:
+        for spool in self._spools.values():
+            spool.close()
+        self._draft.discard()
+
+
+class ImageFolderSink(FolderRowsSink):
+    """Frames as `COLUMN/ep_E_step_T.jpeg`."""
+
+    frame_encoding = "jpeg"
+    source = ImageFolderSource
+
+    def _write_frames(self, folder: Path, channel: Channel) -> None:
+        for step, image in enumerate(image_bytes(channel, _QUALITY)):
+            (folder / f"ep_{self.count}_step_{step}.jpeg").write_bytes(image)
+
+
+class VideoFolderSink(FolderRowsSink):
+    """Frames as `COLUMN/ep_E.mp4`, in the size that they have; fps, codec: of the videos."""
+
+    frame_encoding = "mp4"
+    source = VideoFolderSource
+    fps: float = 25
+    codec: str = "libx264"
+
+    def _write_frames(self, folder: Path, channel: Channel) -> None:
+        write_mp4(channel, folder / f"ep_{self.count}{VIDEO_SUFFIX}", self.fps, self.codec)
+
+
+def write_mp4(channel: Channel, target: Path, fps: float, codec: str) -> None:
+    """Write the frames of a lane as an MP4: a video from its first frame on as it is, all else encoded."""
+    if isinstance(channel.encoded, VideoFrames):
+        data, first = copy_video(channel.encoded)
+        if first == 0:
+            target.write_bytes(data)
+            return
+    encode_video(channel.data, target, fps=fps, codec=codec)
+
+
+def _is_frame(name: str) -> bool:
+    folder, _, file = name.partition("/")
+    return bool(folder) and _FRAMES.fullmatch(file) is not None

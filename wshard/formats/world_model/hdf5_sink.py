@@ -1,0 +1,77 @@
+"""Write world-model data sets as one HDF5 file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import EpisodeError
+from wshard.formats.draft import Draft
+from wshard.formats.world_model.columns import TEXT, StepColumn
+from wshard.formats.world_model.hdf5 import BLOCK, LENGTHS, OFFSETS, ColumnsHDF5Source
+from wshard.formats.world_model.rows_sink import RowsSink
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CHUNK_SIZE: Final = 1 << 16
+_EPISODES_AT_ONCE: Final = 1024
+
+
+class ColumnsHDF5Sink(RowsSink):
+    """A file with a dataset a column. Appending copies the file: the old one stays until the new is complete."""
+
+    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
+        h5py = import_library("h5py", "hdf5")
+        self._draft = Draft(self.path, self.mode, folder=False)
+        kept: dict[str, StepColumn] | None = None
+        try:
+            if self._draft.path.exists():
+                with ColumnsHDF5Source(self._draft.path) as source:
+                    kept = source.stored_columns() if source.keys() else None
+            self._file: Any = h5py.File(self._draft.path, "a" if self._draft.path.exists() else "x", libver="latest")
+            for name, dtype in ((LENGTHS, np.int32), (OFFSETS, np.int64)):
+                if name not in self._file:
+                    self._create(name, np.dtype(dtype), (), _EPISODES_AT_ONCE)
+            self._rows = int(self._file[LENGTHS][()].sum())
+        except BaseException:
+            self._discard()
+            raise
+        return kept, len(self._file[LENGTHS])
+
+    def _create(self, name: str, dtype: Any, shape: tuple[int, ...], rows: int) -> Any:
+        chunks = (rows, *(max(size, 1) for size in shape))
+        return self._file.create_dataset(name, (0, *shape), dtype, chunks=chunks, maxshape=(None, *shape))
+
+    def _append(self, columns: Mapping[str, Any], length: int) -> None:
+        known = self._columns or {}
+        for name, rows in columns.items():
+            if name not in self._file:
+                self._create_column(known[name])
+            dataset = self._file[name]
+            dataset.resize(self._rows + length, 0)  # rows behind the last episode are of a writer that was interrupted
+            dataset[self._rows :] = rows
+        for name, value in ((LENGTHS, length), (OFFSETS, self._rows)):
+            self._file[name].resize(self.count + 1, 0)
+            self._file[name][self.count] = value
+        self._rows += length
+
+    def _create_column(self, column: StepColumn) -> None:
+        if column.dtype.kind == "V":
+            raise EpisodeError(f"{self.path}: column {column.name!r}: an HDF5 file of columns cannot hold it")
+        dtype = import_library("h5py", "hdf5").string_dtype() if column.encoding == TEXT else column.dtype
+        size = 16 if column.encoding == TEXT else max(column.dtype.itemsize * int(np.prod(column.shape)), 1)
+        dataset = self._create(column.name, dtype, column.shape, max(1, _CHUNK_SIZE // size))
+        if column.block:
+            dataset.attrs[BLOCK] = column.block
+
+    def _publish(self) -> None:
+        self._file.close()
+        self._draft.publish()
+
+    def _discard(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+        self._draft.discard()
