@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.data.frame_rows import FrameRows, frame_rows
 from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
-_MOST_OPEN: Final = 1024
+_MOST_OPEN: Final = 4096
+
+
+def _most_open() -> int:
+    """Return how many episode files may be open: half of the files that the system lets this process have."""
+    try:
+        import resource  # noqa: PLC0415  (not on Windows)
+    except ImportError:
+        return 256
+    return min(_MOST_OPEN, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 16))
 
 
 class EpisodeList:
@@ -33,8 +43,9 @@ class EpisodeList:
         self.places = places
         self.keys = list(keys)
         self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
-        self._lanes: dict[tuple[int, str], Any] = {}
+        self._lanes: dict[int, dict[str, Any]] = {}
         self._process = os.getpid()
+        self._most = _most_open()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"sources": self.sources, "places": self.places, "keys": self.keys}
@@ -86,12 +97,14 @@ class EpisodeList:
         regular = stride > 0 and bool((strides == stride).all())
         lanes = self._lanes if self._process == os.getpid() else {}
         known = zip(numbers.tolist(), episodes[numbers].tolist(), steps[numbers, :1].ravel().tolist(), strict=True)
-        length = (steps.shape[1] - 1) * stride + 1
+        length, nothing = (steps.shape[1] - 1) * stride + 1, dict[str, Any]()
         for number, episode, start in known if steps.size else ():
-            rows_of = lanes.get((episode, block))
+            rows_of = lanes.get(episode, nothing).get(block)
             if rows_of is None:
                 rows_of = self._open_lane(episode, block, lane)
-            if regular:
+            if regular and isinstance(rows_of, FrameRows):
+                rows_of.read_into(out[number], start, stride)
+            elif regular:
                 out[number] = rows_of[start : start + length : stride]
             else:
                 first, last = int(steps[number].min()), int(steps[number].max())
@@ -107,24 +120,24 @@ class EpisodeList:
                 f"{reader.where}: {block!r}: expected {lane.dtype.value} {list(lane.shape)} as in the first episode, "
                 f"found {view.dtype} {list(view.shape[1:])}"
             )
-        mapped = view.mapped()
+        frames = reader.encoded(block)
+        mapped = view.mapped() if frames is None else frame_rows(view, frames)
         rows = view if mapped is None else mapped
-        self._lanes[episode, block] = rows
+        self._lanes.setdefault(episode, {})[block] = rows
         return rows
 
     def _reader(self, episode: int) -> EpisodeReader:
         if self._process != os.getpid():  # what a parent process opened is not this one's
             self._open, self._lanes, self._process = OrderedDict(), {}, os.getpid()
         if episode not in self._open:
-            if len(self._open) >= _MOST_OPEN:
+            if len(self._open) >= self._most:
                 self._forget(next(iter(self._open)))
             self._open[episode] = self.sources[self.places[episode]].open(self.keys[episode])
         return self._open[episode]
 
     def _forget(self, episode: int) -> None:
+        self._lanes.pop(episode, None)
         self._open.pop(episode).close()
-        for key in [key for key in self._lanes if key[0] == episode]:
-            del self._lanes[key]
 
     def close(self) -> None:
         """Close what is open."""

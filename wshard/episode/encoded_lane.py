@@ -187,6 +187,10 @@ class EncodedLane(LazyLane):
             return self.frames
         return replace(self.frames, source=BufferOpener(self._shard.stored(self.declaration.block)))
 
+    def stored_bytes(self) -> Buffer:
+        """Return the bytes of the block as they are stored, compared with no checksum."""
+        return self._shard.stored(self.declaration.block)
+
     def _span(self, start: int, stop: int, stride: int) -> Array:
         steps = range(start, stop, stride)
         if len(steps) < 2 or abs(stride) == 1:

@@ -54,6 +54,10 @@ class VideoPool:
         for old in surplus:
             old.close()
 
+    def allow(self, most: int) -> None:
+        """Let at least so many videos stay open, for readers of many at random."""
+        self._most = max(self._most, most)
+
     def close(self) -> None:
         """Close all videos that nobody reads."""
         with self._lock:

@@ -82,13 +82,24 @@ class ColumnsHDF5Source(RowsSource):
     def _column_rows(self, column: str, start: int, stop: int) -> Array:
         with self._translate():
             dataset = self._dataset(column)
-            rows: Array = (dataset.asstr() if _is_text(dataset) else dataset)[start:stop]
+            if dataset.dtype.kind == "O":
+                dataset = dataset.asstr()
+            rows: Array = dataset[start:stop]
             return rows
 
     def _file(self) -> Any:
-        return self.open_once(self._path, lambda: _h5py().File(self._path, "r", rdcc_nbytes=1 << 24))
+        return self._handle().file
+
+    def _handle(self) -> OpenHDF5:
+        return self.open_once(self._path, lambda: OpenHDF5(self._path))
 
     def _dataset(self, name: str) -> Any:
+        datasets = self._handle().datasets
+        if name not in datasets:
+            datasets[name] = self._check_dataset(name)
+        return datasets[name]
+
+    def _check_dataset(self, name: str) -> Any:
         """Return a dataset whose data are in this file, by reading it in parts of bounded size."""
         h5py = _h5py()
         file, at = self._file(), f"{self.where_of('')}: {name!r}"
@@ -114,6 +125,19 @@ class ColumnsHDF5Source(RowsSource):
             raise
         except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
             raise FormatError(f"{self.where_of('')}: expected an HDF5 file that can be read: {error}") from error
+
+
+class OpenHDF5:
+    """An open file, and its datasets that are in use."""
+
+    def __init__(self, path: str) -> None:
+        self.file: Any = _h5py().File(path, "r", rdcc_nbytes=1 << 24)
+        self.datasets: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Close it."""
+        self.datasets.clear()
+        self.file.close()
 
 
 def _is_text(dataset: Any) -> bool:

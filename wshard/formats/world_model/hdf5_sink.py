@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CHUNK_SIZE: Final = 1 << 16
+_ROW_SIZE: Final = 1 << 12  # a larger row has a chunk of its own, so that a clip reads no more than it needs
 _EPISODES_AT_ONCE: Final = 1024
 
 
@@ -63,7 +64,7 @@ class ColumnsHDF5Sink(RowsSink):
             raise EpisodeError(f"{self.path}: column {column.name!r}: an HDF5 file of columns cannot hold it")
         dtype = import_library("h5py", "hdf5").string_dtype() if column.encoding == TEXT else column.dtype
         size = 16 if column.encoding == TEXT else max(column.dtype.itemsize * int(np.prod(column.shape)), 1)
-        dataset = self._create(column.name, dtype, column.shape, max(1, _CHUNK_SIZE // size))
+        dataset = self._create(column.name, dtype, column.shape, max(1, _CHUNK_SIZE // size) if size < _ROW_SIZE else 1)
         if column.block:
             dataset.attrs[BLOCK] = column.block
 

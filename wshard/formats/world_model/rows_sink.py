@@ -100,6 +100,10 @@ class RowsSink(ABC):
         self.count += 1
         return str(self.count - 1)
 
+    def has(self, id_: str) -> bool:
+        """Return False: these sets hold no ids, and an interrupted writing leaves none of its episodes."""
+        return False
+
     def close(self) -> None:
         """End the writing: what was written is in its place from here on, or gone after an error."""
         state, self._state = self._state, "closed"
