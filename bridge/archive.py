@@ -6,27 +6,32 @@ import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.index.embedded import disk_copy
 from bridge.index.registry import EMBEDDED, open_index
-from bridge.results import make_ref
+from bridge.results import Hits, make_ref
 from bridge.support.batches import batches
 from catalog.database.postgresql import is_server
+from catalog.filters.where import EVERYTHING
 from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
 from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
+from wshard.errors import StaleEpisodeError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bridge.index.base import VectorIndex
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
+    from catalog.filters.where import Where
     from catalog.location import Place
+    from wshard.data.derived.spans import SpanDataset
 
+_COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
 
 
@@ -58,10 +63,30 @@ class Archive:
 
     def __iter__(self) -> Iterator[EpisodeRef]:
         """Yield every episode, by id; each loads itself straight from its file."""
-        ids = self.catalog.query.ids()
-        for some in batches(ids):
-            rows = self.catalog.episodes.rows(some)
-            yield from (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in some if id_ in rows)
+        for some in batches(self.catalog.query.ids()):
+            yield from self._refs(some)
+
+    def dataset(self, where: Where | str = EVERYTHING, **options: Any) -> SpanDataset:
+        """Return the episodes that pass a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
+
+        where: a filter; of `collection:NAME` alone, the spans and weights of its picks are those of the clips, and
+        ClipSampler and ClipLoader draw by them. options: those of wshard.data.SourceDataset. Raises StaleEpisodeError
+        for an episode that is gone or changed, DatasetError where columns differ, FileNotFoundError.
+        """
+        found = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
+        picked = self.catalog.collections.picked(found[1]) if found else []
+        gone = next((pick.uid for pick, row in picked if row is None), None)
+        if gone is not None:
+            raise StaleEpisodeError(f"collection {found and found[1]!r}: episode {gone} is gone or holds other data")
+        refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in picked if row is not None]
+        weights = [pick.weight for pick, _ in picked] if found else None
+        if found is None:
+            refs = [ref for some in batches(self.catalog.query.ids(where)) for ref in self._refs(some)]
+        return Hits(refs).dataset(weights=weights, **options)
+
+    def _refs(self, ids: Sequence[int]) -> Iterator[EpisodeRef]:
+        rows = self.catalog.episodes.rows(ids)
+        return (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in ids if id_ in rows)
 
     def __bool__(self) -> bool:
         """Say True: an open archive, also without episodes."""

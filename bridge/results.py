@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
     from embedders.space import Space
+    from wshard.data.derived.spans import SpanDataset
     from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
 
@@ -189,6 +190,17 @@ class Hits(list[EpisodeRef]):
         rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def dataset(self, *, weights: Sequence[float] | None = None, **options: Any) -> SpanDataset:
+        """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.
+
+        weights: of each hit, by which ClipSampler and ClipLoader draw; options: those of wshard.data.SourceDataset. A
+        hit whose span is shorter than a clip has none. Raises StaleEpisodeError, DatasetError, FileNotFoundError.
+        """
+        from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches need it not)
+
+        places = [ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint) for ref in self]
+        return open_clips(places, weights, options)
 
     def to_arrow(self) -> pa.Table:
         """Return the hits, best first, as an Arrow table; raises MissingExtraError without pyarrow."""

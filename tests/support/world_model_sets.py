@@ -119,3 +119,27 @@ def _jpeg(frame: np.ndarray) -> bytes:
     file = io.BytesIO()
     Image.fromarray(frame).save(file, "JPEG", quality=95)
     return file.getvalue()
+
+
+def write_lance_video(folder: Path, columns: Mapping[str, Any]) -> None:
+    """Write a folder `D` with the tables D.lance of numbers and D_videos.lance of an MP4 for each episode."""
+    lengths, offsets, rows = _split(columns)
+    numbers = {name: array for name, array in rows.items() if np.ndim(array) != 4}
+    folder.mkdir()
+    write_lance(folder / f"{folder.name}.lance", numbers | {"ep_len": lengths})
+    videos = []
+    for name in rows.keys() - numbers.keys():
+        for episode, (start, length) in enumerate(zip(offsets, lengths, strict=True)):
+            path = folder.parent / "video.mp4"
+            _write_video(path, rows[name][start : start + length])
+            videos.append((episode, name, path.read_bytes()))
+    blob = {"lance-encoding:blob": "true"}
+    schema = pa.schema(
+        [
+            pa.field("episode_idx", pa.int32()),
+            pa.field("video_key", pa.string()),
+            pa.field("video_bytes", pa.large_binary(), metadata=blob),
+        ]
+    )
+    arrays = [pa.array(values, field.type) for values, field in zip(zip(*videos, strict=True), schema, strict=True)]
+    lance.write_dataset(pa.table(arrays, schema=schema), folder / f"{folder.name}_videos.lance")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from wshard.formats.world_model.columns import name_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
 
@@ -29,11 +31,20 @@ class LaneColumn:
         return bool(lane.encoding) or (lane.dtype.value == "u8" and lane.shape[2] in (1, 3))
 
 
+def name_lanes(lanes: Mapping[str, Declaration]) -> dict[str, LaneColumn]:
+    """Return the columns of lanes by their names."""
+    return {name: LaneColumn(block, lanes[block]) for block, name in name_columns(lanes, separator="/").items()}
+
+
+def choose_column(columns: Mapping[str, LaneColumn], name: str) -> LaneColumn | None:
+    """Return a column by its name, or by that of its lane; None where there is none."""
+    places = (name, f"signal/{name}", f"action/{name}")
+    return columns.get(name) or next((one for one in columns.values() if one.block in places), None)
+
+
 def find_columns(info: EpisodeInfo, *, texts: bool) -> dict[str, LaneColumn]:
     """Return the columns of an episode by their names; texts: whether those of its metadata are loaded by default."""
-    columns = {
-        name: LaneColumn(block, info.lanes[block]) for block, name in name_columns(info.lanes, separator="/").items()
-    }
+    columns = name_lanes(info.lanes)
     for name, value in info.metadata.items():
         listed = isinstance(value, list) and f"signal/{name}" in info.lanes
         if isinstance(value, str) or (listed and all(isinstance(text, str) for text in value)):

@@ -42,16 +42,18 @@ class EpisodeList:
         self.sources = list(sources)
         self.places = places
         self.keys = list(keys)
+        self.renamed: dict[tuple[int, str], str] = {}
         self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
         self._lanes: dict[int, dict[str, Any]] = {}
         self._process = os.getpid()
         self._most = _most_open()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"sources": self.sources, "places": self.places, "keys": self.keys}
+        return {"sources": self.sources, "places": self.places, "keys": self.keys, "renamed": self.renamed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+        EpisodeList.__init__(self, state["sources"], state["places"], state["keys"])
+        self.renamed = state["renamed"]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -67,9 +69,20 @@ class EpisodeList:
         info: EpisodeInfo = self.sources[self.places[episode]].info(self.keys[episode])
         return info
 
+    def rename(self, episode: int, block: str, there: str) -> None:
+        """Let a lane have another block name in the location of an episode."""
+        if block != there:
+            self.renamed[int(self.places[episode]), block] = there
+
+    def lanes(self, episode: int) -> dict[str, Declaration]:
+        """Return the lanes of an episode by their block names."""
+        with self.sources[self.places[episode]].open(self.keys[episode]) as reader:
+            lanes: dict[str, Declaration] = reader.lanes()
+        return lanes
+
     def encoded(self, episode: int, block: str) -> EncodedFrames | None:
         """Return the frames of a lane as they are encoded, None for one that is stored as numbers."""
-        return self._reader(episode).encoded(block)
+        return self._reader(episode).encoded(self._name(episode, block))
 
     def take(self, block: str, lane: Declaration, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Array:
         """Return rows [clips, n, *row] of a lane: timesteps `steps` [clips, n] of an episode each.
@@ -82,7 +95,7 @@ class EpisodeList:
             here = np.flatnonzero(self.places[episodes] == place) if len(self.sources) > 1 else slice(None)
             if hasattr(source, "take_rows") and steps.size:
                 keys = [self.keys[episode] for episode in episodes[here].tolist()]
-                out[here] = source.take_rows(block, keys, steps[here])
+                out[here] = source.take_rows(self.renamed.get((place, block), block), keys, steps[here])
             else:
                 numbers = np.arange(len(episodes))[here]
                 self._copy(block, lane, numbers, (episodes, steps), out)
@@ -111,20 +124,23 @@ class EpisodeList:
                 out[number] = rows_of[first : last + 1][steps[number] - first]
 
     def _open_lane(self, episode: int, block: str, lane: Declaration) -> Any:
-        reader = self._reader(episode)
-        if not reader.has(block):
-            raise DatasetError(f"{reader.where}: expected a lane {block!r} as in the first episode, found none")
-        view = reader.lane_view(block)
+        reader, name = self._reader(episode), self._name(episode, block)
+        if not reader.has(name):
+            raise DatasetError(f"{reader.where}: expected a lane {name!r} as in the first episode, found none")
+        view = reader.lane_view(name)
         if (view.dtype, view.shape[1:]) != (lane.dtype.numpy_dtype, lane.shape):
             raise DatasetError(
-                f"{reader.where}: {block!r}: expected {lane.dtype.value} {list(lane.shape)} as in the first episode, "
+                f"{reader.where}: {name!r}: expected {lane.dtype.value} {list(lane.shape)} as in the first episode, "
                 f"found {view.dtype} {list(view.shape[1:])}"
             )
-        frames = reader.encoded(block)
+        frames = reader.encoded(name)
         mapped = view.mapped() if frames is None else frame_rows(view, frames)
         rows = view if mapped is None else mapped
         self._lanes.setdefault(episode, {})[block] = rows
         return rows
+
+    def _name(self, episode: int, block: str) -> str:
+        return self.renamed.get((int(self.places[episode]), block), block)
 
     def _reader(self, episode: int) -> EpisodeReader:
         if self._process != os.getpid():  # what a parent process opened is not this one's

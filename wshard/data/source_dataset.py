@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.data.dataset import Dataset
-from wshard.data.lane_columns import find_columns
+from wshard.data.lane_columns import choose_column, find_columns, name_lanes
 from wshard.data.lane_reader import EpisodeList
 from wshard.errors import DatasetError, EntryNotFoundError
 
@@ -56,6 +56,7 @@ class SourceDataset(Dataset):
         super().__init__(lengths, np.cumsum(lengths) - lengths, frameskip, num_steps, transform)
         self._cached: dict[str, Any] = {}
         self._merged: dict[str, tuple[list[str], int]] = {}
+        self._natives: dict[str, str] = {}
         self.columns = self._find_columns()
         self._names = self._choose(keys_to_load)
         self._compare_locations()
@@ -78,6 +79,7 @@ class SourceDataset(Dataset):
             return [name for name, column in self.columns.items() if column.loaded]
         names = []
         for name, native in wanted.items() if isinstance(wanted, Mapping) else ((name, name) for name in wanted):
+            self._natives[name] = native
             if self.columns:
                 self.columns[name] = self.find_column(native)
             names.append(name)
@@ -85,26 +87,30 @@ class SourceDataset(Dataset):
 
     def find_column(self, name: str) -> LaneColumn:
         """Return a column by its name, or by that of its lane; raises EntryNotFoundError."""
-        places = (name, f"signal/{name}", f"action/{name}")
-        found = self.columns.get(name) or next((one for one in self.columns.values() if one.block in places), None)
+        found = choose_column(self.columns, name)
         if found is None:
             where = self.episodes.where(0) if len(self.episodes) else "no episodes"
             raise EntryNotFoundError(f"{where}: no column {name!r}; there are {', '.join(self.columns) or 'none'}")
         return found
 
     def _compare_locations(self) -> None:
+        """Find the columns at every location: lanes may have other names there, but have the same dtype and shape."""
         firsts = np.unique(self.episodes.places, return_index=True)[1].tolist()
         for first in firsts[1:]:
-            other = self.episodes.info(first)
+            lanes = name_lanes(self.episodes.lanes(first))
             for name in self._names:
-                lane = self.columns[name].lane
-                found = other.lanes.get(self.columns[name].block)
-                facts = [None if one is None else f"{one.dtype.value} {list(one.shape)}" for one in (lane, found)]
-                if lane is not None and facts[0] != facts[1]:
+                column = self.columns[name]
+                if column.lane is None:
+                    continue
+                found = choose_column(lanes, self._natives.get(name, name))
+                there = None if found is None else found.lane
+                facts = [one and f"{one.dtype.value} {list(one.shape)}" for one in (column.lane, there)]
+                if found is None or facts[0] != facts[1]:
                     raise DatasetError(
                         f"{self.episodes.where(first)}: column {name!r}: expected {facts[0]} as at the first location, "
                         f"found {facts[1] or 'no such column'}: choose columns by keys_to_load"
                     )
+                self.episodes.rename(first, column.block, found.block)
 
     @property
     def column_names(self) -> list[str]:

@@ -68,6 +68,11 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         extra="lance",
         about="world-model data in a Lance table, frames as JPEG",
     ),
+    "lance_video": FormatEntry(
+        "wshard.formats.world_model.lance_video:LanceVideoSource",
+        extra="lance",
+        about="world-model data in a Lance table, videos in a table beside it",
+    ),
     "folder": FormatEntry(
         "wshard.formats.world_model.folder:ImageFolderSource",
         "wshard.formats.world_model.folder_sink:ImageFolderSink",

@@ -1,0 +1,72 @@
+"""Clips of catalogued episodes for training, straight from where the episodes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bridge.episodes.open import OpenLocations
+from wshard.data.derived.spans import SpanDataset
+from wshard.data.source_dataset import SourceDataset
+from wshard.errors import StaleEpisodeError
+from wshard.formats.base import open_source
+from wshard.formats.wshard import SUFFIXES
+from wshard.open import local_path, open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.episode.protocol import EpisodeAddress, Fingerprint
+    from wshard.formats.base import Source
+
+
+@dataclass(frozen=True)
+class ClipPlace:
+    """Timesteps [start, stop) of an episode, and what the catalog saw of it."""
+
+    address: EpisodeAddress
+    start: int
+    stop: int
+    digest: str = ""
+    fingerprint: Fingerprint | None = None
+
+
+def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, options: dict[str, Any]) -> SpanDataset:
+    """Return the clips within these spans; options are those of SourceDataset.
+
+    Raises StaleEpisodeError for an episode that is not the one that was catalogued, DatasetError where columns differ,
+    FileNotFoundError.
+    """
+    with OpenLocations() as locations:
+        for place in {place.address: place for place in places}.values():
+            _check_unchanged(place, locations)
+    numbers: dict[EpisodeAddress, int] = {}
+    sources: dict[tuple[str, str], int] = {}
+    opened: list[Source] = []
+    episodes: list[tuple[int, str]] = []
+    for place in places:
+        address = place.address
+        if address in numbers:
+            continue
+        where = address.uri, address.read_as
+        if where not in sources:
+            sources[where] = len(opened)
+            opened.append(_open(address))
+        numbers[address] = len(episodes)
+        episodes.append((sources[where], address.key))
+    data = SourceDataset(opened, episodes=episodes, **options)
+    return SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
+
+
+def _open(address: EpisodeAddress) -> Source:
+    if not address.key and not address.read_as and address.uri.endswith(SUFFIXES):
+        return open_source(local_path(address.uri), "wshard")
+    return open_location(address.uri, address.read_as or None)
+
+
+def _check_unchanged(place: ClipPlace, locations: OpenLocations) -> None:
+    if place.fingerprint is not None and locations.fingerprint(place.address) == place.fingerprint:
+        return
+    with locations.open(place.address) as reader:
+        if place.digest and reader.digest() != place.digest:
+            raise StaleEpisodeError(f"{place.address}: changed since it was ingested: ingest it again")

@@ -1,0 +1,96 @@
+"""Hits, filters and collections as clips for training: their spans and weights, from any format, nothing stale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, save
+from world_model_sets import make_columns, write_hdf5
+
+from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
+from catalog.curation.selection import Pick
+from wshard.data import ClipLoader, ClipSampler, GoalDataset
+from wshard.episode.file import save_wshard
+from wshard.errors import DatasetError, EntryNotFoundError, StaleEpisodeError
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clips")
+    episodes = [episode(task, number, T=40) for task in range(2) for number in range(3)]
+    save(folder / "files", *episodes)
+    TrajectoryIngestor(folder / "archive").ingest(folder / "files")
+    return folder, {ep.id: ep for ep in episodes}
+
+
+def test_hits_are_clips_of_their_spans(made):
+    folder, episodes = made
+    query = episodes["task-1-0"]["state"][8:24]
+    hits = TrajectoryRetriever(folder / "archive").search_moments(query, 4)
+    clips = hits.dataset(num_steps=4, frameskip=2, keys_to_load=["state", "action"])
+    assert clips.lengths.tolist() == [ref.span[1] - ref.span[0] for ref in hits]
+    for number in (0, len(clips) - 1):
+        hit, start = clips.clip_indices[number]
+        first = hits[hit].span[0] + start
+        expected = episodes[hits[hit].episode_id]
+        assert np.array_equal(clips[number]["state"], expected["state"][first : first + 8 : 2])
+        assert np.array_equal(clips[number]["action"], expected["action/ctrl"][first : first + 8].reshape(4, 4))
+
+
+def test_filters_and_collections_are_clips_and_the_weights_of_picks_count(made):
+    folder, episodes = made
+    with open_archive(folder / "archive") as archive:
+        lines = archive.dataset("env:task-1", num_steps=16, frameskip=1)
+        assert lines.lengths.tolist() == [40, 40, 40]
+        assert len(archive.dataset(num_steps=40)) == 6
+        rows = archive.catalog.episodes.rows(archive.catalog.query.ids())
+        first, second = list(rows.values())[:2]
+        picks = [Pick(first.uid, first.digest, 5, 25, weight=3.0), Pick(second.uid, second.digest, 0, 40, weight=0.0)]
+        archive.catalog.collections.save_snapshot("good", picks)
+        good = archive.dataset("collection:good", num_steps=4)
+        weighed = np.flatnonzero(good.clip_weights).tolist()  # picks are ordered by their ids
+        assert np.array_equal(good[weighed[0]]["state"], episodes[first.episode_id]["state"][5:9])
+        assert len(archive.dataset("collection:good env:task-0", num_steps=4)) == 2 * 37
+        drawn = list(ClipSampler(good, seed=0))
+        assert len(drawn) == len(good) == 17 + 37
+        assert set(drawn) <= set(weighed)
+        batches = [batch["state"].shape for batch in ClipLoader(good, 8, seed=1)]
+        assert batches[0] == (8, 4, 4)
+        assert GoalDataset(good, goal_keys={"state": "goal"}, seed=0)[3]["goal"].shape == (1, 4)
+        with pytest.raises(EntryNotFoundError):
+            archive.dataset("collection:none")
+
+
+def test_locations_of_several_formats_are_one_set_and_the_odd_column_is_named(tmp_path):
+    columns = make_columns((30, 20), pixels=0)
+    write_hdf5(
+        tmp_path / "a.h5", {"state": columns["proprio"], "action": columns["action"], "ep_len": columns["ep_len"]}
+    )
+    for number in range(2):
+        ep = episode(0, number, rewards=None)
+        ep.observations["state"].data = ep["state"].astype(np.float64)
+        ep.observations["state"].dtype = type(ep.observations["state"].dtype)("f64")
+        save(tmp_path / "files", ep)
+    TrajectoryIngestor(tmp_path / "archive").ingest([tmp_path / "a.h5", tmp_path / "files"])
+    with open_archive(tmp_path / "archive") as archive:
+        clips = archive.dataset(num_steps=5, keys_to_load=["state", "action"])
+        assert sorted(clips.lengths.tolist()) == [20, 30, 30, 30]
+        assert {tuple(clips[number]["state"].shape) for number in (0, len(clips) - 1)} == {(5, 4)}
+        save(tmp_path / "files", episode(0, 1))
+        TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "files")
+        with pytest.raises(
+            DatasetError, match=r"column 'state': expected f(64|32) \[4\] as at the first location, found"
+        ):
+            archive.dataset(num_steps=5, keys_to_load=["state", "action"])
+
+
+def test_what_is_gone_or_changed_is_refused(tmp_path):
+    (path,) = save(tmp_path / "files", episode(0, 0))
+    TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "files")
+    hits = TrajectoryRetriever(tmp_path / "archive").search_similar_episodes(path, top_k=1)
+    save_wshard(episode(0, 1, T=31), path)
+    with pytest.raises(StaleEpisodeError, match="changed since it was ingested"):
+        hits.dataset(num_steps=2)
+    path.unlink()
+    with pytest.raises(FileNotFoundError), open_archive(tmp_path / "archive") as archive:
+        archive.dataset(num_steps=2)

@@ -1,0 +1,120 @@
+"""World-model data sets in a Lance table, with the videos of their episodes in a table beside it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import CodecError, FormatError
+from wshard.formats.look import LocationLook
+from wshard.formats.world_model.columns import StepColumn
+from wshard.formats.world_model.lance import EPISODE, SUFFIX, VIDEOS, LanceSource, LanceTable, is_table, videos_of
+from wshard.media.video_frames import VideoFrames
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from typing import IO
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.world_model.columns import RowSpan
+    from wshard.media.frames import EncodedFrames
+    from wshard.types import Array
+
+_KEY: Final = "video_key"
+_BYTES: Final = "video_bytes"
+_MOST_KEYS: Final = 256
+
+
+class LanceVideoSource(LanceSource):
+    """`NAME.lance` has the numbers, `NAME_videos.lance` an MP4 for every episode and camera; by either's folder."""
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is a Lance table with videos beside it, or the folder that has both."""
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if is_table(look):
+            return videos_of(look.path).is_dir()
+        return any(name.endswith(f"{VIDEOS}{SUFFIX}") for name in look.names)
+
+    @property
+    def _table_path(self) -> str:
+        path = Path(self._path)
+        if path.suffix.lower() == SUFFIX:
+            return str(path)
+        found = sorted(one.name for one in path.glob(f"*{VIDEOS}{SUFFIX}"))
+        if len(found) != 1:
+            raise FormatError(f"{path}: expected one table of videos, found {', '.join(found) or 'none'}")
+        return str(path / f"{found[0].removesuffix(f'{VIDEOS}{SUFFIX}')}{SUFFIX}")
+
+    def _files(self, found: RowSpan) -> Sequence[str]:
+        videos = videos_of(self._table_path) / "data"
+        return [*super()._files(found), *(str(path) for path in sorted(videos.iterdir()))]
+
+    def _places(self) -> dict[tuple[int, str], int]:
+        """Return the row of each video, by episode and camera."""
+        cache = self._cache("places of videos")
+        if not cache:
+            with self._translate():
+                table = self._videos().to_table(columns=[EPISODE, _KEY])
+                keys = zip(table.column(EPISODE).to_pylist(), table.column(_KEY).to_pylist(), strict=True)
+                cache["rows"] = {key: row for row, key in enumerate(keys)}
+        places: dict[tuple[int, str], int] = cache["rows"]
+        return places
+
+    def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
+        keys = sorted({key for _, key in self._places()})
+        if len(keys) > _MOST_KEYS:
+            raise FormatError(f"{self.where_of('')}: expected at most {_MOST_KEYS} cameras, found {len(keys)}")
+        columns = [column for column in super()._columns(rows) if column.encoding != "jpeg"]
+        shown = [] if not rows.length else [(key, self._frames(rows, key).shape) for key in keys]
+        return [*columns, *(StepColumn(key, np.dtype(np.uint8), shape, "mp4") for key, shape in shown)]
+
+    def _frames(self, rows: RowSpan, key: str) -> VideoFrames:
+        where = f"{self.where_of(str(rows.number))}: column {key!r}"
+        if (rows.number, key) not in self._places():
+            raise FormatError(f"{where}: expected a video of the episode, found none in {videos_of(self._table_path)}")
+        cache, name = self._cache("videos"), f"{rows.number}/{key}"
+        if name not in cache:  # whose shape is looked up once, and which stays open by its identity
+            source = partial(_open_video, str(videos_of(self._table_path)), self._places()[rows.number, key])
+            cache[name] = VideoFrames(source, count=rows.length, where=where)
+        frames: VideoFrames = cache[name]
+        return frames
+
+    def _encoded(self, found: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
+        return self._frames(found, self._column_of(found, block).name)
+
+    def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        if info.lanes[block].encoding == "mp4":
+            frames: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            return frames
+        return super()._read(found, info, block, steps)
+
+    def take_rows(self, block: str, keys: Sequence[str], steps: Array) -> Array:
+        """Return timesteps of a lane as LanceSource does; frames are decoded from the videos."""
+        if self.info(keys[0]).lanes[block].encoding != "mp4":
+            return super().take_rows(block, keys, steps)
+        found = []
+        for key, at in zip(keys, steps, strict=True):
+            first = int(at.min())
+            found.append(self.lane(key, block, first, int(at.max()) + 1)[at - first])
+        return np.stack(found)
+
+    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        return str(self._encoded(found, info, block).nbytes).encode()
+
+    def _videos(self) -> Any:
+        path = str(videos_of(self._table_path))
+        return self.open_once(path, lambda: LanceTable(path)).data
+
+
+def _open_video(table: str, row: int) -> IO[bytes]:
+    """Open a video of a table for seeking and reading."""
+    file: Any = LanceTable(table).data.take_blobs(_BYTES, indices=[row])[0]
+    if not file.size():
+        raise CodecError(f"{table}: row {row}: expected a video, found none: its writer failed")
+    video: IO[bytes] = file
+    return video
