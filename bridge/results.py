@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bridge.episodes.open import open_at, open_unchanged
 from wshard.arguments import whole_number
 from wshard.episode.protocol import EpisodeAddress, Fingerprint
-from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError
+from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError, WShardError
 from wshard.messages import how_to_install, plural
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from bridge.episodes.drawing import Sketch
     from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
     from embedders.space import Space
@@ -73,6 +74,10 @@ class EpisodeRef:
         """Return what names the hit: its episode, span and score."""
         return f"EpisodeRef({self.episode_id!r}, span={self.span}, score={self.score:.4f})"
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: frames that play under the pointer, and the course of the lanes."""
+        return _draw(self) or f"<pre>{escape(repr(self))}</pre>"
+
     @property
     def address(self) -> EpisodeAddress:
         """Where the episode is: file_path, and its key where that is a location of many."""
@@ -125,6 +130,26 @@ class EpisodeRef:
             if self.digest and not unchanged and file.digest() != self.digest:
                 raise StaleEpisodeError(f"{self.address}: changed since it was ingested: ingest it again")
             yield file
+
+
+def _draw(ref: EpisodeRef) -> str:
+    """Return a drawing of a hit as HTML, "" for one whose file cannot be read."""
+    from bridge.episodes.drawing import draw_html  # noqa: PLC0415  (only notebooks need it)
+
+    try:
+        return draw_html(sketch_hit(ref))
+    except (WShardError, OSError):
+        return ""
+
+
+def sketch_hit(ref: EpisodeRef, *, frames: int = 16) -> Sketch:
+    """Return the span of a hit, or its whole episode where there is none, in short. Raises as EpisodeRef.open."""
+    from bridge.episodes.drawing import read_sketch  # noqa: PLC0415  (only drawings need it)
+
+    with ref.open() as file:
+        span = ref.span if ref.span[1] > ref.span[0] else (0, file.length)
+        title = f"{ref.episode_id} {span[0]}:{span[1]}" + (f"  {ref.score:.3f}" if ref.score < 1 else "")
+        return read_sketch(file, title, span, frames=frames)
 
 
 def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef:
@@ -185,11 +210,13 @@ class Hits(list[EpisodeRef]):
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}>"
 
     def _repr_html_(self) -> str:
-        """Return the table that notebooks show."""
+        """Return the table that notebooks show, and drawings of the first hits."""
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        strip = "".join(f'<div style="margin-right:12px">{_draw(ref)}</div>' for ref in self[:_SHOWN])
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>'
 
     def dataset(self, *, weights: Sequence[float] | None = None, **options: Any) -> SpanDataset:
         """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.

@@ -17,6 +17,7 @@ import bridge.cli.index
 import bridge.cli.ingest
 import bridge.cli.labels
 import bridge.cli.moments
+import bridge.cli.plot
 import bridge.cli.probe
 import bridge.cli.search
 import bridge.cli.serve
@@ -65,6 +66,7 @@ def options(
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Archive": (
         *(bridge.cli.ingest.ingest, bridge.cli.ingest.watch, catalog.cli.ls.ls, bridge.cli.show.show),
+        bridge.cli.plot.plot,
         bridge.cli.serve.serve,
         *(catalog.cli.explore.facets, catalog.cli.explore.stats, catalog.cli.explore.sql),
     ),

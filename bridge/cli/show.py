@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catalog.cli.common import ArchiveOption, find_episode, open_catalog, print_table
 from wshard.cli.common import JsonOption, print_items, reported
+
+if TYPE_CHECKING:
+    from catalog.records import EpisodeRow
 
 _APART = ("metadata", "lanes", "stored_lanes", "files", "layout_id", "id")  # printed in their own way, or not at all
 
@@ -35,7 +38,8 @@ def show(
         _open_in_browser(episodes[0], archive)
         return
     with open_catalog(archive) as opened:
-        details = present_details(opened, [find_episode(opened, name) for name in episodes])
+        rows = [find_episode(opened, name) for name in episodes]
+        details = present_details(opened, rows)
     if as_json:
         print_items(details)
         return
@@ -43,6 +47,25 @@ def show(
         if number:
             typer.echo()
         _print(one)
+        _print_courses(rows[number])
+
+
+def _print_courses(row: EpisodeRow) -> None:
+    """Print the course of the first channels of each lane as blocks, where the file can be read."""
+    from bridge.episodes.drawing import draw_text
+    from bridge.results import make_ref, sketch_hit
+    from wshard.errors import WShardError
+
+    try:
+        sketch = sketch_hit(make_ref(row, 1.0, (0, row.length)), frames=0)
+    except (WShardError, OSError):
+        return
+    drawn = [
+        (f"course {one.lane}" * (not at), draw_text(line))
+        for one in sketch.courses
+        for at, line in enumerate(one.lines[:3])
+    ]
+    print_table(("", ""), drawn, whole=True)
 
 
 def _open_in_browser(name: str, archive: str | None) -> None:

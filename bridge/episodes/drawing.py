@@ -1,0 +1,165 @@
+"""Small drawings of episodes for notebooks, files and terminals: lanes as SVG, PNG or text, frames as a sprite."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.episodes.pictures import encode_picture, picture_axes
+from bridge.episodes.series import MAX_CHANNELS, read_series
+from wshard.errors import MissingExtraError
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.episode.protocol import EpisodeReader
+
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#b0437f", "#b38600", "#6b4fa3")
+_LANES: Final = 4
+_CHANNELS: Final = 6
+_POINTS: Final = 160
+_FRAMES: Final = 16
+_SIDE: Final = 120
+_BLOCKS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+
+
+@dataclass(frozen=True)
+class Course:
+    """A lane as lines: its name, and values per channel, from 0 at the least to 1 at the greatest, None for gaps."""
+
+    lane: str
+    lines: tuple[tuple[float | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """An episode, or a span of it, in short: a title, the course of lanes, and a few frames as JPEG, equally wide."""
+
+    title: str
+    courses: tuple[Course, ...]
+    frames: tuple[bytes, ...] = ()
+
+
+def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frames: int = _FRAMES) -> Sketch:
+    """Return the sketch of timesteps [start, stop) of an open episode: observations, then actions, then the reward."""
+    lanes = file.lanes()
+    order = {"signal": 0, "action": 1, "reward": 2}
+    numbers = [
+        name
+        for name, lane in lanes.items()
+        if name.partition("/")[0] in order and file.has(name) and len(lane.shape) <= 1 and lane.dtype.value != "bf16"
+    ]
+    numbers.sort(key=lambda name: (order[name.partition("/")[0]], name))
+    courses = tuple(_course(file, name, span) for name in numbers[:_LANES] if sum(lanes[name].shape) <= MAX_CHANNELS)
+    cameras = [name for name, lane in lanes.items() if picture_axes(lane.shape)]
+    pictures: tuple[bytes, ...] = ()
+    if cameras and frames and span[1] > span[0]:
+        view, axes = file.lane_view(cameras[0]), picture_axes(lanes[cameras[0]].shape)
+        steps = np.unique(np.linspace(span[0], min(span[1], len(view)) - 1, frames).astype(int))
+        pictures = tuple(encode_picture(np.asarray(view[int(step)]), axes, width=_SIDE) for step in steps)
+    return Sketch(title, courses, pictures)
+
+
+def _course(file: EpisodeReader, name: str, span: tuple[int, int]) -> Course:
+    series = read_series(file, name, span, points=_POINTS)
+    lines = [_unit(values) for values in series.values]
+    moving = [line for line in lines if any(value not in (None, 0.5) for value in line)]
+    return Course(name, tuple((moving or lines)[:_CHANNELS]))
+
+
+def _unit(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    known = [value for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    return tuple(None if one is None else 0.5 if high <= low else (one - low) / (high - low) for one in values)
+
+
+def draw_svg(sketch: Sketch, *, width: int = 420, height: int = 46) -> str:
+    """Return the lanes of a sketch as one SVG element."""
+    rows, tall = [], height * len(sketch.courses)
+    for row, course in enumerate(sketch.courses):
+        top = row * height
+        rows.append(f'<text x="2" y="{top + 10}" font-size="9" fill="#667">{escape(course.lane)}</text>')
+        for number, line in enumerate(course.lines):
+            points = _points(line, width, height - 14, top + 12)
+            colour = COLOURS[number % len(COLOURS)]
+            rows += [f'<polyline fill="none" stroke="{colour}" points="{part}"/>' for part in points]
+    about = f'role="img" aria-label="{escape(sketch.title, quote=True)}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" {about}>{"".join(rows)}</svg>'
+
+
+def _points(line: Sequence[float | None], width: int, height: int, top: int) -> list[str]:
+    """Return the points of each piece of a line without gaps."""
+    pieces: list[list[str]] = [[]]
+    step = width / max(1, len(line) - 1)
+    for place, value in enumerate(line):
+        if value is None:
+            pieces.append([])
+        else:
+            pieces[-1].append(f"{place * step:.1f},{top + (1 - value) * height:.1f}")
+    return [" ".join(piece) for piece in pieces if piece]
+
+
+def draw_html(sketch: Sketch) -> str:
+    """Return a sketch as HTML without scripts: its frames play while the pointer is over them."""
+    return f"<div><b>{escape(sketch.title)}</b><br>{_player(sketch)}{draw_svg(sketch)}</div>"
+
+
+def _player(sketch: Sketch) -> str:
+    if not sketch.frames:
+        return ""
+    images = [f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(one).decode()}">' for one in sketch.frames]
+    count, name = len(images), f"wshard{abs(hash(sketch.frames[0])):x}"
+    style = (
+        f".{name}{{width:{_SIDE}px;height:90px;overflow:hidden;display:inline-block;margin-right:8px}}"
+        f".{name} div{{display:flex;width:max-content;"
+        f"animation:{name} {count / 6:.1f}s steps({count}) infinite paused}}"
+        f".{name}:hover div{{animation-play-state:running}}"
+        f".{name} img{{width:{_SIDE}px;height:90px;object-fit:contain}}"
+        f"@keyframes {name}{{to{{transform:translateX(-100%)}}}}"
+    )
+    return (
+        f'<style>{style}</style><div class="{name}" title="plays under the pointer"><div>{"".join(images)}</div></div>'
+    )
+
+
+def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) -> bytes:
+    """Return sketches below one another as PNG. Raises MissingExtraError without Pillow."""
+    try:
+        from PIL import Image, ImageDraw  # noqa: PLC0415  (only files need it)
+    except ImportError as error:
+        raise MissingExtraError(f"PNG needs Pillow: {how_to_install('images')}; SVG and HTML do not") from error
+    tall = [24 + (96 if sketch.frames else 0) + height * len(sketch.courses) for sketch in sketches]
+    page = Image.new("RGB", (width, max(1, sum(tall))), "white")
+    pen, top = ImageDraw.Draw(page), 0
+    for sketch, used in zip(sketches, tall, strict=True):
+        pen.text((6, top + 6), sketch.title, fill="black")
+        below = top + 24
+        for place, frame in enumerate(sketch.frames[: width // (_SIDE + 6)]):
+            picture = Image.open(io.BytesIO(frame))
+            picture.thumbnail((_SIDE, 90))
+            page.paste(picture, (6 + place * (_SIDE + 6), below))
+        below += 96 if sketch.frames else 0
+        for row, course in enumerate(sketch.courses):
+            pen.text((6, below + row * height), course.lane, fill="#666677")
+            for number, line in enumerate(course.lines):
+                for part in _points(line, width - 12, height - 18, below + row * height + 14):
+                    pairs = [tuple(map(float, one.split(","))) for one in part.split(" ")]
+                    if len(pairs) > 1:
+                        pen.line([(6 + x, y) for x, y in pairs], fill=COLOURS[number % len(COLOURS)], width=2)
+        top += used
+    sink = io.BytesIO()
+    page.save(sink, "PNG")
+    return sink.getvalue()
+
+
+def draw_text(line: Sequence[float | None], *, width: int = 40) -> str:
+    """Return a line as blocks of text, one for each of `width` equal parts; a space for a gap."""
+    parts = np.array_split(np.array([np.nan if one is None else one for one in line]), min(width, max(1, len(line))))
+    means = [float(np.nanmean(part)) if np.isfinite(part).any() else None for part in parts]
+    return "".join(" " if one is None else _BLOCKS[min(7, int(one * 8))] for one in means)

@@ -1,0 +1,139 @@
+"""Series keep their extremes, and drawings are whole pictures that hold text as text."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from typer.testing import CliRunner
+from web_app import make_archive
+
+from bridge import TrajectoryRetriever, open_archive
+from bridge.cli.main import app
+from bridge.episodes.drawing import Course, Sketch, draw_html, draw_png, draw_svg, draw_text
+from bridge.episodes.pictures import encode_picture, picture_axes
+from bridge.episodes.series import read_series, thin_rows
+from bridge.results import make_ref, sketch_hit
+from wshard.errors import QueryError
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return make_archive(tmp_path_factory.mktemp("drawing"), 4)
+
+
+def ref_of(archive, name):
+    (row,) = archive.catalog.query.select(f"episode:{name}").rows
+    return make_ref(row, 1.0, (0, row.length))
+
+
+@given(st.integers(1, 400), st.integers(2, 60), st.integers(0, 2**32 - 1))
+def test_thinned_rows_keep_the_extremes_of_every_part(count, points, seed):
+    rows = np.random.default_rng(seed).normal(size=(count, 3))
+    rows[np.random.default_rng(seed + 1).random(rows.shape) < 0.1] = np.nan
+    steps, thinned = thin_rows(rows, points)
+    assert len(steps) == len(thinned) <= max(2, points)
+    assert (np.diff(steps) >= 0).all()
+    if count <= max(2, points):
+        assert np.array_equal(thinned, rows, equal_nan=True)
+        return
+    bounds = np.linspace(0, count, len(steps) // 2 + 1).astype(int)
+    for part, (begin, end) in enumerate(pairwise(bounds)):
+        for channel in range(3):
+            piece = rows[begin:end, channel]
+            known, found = piece[~np.isnan(piece)], thinned[2 * part : 2 * part + 2, channel]
+            if len(known):
+                assert sorted(found) == [known.min(), known.max()]
+                assert (found[0] <= found[1]) == (np.nanargmin(piece) <= np.nanargmax(piece))
+            else:
+                assert np.isnan(found).all()
+
+
+def test_what_is_no_lane_of_numbers_is_refused(place):
+    with open_archive(place) as archive, ref_of(archive, "arm-00").open() as file:
+        with pytest.raises(QueryError, match="cam: expected a lane of at most"):
+            read_series(file, "cam", (0, 5), points=10)
+        assert read_series(file, "state", (70, 10**9), points=100).steps == [*range(70, 80)]
+        assert read_series(file, "state", (0, 5), points=10, channels=[2, 9]).channels == [2]
+
+
+def test_pictures_of_every_layout_become_jpeg():
+    rng = np.random.default_rng(0)
+    for shape, axes in (
+        ((20, 30), "HW"),
+        ((20, 30, 3), "HWC"),
+        ((20, 30, 4), "HWC"),
+        ((3, 20, 30), "CHW"),
+        ((1, 20, 30), "CHW"),
+    ):
+        assert picture_axes(shape) == axes
+        for dtype in (np.uint8, np.float32, np.uint16, np.bool_):
+            values = (rng.random(shape) * 200).astype(dtype)
+            assert Image.open(io.BytesIO(encode_picture(values, axes))).size == (30, 20)
+        assert Image.open(io.BytesIO(encode_picture(values, axes, width=10))).size == (10, 7)
+    assert [picture_axes(shape) for shape in ((), (39,), (4, 4), (2, 2, 3), (20, 30, 5))] == [""] * 5
+
+
+def test_a_sketch_is_drawn_as_svg_html_png_and_text(place):
+    with open_archive(place) as archive:
+        sketch = sketch_hit(replace(ref_of(archive, "arm-00"), span=(10, 50), score=0.5))
+    assert sketch.title == "arm-00 10:50  0.500"
+    assert [course.lane for course in sketch.courses] == ["signal/state", "action/ctrl", "reward"]
+    root = ET.fromstring(draw_svg(sketch))  # noqa: S314  (our own)
+    assert len(root.findall("{*}polyline")) == 3 + 3 + 1
+    assert draw_html(sketch).count("data:image/jpeg") == len(sketch.frames) == 16
+    picture = Image.open(io.BytesIO(draw_png([sketch, sketch])))
+    assert (picture.width, picture.format) == (900, "PNG")
+    assert len(set(picture.get_flattened_data() if hasattr(picture, "get_flattened_data") else picture.getdata())) > 50
+    assert draw_text([0, 0.5, None, 1.0], width=4) == "\u2581\u2585 \u2588"
+
+
+def test_names_of_hostile_files_stay_text():
+    hostile = '<script>alert("1")</script>'
+    sketch = Sketch(hostile, (Course(hostile, ((0.0, None, 1.0),)),))
+    for drawn in (draw_svg(sketch), draw_html(sketch)):
+        assert "<script>" not in drawn
+    ET.fromstring(draw_svg(sketch))  # noqa: S314  (our own)
+
+
+def test_notebooks_show_episodes_and_hits(place):
+    with open_archive(place) as archive:
+        ref = ref_of(archive, "arm-00")
+        assert "<svg" in ref._repr_html_()
+        assert "animation" in ref._repr_html_()
+        gone = replace(ref, file_path="/nothing")
+        assert gone._repr_html_().startswith("<pre>EpisodeRef(")
+    with TrajectoryRetriever(place) as retriever:
+        hits = retriever.search_similar_episodes(ref)
+    assert hits._repr_html_().count("<svg") == 3
+    assert "<table>" in hits._repr_html_()
+
+
+def test_the_command_draws_episodes_spans_and_hits(place, tmp_path):
+    def run(*arguments: str):
+        return CliRunner().invoke(app, [*arguments, "--archive", str(place)])
+
+    assert run("plot", "arm-01@5:40", "-o", str(tmp_path / "a.svg")).exit_code == 0
+    assert "arm-01 5:40" in (tmp_path / "a.svg").read_text()
+    (tmp_path / "hits.json").write_text(run("search", "arm-01", "--json").stdout)
+    assert run("plot", str(tmp_path / "hits.json"), "-o", str(tmp_path / "a.html")).exit_code == 0
+    assert (tmp_path / "a.html").read_text().count("<svg") == 4
+    assert run("plot", "arm-00", "arm-01", "-o", str(tmp_path / "a.png")).exit_code == 0
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width == 900
+    (tmp_path / "bad.json").write_text(json.dumps({"items": [{"uid": 1}]}))
+    for what, name in (
+        (["arm-00"], "a.gif"),
+        (["arm-00", "arm-01"], "a.svg"),
+        ([str(tmp_path / "bad.json")], "b.html"),
+    ):
+        assert run("plot", *what, "-o", str(tmp_path / name)).exit_code in (1, 2)
+    assert "course signal/state" in run("show", "arm-01").output
