@@ -8,12 +8,13 @@ FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web wheel bench bench-index rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web wheel pictures bench bench-index rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make web      build the pages of the browser app from their source    (about 10 seconds)"
+	@echo "make pictures take the pictures of docs/app.md anew, of the demo archive"
 	@echo "make wheel    build the wheel, with these pages, into dist/"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
@@ -59,6 +60,10 @@ $(WEB)/static/main.js: $(WEB_SOURCES) | $(VENV)/.demo
 	@$(BIN)/python $(WEB)/build_pages.py
 
 web: $(WEB)/static/main.js
+
+pictures: $(VENV)/.dev web
+	@echo "== pictures of the app, of the demo archive, into docs/pictures"
+	@WSHARD_DEMO=$(CURDIR)/demo-archive $(BIN)/pytest -q -W error tests/bridge/web/test_pictures.py
 
 wheel: web
 	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps -w dist . && ls dist

@@ -49,6 +49,7 @@ def run(folder: Path, jobs: Sequence[Job], workers: int) -> None:
     _evaluate(folder)
     _next_steps(folder, episodes / jobs[0].file)
     say(f"\nDone in {time.perf_counter() - begun:.0f} s.")
+    say(f"\nOpen it in the browser:\n   .venv/bin/wshard serve {folder}")
 
 
 def say(text: str) -> None:

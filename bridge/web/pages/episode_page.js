@@ -39,6 +39,8 @@ class EpisodePage {
     this.span = null;
     /** @type {LanePlot[]} */
     this.plots = [];
+    /** @type {LanePlot | null} */
+    this.dragged = null;
     const pictures = Object.entries(about.lane_kinds).filter(([, kind]) => kind === "picture").map(([lane]) => lane);
     this.pictures = pictures;
     /** @type {(Camera | VideoCamera)[]} */
@@ -101,7 +103,10 @@ class EpisodePage {
     const listeners = {
       onHover: (/** @type {number} */ step) => { if (!this.clock.playing) this.clock.seek(step); },
       onSeek: (/** @type {number} */ step) => { this.clock.seek(step); this.rememberTime(); },
-      onSpan: (/** @type {number} */ start, /** @type {number} */ stop) => this.choose([start, stop]),
+      onSpan: (/** @type {number} */ start, /** @type {number} */ stop, /** @type {LanePlot} */ plot) => {
+        this.dragged = plot;
+        this.choose([start, stop]);
+      },
     };
     this.plots = grouped(item.lanes.filter((/** @type {Json} */ one) => !this.isFlat(one)))
       .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate }, listeners));
@@ -126,7 +131,7 @@ class EpisodePage {
     const time = Number(state.get("t"));
     if (state.has("t") && Number.isFinite(time)) this.clock.seek(Math.round(time * this.rate));
     else if (this.span) this.clock.seek(this.span[0]);
-    if (state.has("similar")) void this.similar.find(this.span);
+    if (state.has("similar")) this.showSimilar();
   }
 
   rememberTime() {
@@ -147,8 +152,14 @@ class EpisodePage {
 
   findSimilar() {
     writeState({ similar: "1" });
-    void this.similar.find(this.span);
+    this.showSimilar();
     this.similar.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Have the hits appear under the plot that the span was dragged on. */
+  showSimilar() {
+    (this.dragged || this.plots[0])?.element.after(this.similar.element);
+    void this.similar.find(this.span);
   }
 
   transport() {

@@ -7,7 +7,7 @@ import { spreadOf } from "./sparkline.js";
 
 /** @typedef {{ lane: string, steps: number[], channels: number[], values: (number | null)[][], of: number }} Series */
 /** @typedef {import("./findings.js").Mark} Mark */
-/** @typedef {{ onHover: (step: number) => void, onSeek: (step: number) => void, onSpan: (start: number, stop: number) => void }} Listeners */
+/** @typedef {{ onHover: (step: number) => void, onSeek: (step: number) => void, onSpan: (start: number, stop: number, plot: LanePlot) => void }} Listeners */
 
 const SHOWN = 8;
 const HEIGHT = 150;
@@ -164,7 +164,7 @@ export class LanePlot {
     const start = Math.max(0, Math.round(plot.posToVal(left, "x")));
     const stop = Math.min(this.episode.length, Math.round(plot.posToVal(left + width, "x")) + 1);
     this.dragged = true;
-    if (stop - start >= 2) this.listeners.onSpan(start, stop);
+    if (stop - start >= 2) this.listeners.onSpan(start, stop, this);
   }
 
   /** @param {MouseEvent} event */

@@ -1,0 +1,203 @@
+"""How fast the app answers: python benchmarks/web.py [--rows 1000000] [--demo demo-archive] [--users 20].
+
+Registers synthetic episodes as benchmarks/catalog_speed.py does, serves them, and measures in a real browser (Debian's
+chromium) and by plain requests. With --demo it also measures from a dragged span to painted hits on that archive.
+Every figure is a median, p95 where it says so, with the machine's load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from catalog_speed import fill as fill_catalog
+from machine import facts
+from playwright.sync_api import sync_playwright
+
+from catalog import Catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Page
+
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+FILTERS = ("env:env-07", "env:env-07 reward:20..80", 'length:>=150 "red cube"', "success:true", "")
+FACETS = ("env", "success", "review", "tag", "flag")
+
+
+def fill(folder: Path, rows: int) -> None:
+    """Make an archive of that many episodes, unless it is there."""
+    with Catalog.open(folder / "catalog.db", create=True) as catalog:
+        if catalog.query.count() < rows:
+            fill_catalog(catalog, rows)
+
+
+@contextmanager
+def served(place: Path) -> Iterator[str]:
+    """Serve an archive by the command, and give the link that it prints."""
+    call = "import sys; sys.argv = ['wshard', 'serve', sys.argv[1], '--port', '0', '--no-open'];"
+    call += "from bridge.cli.entry import main; main()"
+    with subprocess.Popen([sys.executable, "-c", call, str(place)], stdout=subprocess.PIPE, text=True) as server:
+        yield next(iter(server.stdout or ())).strip()
+        server.terminate()
+
+
+def measure(act: Callable[[], Any], times: int = 5) -> float:
+    """Return the median of milliseconds that something takes."""
+    spent = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        act()
+        spent.append((time.perf_counter() - begun) * 1e3)
+    return statistics.median(spent)
+
+
+def report(what: str, milliseconds: float, goal: float | None = None) -> None:
+    """Print one line of the table."""
+    print(f"| {what} | {milliseconds:,.0f} | {'' if goal is None else f'{goal:,.0f}'} |", flush=True)
+
+
+def wait_for_rows(page: Page, text: str = "") -> None:
+    """Wait until the first row and the count are painted."""
+    page.locator(".grid .rows .row a").first.wait_for()
+    if text:
+        page.locator(".status .count", has_text=re.compile(text)).wait_for()
+
+
+def measure_list(page: Page, base: str) -> None:
+    """Measure the list in the browser: first paint, filters, a jump to the middle, sorting."""
+
+    def visit() -> None:
+        page.goto(base)
+        wait_for_rows(page)
+
+    visit()
+    report("first rows painted, page opened anew", measure(visit, 3), 1000)
+    page.locator(".status .count", has_text="episodes").wait_for()
+    for text in FILTERS:
+        begun = time.perf_counter()
+        page.locator("#filter").evaluate("(input, text) => { input.value = text; }", text)
+        page.locator("#filter").press("Enter")
+        page.locator("main[aria-busy]").wait_for(state="detached")
+        report(f"filter `{text or 'none'}`, rows and count painted", (time.perf_counter() - begun) * 1e3, 300)
+    page.goto(base)
+    wait_for_rows(page, "episodes")
+
+    def jump() -> None:
+        page.locator(".viewport").evaluate("view => { view.scrollTop = view.scrollHeight * Math.random(); }")
+        page.locator(".grid .rows .row.waiting").first.wait_for(state="detached")
+        page.locator(".grid .rows .row a").first.wait_for()
+
+    report("jump anywhere by the scroll bar", measure(jump, 5))
+
+
+def measure_requests(client: httpx.Client, users: int) -> None:
+    """Measure plain requests, one after another and by several users at once."""
+    columns = ["uid", "episode_id", "env", "length", "reward", "success", "review", "tags", "score.rating"]
+    page = {"columns": columns, "limit": 100, "count": "false"}
+    report("a page of 100 rows", measure(lambda: client.get("/api/episodes", params=page).raise_for_status()))
+    middle = {**page, "skip": 500_000}
+    report("a page from the middle", measure(lambda: client.get("/api/episodes", params=middle).raise_for_status()))
+    numbers = iter(range(1000))
+    for field in FACETS:
+
+        def count(field: str = field) -> None:
+            where = f"length:>={next(numbers)}"  # another one each time: answers are remembered
+            client.get("/api/facets", params={"field": field, "where": where}).raise_for_status()
+
+        report(f"facet {field}", measure(count, 3), 500)
+    report(
+        "histogram of reward",
+        measure(
+            lambda: client.get("/api/facets", params={"histogram": "reward", "where": f"length:>={next(numbers)}"}), 3
+        ),
+        500,
+    )
+
+    def one(number: int) -> float:
+        begun = time.perf_counter()
+        client.get("/api/episodes", params={**page, "where": f"env:env-{number % 50:02d}"}).raise_for_status()
+        return (time.perf_counter() - begun) * 1e3
+
+    with ThreadPoolExecutor(users) as pool:
+        spent = sorted(pool.map(one, range(10 * users)))
+    report(f"{users} users at once, a filtered page: p95", spent[int(0.95 * len(spent))], 1000)
+
+
+def measure_demo(page: Page, link: str) -> None:
+    """Measure from a released drag and f to painted hits."""
+    page.goto(link)
+    page.locator(".grid .rows .row", has_text="MountainCar").first.wait_for()
+    page.goto(link.partition("/?")[0] + "/?q=env:drawer-open-v3")
+    page.locator(".grid .rows .row a").first.click()
+    plot = page.locator(".lane .u-over").first
+    plot.wait_for()
+    box = plot.bounding_box() or {}
+
+    def find(share: float) -> float:
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + (share + 0.4) * box["width"], box["y"] + 40, steps=4)
+        page.mouse.up()
+        begun = time.perf_counter()
+        page.keyboard.press("f")
+        page.locator(".similar[aria-busy]").wait_for()
+        page.locator(".similar[aria-busy]").wait_for(state="detached")
+        return (time.perf_counter() - begun) * 1e3
+
+    find(0.1)
+    report(
+        "a dragged span to painted hits, demo archive", statistics.median(find(0.15 + 0.05 * n) for n in range(5)), 500
+    )
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--users", type=int, default=20)
+    parser.add_argument("--folder", type=Path, help="keep the archive of synthetic episodes there")
+    parser.add_argument("--demo", type=Path, help="the demo archive, for the search from a dragged span")
+    options = parser.parse_args()
+    chromium = shutil.which("chromium")
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
+        folder = options.folder or Path(temporary) / "archive"
+        folder.mkdir(parents=True, exist_ok=True)
+        fill(folder, options.rows)
+        print(f"{options.rows:,} episodes; {facts()}; load {os.getloadavg()[0]:.1f}\n")
+        print("| what | ms | goal |\n|---|---|---|")
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        with served(folder) as link:
+            base = link.partition("/?")[0] + "/"
+            page = browser.new_page()
+            page.goto(link)
+            measure_list(page, base)
+            cookies = {one["name"]: one["value"] for one in page.context.cookies()}
+            page.close()
+            with httpx.Client(base_url=base, cookies=cookies, timeout=120) as client:
+                measure_requests(client, options.users)
+        if options.demo:
+            with served(options.demo) as link:
+                measure_demo(browser.new_page(), link)
+        browser.close()
+        print(f"\nload at the end {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
