@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from bridge.episodes.pictures import picture_axes, read_picture
 from bridge.episodes.series import read_series
@@ -119,6 +120,17 @@ def show_picture(call: ApiCall) -> Response:
         return Response(read_picture(file, call["lane"], call["step"], width=call["width"]), 200, kept, "image/jpeg")
 
 
+def send_file(call: ApiCall) -> Response:
+    """Return the file of an episode as it is; none of one in several files, or in a location of many."""
+    catalog, ref = call.archive.catalog, call.archive.episode(call["uid"])
+    files = catalog.episodes.assets([catalog.episodes.get(call["uid"]).id])
+    if ref.key or any(len(ones) != 1 for ones in files.values()):
+        raise QueryError("expected an episode that is one file, found one in several files, or in a location of many")
+    with ref.open():  # it is there, and the one that was ingested
+        name = PurePath(ref.file_path).name
+    return FileResponse(ref.file_path, filename=name, media_type="application/octet-stream")
+
+
 def list_videos(call: ApiCall) -> dict[str, Any]:
     """Return the lanes that are encoded videos, with the time of their first frame."""
     with call.archive.episode(call["uid"]).open() as file:
@@ -177,6 +189,14 @@ ENDPOINTS: Final = (
             Parameter("width", "width in pixels, about", int, least=8, most=4096),
         ),
         media="image/jpeg",
+    ),
+    Endpoint(
+        "GET",
+        "/api/episodes/{uid}/file",
+        "The file of an episode, as it is",
+        send_file,
+        (UID,),
+        media="application/octet-stream",
     ),
     Endpoint("GET", "/api/episodes/{uid}/videos", "The lanes that are encoded videos", list_videos, (UID,)),
     Endpoint(

@@ -141,6 +141,12 @@ export async function askCollection(target) {
   if (name) await change(`collection ${name}: ${many(target)}`, () => post("/api/collections", { ...target, name }), null);
 }
 
+/** Keep a filter as a live collection. @param {string} where */
+export async function askSavedSearch(where) {
+  const name = await askText("Save this search", "Name of the live collection");
+  if (name) await change(`saved the search ${name}`, () => post("/api/collections", { name, where, live: true }), null);
+}
+
 /**
  * Have somebody confirm a change of everything that passes a filter, with how many that is.
  * @param {string} where

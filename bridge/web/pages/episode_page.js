@@ -244,7 +244,7 @@ class EpisodePage {
         file: about.address, ...(about.files.length > 1 ? { files: about.files.length } : {}),
         size: size(about.size), lineage: (about.lineage || []).map((/** @type {Json} */ one) => `${one.relation} ${one.source}`).join(", ") || null,
         collections: (about.collections || []).join(", ") || null,
-      })),
+      }), about.files.length === 1 && !about.key && h("a", { href: `/api/episodes/${encodeURIComponent(this.uid)}/file`, download: "" }, "Download the file")),
       h("section", {}, h("h2", {}, "Scores"), pairs(about.scores || {})),
       h("section", {}, h("h2", {}, "Lanes"), pairs(Object.fromEntries(Object.entries(about.lanes)))),
       h("details", {

@@ -1,6 +1,6 @@
 // The list of all episodes: table, filter, facets, selection, and what one does with it.
 import { address, ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
-import { afterChange, askCollection, askNote, askReview, askTag, confirmAll, rate } from "./annotations.js";
+import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./annotations.js";
 import { append, fill, h, say } from "./dom.js";
 import { Facets } from "./facets.js";
 import { FilterBox } from "./filter_box.js";
@@ -55,6 +55,7 @@ class EpisodesPage {
       this.facets.element,
       h("section", { class: "list", "aria-label": "List" },
         h("div", { class: "tools" }, this.box.element,
+          h("button", { onclick: () => void this.saveSearch() }, "Save search"),
           h("button", { onclick: () => this.askColumns() }, "Columns")),
         h("div", { class: "status" }, this.count, this.actions),
         this.table.element, this.empty),
@@ -281,6 +282,12 @@ class EpisodesPage {
   withTargets(act) {
     const { uids, rows } = this.targets();
     if (uids.length) act(uids, rows);
+  }
+
+  /** Keep the filter under a name: a live collection. */
+  async saveSearch() {
+    if (this.where) await askSavedSearch(this.where);
+    else say("type a filter first");
   }
 
   askColumns() {

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,6 +133,15 @@ def test_pictures_are_the_frames_of_the_lane(client):
     assert decode_jpeg(client.get(path, params={"width": 32}).content).shape == (24, 32, 3)
     again = client.get(path, headers={"if-none-match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_file_of_an_episode_is_downloaded_as_it_is(client):
+    row = get(client, "/api/episodes", where="episode:arm-03")["items"][0]
+    answer = client.get(f"/api/episodes/{row['uid']}/file")
+    assert answer.content == Path(row["file_path"]).read_bytes()
+    assert 'filename="03.wshard"' in answer.headers["content-disposition"]
+    part = client.get(f"/api/episodes/{row['uid']}/file", headers={"range": "bytes=3-9"})
+    assert (part.status_code, part.content) == (206, answer.content[3:10])
 
 
 def test_one_file_that_is_gone_does_not_stop_the_others(client, home):

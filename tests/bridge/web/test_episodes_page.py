@@ -166,6 +166,16 @@ def test_a_batch_says_how_many_it_changes(page, app):
     assert app.archive.catalog.query.count("tag:later env:wipe") == 4
 
 
+def test_a_search_is_saved_as_a_live_collection(page, app):
+    page.locator("#filter").fill("length:>100")
+    wait_for_count(page, "5 episodes")
+    page.get_by_role("button", name="Save search").click()
+    page.get_by_label("Name of the live").fill("long ones")
+    page.keyboard.press("Enter")
+    page.get_by_text("saved the search long ones").wait_for()
+    assert app.archive.catalog.query.count('collection:"long ones"') == 5
+
+
 def test_what_others_change_appears_without_reload(page, app):
     ids = app.archive.catalog.query.ids("episode:arm-00")
     app.archive.catalog.annotations.tag(ids, "from-elsewhere")
