@@ -8,6 +8,7 @@ from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from catalog.filters.fields import ALIASES, FAMILIES, FIELDS, STATISTICS, field_of
 from catalog.filters.parse import as_where
 from catalog.filters.to_text import where_text
+from catalog.filters.where import EVERYTHING, Compare
 from catalog.query.columns import columns_of
 from catalog.query.listing import list_episodes, list_facets, list_histograms
 
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from catalog.catalog import Catalog
+    from catalog.filters.where import Where
 
 WHERE: Final = Parameter("where", "filter as text, see docs/catalog.md", default="")
 _SAMPLE: Final = 200  # episodes whose metadata give the names of keys
 _DEEPEST: Final = 3
+_MANY: Final = 100_000  # episodes from which on a sample is enough
+_ENOUGH: Final = 20_000  # episodes of a sample, of all
+_SAMPLED: Final = frozenset({"env_id", "success", "length", "total_reward", "size"})
+"""Fields of which every episode has a value, or none: rare ones of others would be missing in a sample."""
 
 
 def list_page(call: ApiCall) -> dict[str, Any]:
@@ -38,16 +44,32 @@ def count_episodes(call: ApiCall) -> dict[str, Any]:
 
 def count_values(call: ApiCall) -> dict[str, Any]:
     """Return the values of fields: what `wshard facets --json` prints."""
-    query, where = call.archive.catalog.query, as_where(call["where"])
+    query = call.archive.catalog.query
 
     def find() -> dict[str, Any]:
+        counted = {field_of(name).root for name in (*call["field"], *call["histogram"])}
+        scale, some = _sample(call) if call["sample"] and counted <= _SAMPLED else (1, EVERYTHING)
+        where = as_where(call["where"]) & some
         histograms = {name: query.histogram(name, where, bins=call["bins"]) for name in call["histogram"]}
         items = list_facets(query.facets(call["field"], where, limit=call["limit"]) if call["field"] else {})
-        return {"items": items, "total": len(items), "histograms": list_histograms(histograms)}
+        for values in items:
+            values["values"] = [{**one, "episodes": one["episodes"] * scale} for one in values["values"]]
+        found = {"items": items, "total": len(items), "histograms": list_histograms(histograms)}
+        return found | ({"scale": scale} if call["sample"] else {})
 
-    asked = ("facets", call["where"], *call["field"], call["limit"], *call["histogram"], call["bins"])
+    asked = ("facets", call["where"], *call["field"], call["limit"], *call["histogram"], call["bins"], call["sample"])
     found: dict[str, Any] = call.archive.remember(asked, find)
     return found
+
+
+def _sample(call: ApiCall) -> tuple[int, Where]:
+    """Return a filter for some of the episodes, evenly by id, where many pass, and how many each stands for."""
+    query = call.archive.catalog.query
+    if query.count(call["where"]) < _MANY:
+        return 1, EVERYTHING
+    most = call.archive.remember("last id", lambda: query.select(order="-id", limit=1).rows)[0].id
+    every = max(1, most // _ENOUGH)
+    return every, Compare("id", "in", tuple(range(1, most + 1, every)))
 
 
 def list_fields(call: ApiCall) -> dict[str, Any]:
@@ -114,6 +136,7 @@ ENDPOINTS: Final = (
             Parameter("limit", "values per field", int, default=20, least=1, most=1000),
             Parameter("histogram", "numeric field to show the distribution of; may be repeated", many=True),
             Parameter("bins", "ranges of a histogram", int, default=20, least=1, most=1000),
+            Parameter("sample", "estimate from a sample where 100,000 episodes pass: see `scale`", bool, default=False),
         ),
     ),
     Endpoint("GET", "/api/fields", "The fields that filters may name, with types and operators", list_fields),

@@ -65,9 +65,8 @@ class EpisodesPage {
     window.addEventListener("themechange", () => this.table.draw());
     afterChange(() => void this.load(true));
     onArchiveChange(() => void this.load(true));
-    void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
     this.bindKeys();
-    void this.load();
+    void this.load().then(() => get("/api/fields")).then((found) => { this.box.fields = found.items; }, () => {});
     this.table.element.focus({ preventScroll: true });
   }
 
@@ -106,18 +105,19 @@ class EpisodesPage {
     this.box.set(this.where);
     this.table.setColumns(this.tableColumns(), this.sort);
     this.main.setAttribute("aria-busy", "true");
-    void this.facets.show(this.where);
     try {
-      const [first, { total }] = await Promise.all([
-        this.fetchRows(0, this.table.blocks.size, signal),
-        get("/api/count", { where: this.where }, signal),
-      ]);
+      // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
+      const first = await this.fetchRows(0, this.table.blocks.size, signal);
       this.box.report(null);
-      this.table.reset(total, stay);
+      this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, stay);
       this.table.give(first);
       this.table.draw();
+      this.showEmpty(first.length);
+      this.main.removeAttribute("aria-busy");
+      const { total } = await get("/api/count", { where: this.where }, signal);
+      this.table.setTotal(total);
       fill(this.count, plural(total, "episode"));
-      this.showEmpty(total);
+      void this.facets.show(this.where);
     } catch (error) {
       if (isAborted(error)) return;
       this.box.report(error);

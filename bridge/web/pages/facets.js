@@ -8,6 +8,7 @@ const FIELDS = ["env", "success", "review", "tag", "flag", "collection"];
 const NUMBERS = ["length", "reward"];
 const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", reward: "Total reward" });
 const MOST = 12;
+const AT_ONCE = 2; // rows that one scrolls to must not wait for all of them
 
 export class Facets {
   /** @param {{ onFilter: (text: string) => void }} options */
@@ -31,10 +32,14 @@ export class Facets {
     this.control.abort();
     this.control = new AbortController();
     const { signal } = this.control;
-    await Promise.all([
-      ...FIELDS.map((field) => this.showValues(field, signal)),
-      ...NUMBERS.map((field) => this.showNumbers(field, signal)),
-    ]);
+    const wanted = [
+      ...FIELDS.map((field) => () => this.showValues(field, signal)),
+      ...NUMBERS.map((field) => () => this.showNumbers(field, signal)),
+    ];
+    const next = async () => {
+      for (let one = wanted.shift(); one && !signal.aborted; one = wanted.shift()) await one();
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, next));
   }
 
   /** @param {string} field @param {AbortSignal} signal */
@@ -42,21 +47,21 @@ export class Facets {
     const place = /** @type {HTMLElement} */ (this.places.get(field));
     try {
       const where = withoutField(this.where, field);
-      const found = await get("/api/facets", { field, where, limit: MOST + 1 }, signal);
+      const found = await get("/api/facets", { field, where, limit: MOST + 1, sample: true }, signal);
       const chosen = valuesOf(this.where, field);
       const values = /** @type {{ value: any, episodes: number }[]} */ (found.items[0].values);
       const most = Math.max(1, ...values.map((one) => one.episodes));
       const hidden = values.every((one) => one.value === null);
       place.closest("details")?.classList.toggle("nothing", hidden);
-      fill(place, values.slice(0, MOST).map((one) => this.value(field, one, chosen, most)),
+      fill(place, values.slice(0, MOST).map((one) => this.value(field, one, chosen, most, found.scale > 1 ? "~" : "")),
         values.length > MOST && h("p", { class: "more" }, "more values: type them above"));
     } catch (error) {
       if (!isAborted(error)) fill(place, h("p", { class: "more" }, "not for this filter"));
     }
   }
 
-  /** @param {string} field @param {{ value: any, episodes: number }} one @param {string[]} chosen @param {number} most */
-  value(field, one, chosen, most) {
+  /** @param {string} field @param {{ value: any, episodes: number }} one @param {string[]} chosen @param {number} most @param {string} about */
+  value(field, one, chosen, most, about) {
     const missing = one.value === null;
     const checked = missing ? this.where.includes(`-${field}:*`) : chosen.includes(quoteValue(one.value));
     const name = missing ? "none" : one.value === "" ? '""' : shown(one.value);
@@ -69,7 +74,7 @@ export class Facets {
         onchange: () => this.onFilter(toggleValue(this.where, field, one.value)),
       }),
       h("span", { class: "name" }, name),
-      h("span", { class: "count" }, number(one.episodes)),
+      h("span", { class: "count" }, about, number(one.episodes)),
       bar);
   }
 
@@ -78,7 +83,7 @@ export class Facets {
     const place = /** @type {HTMLElement} */ (this.places.get(field));
     try {
       const where = withoutField(this.where, field);
-      const found = await get("/api/facets", { histogram: field, where, bins: 24 }, signal);
+      const found = await get("/api/facets", { histogram: field, where, bins: 24, sample: true }, signal);
       const histogram = new Histogram(found.histograms[0], (low, high) => this.onFilter(setRange(this.where, field, low, high)));
       fill(place, histogram.element);
       histogram.draw(rangeOf(this.where, field));

@@ -93,6 +93,15 @@ export class EpisodeTable {
     this.draw();
   }
 
+  /** Say how many rows there are, once that is known; the rows stay. @param {number} total */
+  setTotal(total) {
+    this.total = total;
+    this.element.setAttribute("aria-rowcount", String(total + 1));
+    this.spacer.style.height = `${scrollHeight(total, ROW)}px`;
+    this.moveBar();
+    this.draw();
+  }
+
   /** Give rows of the beginning that are here already. @param {Row[]} rows */
   give(rows) {
     this.blocks.known.set(0, rows);

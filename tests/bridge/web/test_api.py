@@ -16,6 +16,7 @@ from web_app import make_archive, need_pages, running_app
 
 from bridge.cli.main import app as commands
 from bridge.curation.archive_vectors import read_chosen_vectors
+from bridge.web.api import listing
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
 from wshard import open_wshard
@@ -389,3 +390,15 @@ def test_a_probe_is_that_of_the_command_and_is_saved(client, home, app):
     assert get(client, "/api/count", where='collection:"odd one"')["total"] == found["positive"]
     for marked in ({"right": []}, {"right": right, "wrong": right}):
         assert client.get("/api/probe", params=marked).status_code == 400
+
+
+def test_facets_of_many_episodes_are_estimated_from_a_sample(client, monkeypatch):
+    assert get(client, "/api/facets", field="env", sample=True)["scale"] == 1, "twelve are counted"
+    monkeypatch.setattr(listing, "_MANY", 10)
+    monkeypatch.setattr(listing, "_ENOUGH", 6)
+    found = get(client, "/api/facets", field=["env", "success"], histogram="length", sample=True, bins=3)
+    assert found["scale"] == 2
+    assert sum(one["episodes"] for one in found["items"][0]["values"]) == 12
+    assert sum(found["histograms"][0]["counts"]) == 6
+    assert get(client, "/api/facets", field="tag", sample=True)["scale"] == 1, "rare values would be missed"
+    assert "scale" not in get(client, "/api/facets", field="env")
