@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
+    from bridge.curation.archive_vectors import EpisodeVectors
     from bridge.curation.arrays import Floats
     from catalog.curation.collections import Named
     from catalog.filters.where import Where
@@ -88,7 +89,8 @@ def train_probe(
     if missing := {*right, *wrong} - {row.id for row in examples.episodes}:
         raise QueryError(f"probe: expected episodes with vectors, found none for {len(missing)} of the examples")
     good = np.array([row.id in set(right) for row in examples.episodes])
-    rows, background = examples.directions.astype(np.float64), _background(known.directions)
+    others = [place for place, row in enumerate(known.episodes) if row.id not in {*right, *wrong}]
+    rows, background = examples.directions.astype(np.float64), _background(known.directions[others], examples)
     centre = background.mean(axis=0)
     scale = np.linalg.norm(background - centre, axis=1).mean() + 1e-9
     rows, background = (rows - centre) / scale, (background - centre) / scale
@@ -138,9 +140,10 @@ def _apply(weights: Floats, rows: Floats) -> Floats:
     return said
 
 
-def _background(directions: NDArray[np.float32]) -> Floats:
+def _background(directions: NDArray[np.float32], examples: EpisodeVectors) -> Floats:
+    """Return some of the vectors of episodes that nobody marked; those of the examples where there are no others."""
     every = max(1, len(directions) // _BACKGROUND)
-    return directions[::every].astype(np.float64)
+    return (directions[::every] if len(directions) else examples.directions).astype(np.float64)
 
 
 def _measure(rows: Floats, good: NDArray[np.bool_], background: Floats) -> tuple[float | None, float | None]:

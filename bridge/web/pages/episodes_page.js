@@ -105,6 +105,7 @@ class EpisodesPage {
     this.box.set(this.where);
     this.table.setColumns(this.tableColumns(), this.sort);
     this.main.setAttribute("aria-busy", "true");
+    this.facets.element.setAttribute("aria-busy", "true");
     try {
       // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
       const first = await this.fetchRows(0, this.table.blocks.size, signal);

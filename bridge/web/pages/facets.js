@@ -39,7 +39,9 @@ export class Facets {
     const next = async () => {
       for (let one = wanted.shift(); one && !signal.aborted; one = wanted.shift()) await one();
     };
+    this.element.setAttribute("aria-busy", "true");
     await Promise.all(Array.from({ length: AT_ONCE }, next));
+    if (!signal.aborted) this.element.removeAttribute("aria-busy");
   }
 
   /** @param {string} field @param {AbortSignal} signal */
