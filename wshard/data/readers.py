@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from wshard.data.cache import dataset_folder
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
+from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError, UnsupportedFormatError
 from wshard.formats.base import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wshard.data.dataset import Item
     from wshard.data.source_dataset import Merges
@@ -35,7 +35,9 @@ class HDF5Dataset(SourceDataset):
         keys_to_merge: Merges | None = None,
         cache_dir: Place = None,
         path: Place = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        _refuse("storage_options", storage_options)
         place = _place(name, path, cache_dir, "{}.h5")
         super().__init__(
             [open_source(find_h5(place), "hdf5")],
@@ -114,7 +116,15 @@ class LanceDataset(SourceDataset):
         keys_to_load: Sequence[str] | None = None,
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
+        image_columns: Sequence[str] | None = None,
+        episode_index_column: str = "episode_idx",
+        step_index_column: str = "step_idx",
+        connect_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
+        _refuse("image_columns", image_columns)
+        _refuse("episode_index_column", episode_index_column, "episode_idx")
+        _refuse("step_index_column", step_index_column, "step_idx")
+        _refuse("connect_kwargs", connect_kwargs)
         table = find_table(_place(None, uri if path is None else path, None, "{}"), table_name)
         super().__init__(
             [open_source(table, self._format)],
@@ -171,6 +181,12 @@ def find_table(place: str | os.PathLike[str], name: str | None = None) -> Path:
         names = ", ".join(one.name for one in found[:10])
         raise AmbiguousFormatError(f"{path}: Ambiguous: expected one table, found {names}: give table_name")
     return found[0]
+
+
+def _refuse(option: str, value: object, known: object = None) -> None:
+    """Refuse an option that the original has for remote stores, or for columns of other names."""
+    if value != known:
+        raise UnsupportedFormatError(f"{option}: expected {known!r}, found {value!r}: nothing else is supported")
 
 
 def _place(name: str | None, path: Place, cache_dir: Place, pattern: str) -> str:

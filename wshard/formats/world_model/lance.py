@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,13 +88,13 @@ class LanceSource(RowsSource):
         cache = self._cache("fragments")
         if not cache:
             with self._translate():
-                stop = 0
-                for fragment in self._table().get_fragments():
-                    start, stop = stop, stop + fragment.count_rows()
-                    files = [Path(self._table_path, "data", file.path) for file in fragment.data_files()]
-                    cache[f"{start}:{stop}"] = (start, stop, [str(file) for file in files])
-        among = [files for start, stop, files in cache.values() if start < found.stop and found.start < stop]
-        return [file for files in among for file in files] or [self._table_path]
+                fragments = self._table().get_fragments()
+                stops = np.cumsum([fragment.count_rows() for fragment in fragments]).tolist()
+            files = [[file.path for file in fragment.data_files()] for fragment in fragments]
+            cache["stops"], cache["files"] = stops, files
+        first, last = bisect_right(cache["stops"], found.start), bisect_left(cache["stops"], found.stop)
+        names = [name for files in cache["files"][first : last + 1] for name in files]
+        return [f"{self._table_path}/data/{name}" for name in names] or [self._table_path]
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
         cache = self._cache("columns")

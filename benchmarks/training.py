@@ -1,0 +1,263 @@
+"""Measure random training clips: episode files beside h5py, pylance with Pillow and PyAV, in one run on one machine.
+
+Run `python benchmarks/training.py` to print Markdown; `--write docs/performance.md` replaces the section "## Training
+clips". Clips are 4 steps of frames 64 x 64 x 3, action, proprio and reward, in random order, 64 to a batch. CPU seconds
+are those of all processes; all rows are measured in turns, and the median of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import statistics
+import tempfile
+import time
+import tracemalloc
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import av
+import h5py
+import lance
+import numpy as np
+from machine import facts
+from PIL import Image
+from report import write_section
+
+from wshard.data import ClipLoader, ClipSampler, HDF5Dataset, LanceDataset, collate, convert, load_dataset
+from wshard.episode.file import save_wshard
+from wshard.types import Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wshard.data import Dataset
+
+EPISODES, T, SIZE, STEPS, BATCH = 200, 100, 64, 4, 64
+ROUNDS = 5
+PEER = {"hdf5": 3053, "lance": 3947, "video": 840}
+"""Clips per CPU second that the original reaches by its loader, measured for contracts/world-model-datasets.md."""
+
+
+@dataclass
+class Row:
+    """Clips per CPU second and per second, in each round."""
+
+    cpu: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)
+
+    def measure(self, work: Callable[[], int]) -> None:
+        """Measure a call that returns how many clips it read."""
+        began, busy = time.perf_counter(), _busy()
+        clips = work()
+        self.cpu.append(clips / (_busy() - busy))
+        self.wall.append(clips / (time.perf_counter() - began))
+
+
+def _busy() -> float:
+    return time.process_time()
+
+
+def write_sets(folder: Path) -> None:
+    """Write the same episodes in every format."""
+    rng = np.random.default_rng(0)
+    for name in ("raw", "jpeg", "mp4"):
+        (folder / name).mkdir()
+    for number in range(EPISODES):
+        blocks = rng.integers(0, 256, (8, 8, 3), np.uint8).repeat(8, 0).repeat(8, 1)
+        ep = Episode(
+            f"episode-{number:04d}",
+            observations={
+                "pixels": np.stack([np.roll(blocks, step, 1) for step in range(T)]),
+                "proprio": rng.normal(size=(T, 4)).astype(np.float32),
+            },
+            actions={"action": rng.normal(size=(T, 2)).astype(np.float32)},
+            rewards=rng.normal(size=T).astype(np.float32),
+        )
+        for name in ("raw", "jpeg", "mp4"):
+            encode = {} if name == "raw" else {"signal/pixels": {"jpeg": "jpeg:95", "mp4": "mp4"}[name]}
+            save_wshard(ep, folder / name / f"{ep.id}.wshard", encode=encode or None)
+    convert(folder / "raw", folder / "rows.h5", dest_format="hdf5", progress=False)
+    convert(folder / "raw", folder / "rows.lance", dest_format="lance", progress=False)
+    convert(folder / "mp4", folder / "videos", dest_format="video", progress=False)
+
+
+# ---- peers: what one writes with the library alone -----------------------------------------------------------------
+
+
+def read_h5py(file: h5py.File, numbers: np.ndarray, starts: np.ndarray) -> int:
+    """Read clips one by one and stack them."""
+    names = ("pixels", "proprio", "action", "reward")
+    rows = numbers * T + starts
+    clips = [{name: file[name][row : row + STEPS] for name in names} for row in rows.tolist()]
+    return len({name: np.stack([clip[name] for clip in clips]) for name in names}["pixels"])
+
+
+def read_lance(table: Any, numbers: np.ndarray, starts: np.ndarray) -> int:
+    """Take the rows of a batch at once, decode each frame by Pillow."""
+    rows = (numbers * T + starts)[:, None] + np.arange(STEPS)
+    unique, places = np.unique(rows, return_inverse=True)
+    found = table.take(unique)
+    frames = np.stack([np.asarray(Image.open(io.BytesIO(data))) for data in found["pixels"].to_pylist()])
+    batch = {"pixels": frames[places.reshape(rows.shape)]}
+    for name in ("proprio", "action", "reward"):
+        column = found[name].combine_chunks()
+        width = column.type.list_size
+        batch[name] = column.flatten().to_numpy().reshape(-1, width)[places.reshape(rows.shape)]
+    return len(batch["pixels"])
+
+
+def read_av(folder: Path, numbers: np.ndarray, starts: np.ndarray) -> int:
+    """Open the video of each clip, and decode from its first frame on."""
+    clips = []
+    for number, start in zip(numbers.tolist(), starts.tolist(), strict=True):
+        with av.open(str(folder / "pixels" / f"ep_{number}.mp4")) as file:
+            file.streams.video[0].thread_count = 1
+            frames = (frame for frame in file.decode(video=0))
+            shown = [frame.to_ndarray(format="rgb24") for _, frame in zip(range(start + STEPS), frames, strict=False)]
+        clips.append(np.stack(shown[start:]))
+    return len(np.stack(clips))
+
+
+# ---- measurements --------------------------------------------------------------------------------------------------
+
+
+def batches_of(seed: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield episodes and starts of random clips."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        yield rng.integers(0, EPISODES, BATCH), rng.integers(0, T - STEPS + 1, BATCH)
+
+
+def read_clips(data: Dataset, seed: int, count: int) -> int:
+    """Read batches of random clips."""
+    order = np.resize(ClipSampler(data, seed=seed).order(0), count * BATCH)
+    for start in range(0, len(order), BATCH):
+        collate(data.__getitems__(order[start : start + BATCH].tolist()))
+    return len(order)
+
+
+def measure_clips(folder: Path) -> dict[str, Row]:
+    """Return the speeds of reading by one process."""
+    ours = {name: load_dataset(folder / name, num_steps=STEPS) for name in ("raw", "jpeg", "mp4")}
+    hdf5, rows = (
+        HDF5Dataset(path=folder / "rows.h5", num_steps=STEPS),
+        LanceDataset(folder / "rows.lance", num_steps=STEPS),
+    )
+    table = lance.dataset(folder / "rows.lance")
+    file = h5py.File(folder / "rows.h5")
+    works: dict[str, Callable[[int], int]] = {
+        "wshard, uncompressed": lambda seed: read_clips(ours["raw"], seed, 60),
+        "wshard.data, HDF5": lambda seed: read_clips(hdf5, seed, 8),
+        "h5py slices": lambda seed: sum(read_h5py(file, *clips) for clips in batches_of(seed, 8)),
+        "wshard, JPEG": lambda seed: read_clips(ours["jpeg"], seed, 16),
+        "wshard.data, Lance": lambda seed: read_clips(rows, seed, 16),
+        "pylance take, Pillow": lambda seed: sum(read_lance(table, *clips) for clips in batches_of(seed, 8)),
+        "wshard, MP4": lambda seed: read_clips(ours["mp4"], seed, 8),
+        "PyAV, from the first frame": lambda seed: sum(
+            read_av(folder / "videos", *clips) for clips in batches_of(seed, 2)
+        ),
+    }
+    found = {name: Row() for name in works}
+    for seed in range(ROUNDS + 1):
+        for name, work in works.items():
+            if seed == 0:
+                work(-1 % 97)  # files are opened
+            else:
+                found[name].measure(lambda work=work, seed=seed: work(seed))
+    return found
+
+
+def measure_workers(folder: Path) -> dict[int, float]:
+    """Return clips per second of reading JPEG lanes by this process and by two others, in turns."""
+    data = load_dataset(folder / "jpeg", num_steps=STEPS)
+    loaders = {workers: ClipLoader(data, BATCH, num_workers=workers) for workers in (0, 2)}
+    found: dict[int, list[float]] = {0: [], 2: []}
+    for turn in range(4):
+        for workers, loader in loaders.items():
+            began, clips = time.perf_counter(), 0
+            for batch in loader:
+                clips += len(batch["pixels"])
+            if turn:
+                found[workers].append(clips / (time.perf_counter() - began))
+    return {workers: max(speeds) for workers, speeds in found.items()}
+
+
+def measure_start(folder: Path) -> tuple[float, int, int]:
+    """Return seconds from load_dataset to the first batch of 1,000,000 clips, the clips, and bytes of their index."""
+    (folder / "many").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(500):
+        lanes = {"state": rng.normal(size=(2003, 4)).astype(np.float32)}
+        save_wshard(
+            Episode(f"{number}", observations=lanes, actions={"a": lanes["state"]}),
+            folder / "many" / f"{number}.wshard",
+        )
+    durations = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        data = load_dataset(folder / "many", num_steps=STEPS)
+        next(iter(ClipLoader(data, BATCH)))
+        durations.append(time.perf_counter() - began)
+    seconds = statistics.median(durations)
+    tracemalloc.start()
+    index = type(data.clip_indices)(data.lengths, data.span)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return seconds, len(index), size
+
+
+def report(folder: Path) -> Iterator[str]:
+    """Yield the parts of the section."""
+    write_sets(folder)
+    load = os.getloadavg()[0]
+    yield f"## Training clips\n\nMachine: {facts()}. Load of the machine when this began: {load:.1f}.\n"
+    rows = measure_clips(folder)
+    speeds = {name: statistics.median(row.cpu) for name, row in rows.items()}
+    goals = [
+        ("wshard, uncompressed", 10 * PEER["hdf5"], "10 x the original's HDF5"),
+        ("wshard, JPEG", 2 * PEER["lance"], "2 x the original's Lance"),
+        ("wshard, MP4", 2 * PEER["video"], "2 x the original's video"),
+    ]
+    lines = []
+    for name, goal, why in goals:
+        verdict = "met." if speeds[name] >= goal else "**missed** under this load."
+        lines.append(
+            f"- {name}: {speeds[name]:.0f} clips per CPU second, goal >= {goal} ({why}, measured earlier): {verdict}"
+        )
+    workers = measure_workers(folder)
+    ratio = workers[2] / workers[0]
+    seconds, clips, size = measure_start(folder)
+    yield "\n".join(lines)
+    verdict = "met" if ratio >= 1.7 else "**missed**: the machine has 2 cores, which other programs used, too"
+    found = f"{ratio:.2f} x the clips per second of none ({workers[2]:.0f} and {workers[0]:.0f})"
+    yield f"- 2 workers, JPEG: {found}, goal >= 1.7: {verdict}."
+    yield (
+        f"- first batch after `load_dataset`, {clips} clips in 500 files: {seconds:.3f} s, goal <= 0.2: "
+        f"{'met' if seconds <= 0.2 else '**missed**'}; the clip index takes {size} bytes.\n"
+    )
+    yield "| | clips per CPU second | per second | best |\n|---|---:|---:|---:|"
+    for name, row in rows.items():
+        yield f"| {name} | {speeds[name]:.0f} | {statistics.median(row.wall):.0f} | {max(row.cpu):.0f} |"
+    yield ""
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", type=Path, metavar="PAGE")
+    parser.add_argument("--folder", type=Path, help="where files are written (default: the temporary folder)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        parts = []
+        for part in report(Path(folder)):
+            print(part, flush=True)
+            parts.append(part)
+    if arguments.write:
+        write_section(arguments.write, "\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()
