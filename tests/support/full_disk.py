@@ -42,6 +42,7 @@ from wshard.container.writer import ShardWriter
 from wshard.dreamer import load_dreamer
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import WShardError
+from wshard.formats.base import open_sink, open_source
 from wshard.formats.convert import convert
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
@@ -211,6 +212,31 @@ def packed(folder):
 def unpacked(folder):
     """Return the files that were unpacked."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "out").glob("*")}
+
+
+def write_columns(folder, name, place, seeds=(1, 2), mode="append"):
+    """Write episodes as columns of a world-model data set."""
+    with open_sink(folder / place, name, mode=mode) as sink:
+        for seed in seeds:
+            sink.write(make_episode(seed, 40, image_size=32))
+
+
+def column_sets(folder, name, place):
+    """Return the episodes of a world-model data set."""
+    if not (folder / place).exists():
+        return None
+    with open_source(folder / place, name) as source:
+        return [told(source.load(key)) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
+
+
+def columns_way(name, place, mode="append"):
+    """Return the way that writes over an older set, or adds to it."""
+    about = {"name": name, "place": place}
+    return Way(
+        partial(write_columns, **about, mode=mode),
+        partial(column_sets, **about),
+        partial(write_columns, **about, seeds=(0,)),
+    )
 
 
 # ---- archives ------------------------------------------------------------------------------------------------------
@@ -401,6 +427,10 @@ WAYS = {
         lane_file,
         save_new,
     ),
+    "columns in HDF5": columns_way("hdf5", "a.h5"),
+    "columns in HDF5 over": columns_way("hdf5", "a.h5", "overwrite"),
+    "columns in a folder": columns_way("folder", "a"),
+    "columns in a folder over": columns_way("folder", "a", "overwrite"),
     "create": Way(
         lambda f: Catalog.open(f / "ia" / "catalog.db", create=True).close(), lambda f: rows_of(f / "ia" / "catalog.db")
     ),

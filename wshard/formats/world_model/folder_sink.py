@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zipfile
 from pathlib import Path
@@ -131,7 +132,8 @@ class FolderRowsSink(RowsSink):
 
     def _discard(self) -> None:
         for spool in self._spools.values():
-            spool.close()
+            with contextlib.suppress(OSError):  # what is left in its buffer finds no room
+                spool.close()
         self._draft.discard()
 
 

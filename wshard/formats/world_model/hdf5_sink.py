@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -32,6 +33,7 @@ class ColumnsHDF5Sink(RowsSink):
             if self._draft.path.exists():
                 with ColumnsHDF5Source(self._draft.path) as source:
                     kept = source.stored_columns() if source.keys() else None
+            self._datasets: dict[str, Any] = {}
             self._file: Any = h5py.File(self._draft.path, "a" if self._draft.path.exists() else "x", libver="latest")
             for name, dtype in ((LENGTHS, np.int32), (OFFSETS, np.int64)):
                 if name not in self._file:
@@ -51,13 +53,19 @@ class ColumnsHDF5Sink(RowsSink):
         for name, rows in columns.items():
             if name not in self._file:
                 self._create_column(known[name])
-            dataset = self._file[name]
+            dataset = self._dataset(name)
             dataset.resize(self._rows + length, 0)  # rows behind the last episode are of a writer that was interrupted
             dataset[self._rows :] = rows
         for name, value in ((LENGTHS, length), (OFFSETS, self._rows)):
-            self._file[name].resize(self.count + 1, 0)
-            self._file[name][self.count] = value
+            self._dataset(name).resize(self.count + 1, 0)
+            self._dataset(name)[self.count] = value
         self._rows += length
+
+    def _dataset(self, name: str) -> Any:
+        """Return a dataset, which stays open: the library says of no error in writing when it closes one."""
+        if name not in self._datasets:
+            self._datasets[name] = self._file[name]
+        return self._datasets[name]
 
     def _create_column(self, column: StepColumn) -> None:
         if column.dtype.kind == "V":
@@ -69,10 +77,14 @@ class ColumnsHDF5Sink(RowsSink):
             dataset.attrs[BLOCK] = column.block
 
     def _publish(self) -> None:
+        self._file.flush()  # which raises where the disk is full, as closing does not
+        self._datasets.clear()
         self._file.close()
         self._draft.publish()
 
     def _discard(self) -> None:
         if hasattr(self, "_file"):
-            self._file.close()
+            self._datasets.clear()
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # what is left in its buffers finds no room
+                self._file.close()
         self._draft.discard()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -17,12 +20,15 @@ from wshard.media.images import encode_image
 from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
     from wshard.formats.draft import WriteMode
     from wshard.types import Episode
+
+
+_FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\\b|os error 28\\b")
 
 
 class RowsSink(ABC):
@@ -93,7 +99,8 @@ class RowsSink(ABC):
             self._columns = found
         compare_columns(self._columns, found, f"{self.path}: episode {ep.id!r}")
         try:
-            self._append({name: columns[name][1] for name in self._columns}, ep.length)
+            with self._name_disk_errors():
+                self._append({name: columns[name][1] for name in self._columns}, ep.length)
         except BaseException:
             self._state = "failed"
             raise
@@ -109,12 +116,24 @@ class RowsSink(ABC):
         state, self._state = self._state, "closed"
         if state == "open":
             try:
-                self._publish()
+                with self._name_disk_errors():
+                    self._publish()
             except BaseException:
                 self._discard()
                 raise
         elif state == "failed":
             self._discard()
+
+    @contextlib.contextmanager
+    def _name_disk_errors(self) -> Iterator[None]:
+        """Raise what a library says of a full disk as the system does, with the path."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            full = _FULL_DISK.search(str(error)) is not None
+            if full and not getattr(error, "filename", None):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path) from error
+            raise
 
     # ---- columns -------------------------------------------------------------------------------------------------
 
