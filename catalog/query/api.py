@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog.database import query_plan, readonly_sql
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
-from catalog.query.bm25 import load_relevance
+from catalog.query.bm25 import load_relevance, load_word_weights
 from catalog.query.facts import find_existing, known_parts, load_facts, load_rates
 from catalog.query.iterate import walk_spreads
 from wshard.arguments import episode_ids, plain_text, several_names, whole_number
@@ -85,6 +85,13 @@ class Queries:
         with self._session.read() as connection:
             wanted = self._session.resolve(connection, where)
             return load_relevance(connection, text, wanted, base=self._session.base, limit=limit)
+
+    def word_weights(self, text: str, where: Where | str | None = EVERYTHING) -> dict[str, float]:
+        """Return what each word of a text weighs among the matching episodes: the rarer, the more; next to 0 in all."""
+        plain_text(text, "text", FilterError)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
+            return load_word_weights(connection, text, wanted, base=self._session.base)
 
     def facets(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None

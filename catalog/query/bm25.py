@@ -37,15 +37,13 @@ def load_relevance(
     limit: only so many of the best. Then the rarest words are looked for first, and the others no more once what they
     can add up to is less than what the last of the best has. FilterError for more words than a filter may ask for.
     """
-    asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
-    if len(asked) > MAX_COMPARISONS:
-        raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(asked)}")
+    asked = _asked(text)
     holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
     rarest = sorted(filter(holding.get, asked), key=lambda word: holding[word])
     if not rarest or limit == 0:
         return []
     among = count_rows(connection, where, base=base)
-    weights = [math.log(1 + (among - holding[word] + 0.5) / (holding[word] + 0.5)) for word in rarest]
+    weights = [_weight(holding[word], among) for word in rarest]
     score = _scorer(rarest, weights, usual=_usual_length(connection))
     best: list[tuple[int, float]] = []
     for place, group in enumerate([[word] for word in rarest] if limit else [rarest]):
@@ -58,6 +56,24 @@ def load_relevance(
         if len(best) == limit and best[-1][1] >= sum(weights[place + 1 :]) * (SATURATION + 1):
             break
     return best
+
+
+def load_word_weights(connection: Connection, text: str, where: Where, *, base: str | None) -> dict[str, float]:
+    """Return what each word of a text weighs: what BM25 gives a text of the usual length that has it once."""
+    among = count_rows(connection, where, base=base)
+    holding = {word: count_rows(connection, all_of(where, one), base=base) for word, one in _asked(text).items()}
+    return {word: _weight(count, among) for word, count in holding.items()}
+
+
+def _asked(text: str) -> dict[str, Compare]:
+    asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
+    if len(asked) > MAX_COMPARISONS:
+        raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(asked)}")
+    return asked
+
+
+def _weight(holding: int, among: int) -> float:
+    return math.log(1 + (among - holding + 0.5) / (holding + 0.5))
 
 
 def _usual_length(connection: Connection) -> float:

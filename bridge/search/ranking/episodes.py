@@ -82,7 +82,7 @@ class EpisodeSearch:
     ) -> Ranker:
         """Return the ranker that the options ask for."""
         options, index = prepared.options, self.archive.index
-        rankers = [] if options.text is None else rank_by_text(self.archive, options.text, self.encoder)
+        rankers = [] if options.text is None else [rank_by_text(self.archive, options.text, self.encoder)]
         if options.least:
             return rank_farthest(index, queries[0])
         like = len(prepared.examples.like)

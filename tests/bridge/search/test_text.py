@@ -100,19 +100,22 @@ def test_each_task_with_words_has_the_vector_of_its_text(archive):
 
 
 @pytest.mark.parametrize("query", [False, True])
-def test_ranks_by_words_meaning_and_query_are_fused(archive, folder, query):
+def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(archive, folder, query):
     asked = {"query_obs": folder / "task-3" / "task-3-1.wshard"} if query else {}
     with TrajectoryRetriever(archive) as plain, TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
         text, held, encoder = "open the mug", embedded(archive), Meanings()
         (meant,) = encoder.encode([text])
         with looked_into(archive) as opened:
             ids = {row.episode_id: row.id for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()}
-        by_meaning = sorted(held, key=lambda name: (-round(float((held[name][0] * meant).sum()), 6), ids[name]))
-        by_words = [hit.episode_id for hit in plain.search_similar_episodes(text=text, top_k=100)]
-        lists = [by_words, by_meaning]
+            words, weights = dict(opened.catalog.query.relevant(text)), opened.catalog.query.word_weights(text)
+        assert weights["the"] < 0.3 * weights["mug"]
+        cosines = {ids[name]: float(vectors[0] @ meant) for name, vectors in held.items()}
+        whole = sum(weights.values())
+        expected = {id_: (cosine + 0.1 * words.get(id_, 0) / whole) / 1.1 for id_, cosine in cosines.items()}
         if query:
-            lists.insert(0, [hit.episode_id for hit in plain.search_similar_episodes(**asked, top_k=100)])
-        expected = reciprocal_ranks([[ids[name] for name in listed] for listed in lists])
+            lists = [[ids[hit.episode_id] for hit in plain.search_similar_episodes(**asked, top_k=100)]]
+            lists.append(sorted(expected, key=lambda id_: (-round(expected[id_], 6), id_)))
+            expected = reciprocal_ranks(lists)
         hits = retriever.search_similar_episodes(**asked, text=text, top_k=100)
         assert {ids[hit.episode_id]: hit.score for hit in hits} == pytest.approx(expected)
         scores = [hit.score for hit in hits]

@@ -145,3 +145,12 @@ def test_a_sample_is_spread_also_where_episodes_came_one_by_one(tmp_path, rhythm
             found = catalog.vectors.sample(space, 64)
             assert 50 <= len(found) <= 90
             assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16
+
+
+def test_the_weight_of_a_word_is_what_bm25_gives_it_in_a_text_of_usual_length(catalog):
+    ids = catalog.query.ids()
+    weights = catalog.query.word_weights("the drawer unheard")
+    assert weights["the"] < weights["drawer"] < weights["unheard"]
+    among = len(ids)
+    holding = len(catalog.query.relevant("drawer"))
+    assert weights["drawer"] == pytest.approx(math.log(1 + (among - holding + 0.5) / (holding + 0.5)))
