@@ -30,7 +30,7 @@ from rb_b_peer import Peer, stumpy
 from rb_b_plot import draw
 
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.moments.overlap import overlap, suppress
+from bridge.search.moments.overlap import MomentLimits, overlap, suppress
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import Compare
 from embedders.registry import default_embedder
@@ -128,7 +128,7 @@ def scanned(plays: Sequence[Play], scan: Callable[[Rows, Rows], rb_b_scan.Candid
         costs, starts, stops = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.argsort(costs, kind="stable")
         spans = np.stack([starts, stops], axis=1)[order]
-        kept = suppress(episodes[order], spans, OVERLAP, HITS)
+        kept = suppress(episodes[order], spans, MomentLimits(HITS, OVERLAP))
         return [(int(episodes[order[place]]), *map(int, spans[place])) for place in kept]
 
     return ask

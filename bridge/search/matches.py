@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,14 +46,17 @@ def find_spans(matches: Sequence[Match], rows: Mapping[int, EpisodeRow], plan: W
     An episode may have been removed, or ingested again and shorter, since the index answered.
     """
     places, spans = [], []
-    by_length: dict[int, Ints] = {}
     for place, match in enumerate(matches):
         row = rows.get(match.episode)
         if row is None:
             continue
-        if row.length not in by_length:
-            by_length[row.length] = plan.spans(row.length)
-        if match.window < len(by_length[row.length]):
+        windows = _spans(plan, row.length)
+        if match.window < len(windows):
             places.append(place)
-            spans.append(by_length[row.length][match.window])
+            spans.append(windows[match.window])
     return np.array(places, np.int64), np.array(spans, np.int64).reshape(-1, 2)
+
+
+@lru_cache(maxsize=2048)
+def _spans(plan: WindowPlan, length: int) -> Sequence[tuple[int, int]]:
+    return [(start, stop) for start, stop in plan.spans(length).tolist()]

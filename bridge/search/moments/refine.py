@@ -5,6 +5,9 @@
    differ (the way there, the way back), it counts less. Every candidate is aligned with the query anew, so weighted.
 3. The best by both are aligned once more, starting from the bounds found, at half to twice their speed: the hits.
 
+Some candidates are like the query but for an offset. They are aligned after their mean difference from it is taken
+away, which costs something: only what is nearly equal then comes before what is like the query as it is.
+
 The cost of a hit is the mean difference of the pairs that meet to the power 1 - SHARED, times the weighted one of 2. to
 the power SHARED: exactly 0 where the query itself is found. Its score is 1 / (1 + cost).
 """
@@ -17,10 +20,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
+from bridge.search.moments.offsets import SHIFT_COST, Offsets
 from bridge.search.moments.overlap import MomentLimits, suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from bridge.alignment.align import Alignments
     from bridge.alignment.arrays import Ints, Rows
@@ -34,6 +40,8 @@ _FINALISTS: Final = 12  # moments whose bounds are found, at least
 _APART: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
 _SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
+_ROUNDED: Final = 1e-4  # standard deviations by which what was rounded to float32 may differ
+_MOVING: Final = 1e-2  # standard deviations from one timestep to the next that are no rounding
 _RANKING: Final = Rule(band=0.15, end_penalty=1.0)
 # In costs: bounds are worth next to nothing where a match is next to exact. Approaches differ more than what they lead
 # to: with less than three for a matched row they would be left out.
@@ -77,29 +85,42 @@ class _Candidates:
         return order[suppress(self.episodes[order], self.spans[order], limits)]
 
 
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Candidates: episodes [m] and spans [m, 2]; free [m]: whether an offset from the query may be taken away."""
+
+    episodes: Ints
+    spans: Ints
+    free: NDArray[np.bool_]
+
+
 def refine(
     query: PreparedRows,
-    windows: tuple[Ints, Ints],
-    rows_of: Callable[[int], PreparedRows],
+    windows: Windows,
+    lanes: Mapping[int, PreparedRows],
     limits: MomentLimits,
     source: tuple[int, int] | None = None,
 ) -> list[Moment]:
     """Return the moments best first, at most limits.top_k of them.
 
-    query: of n timesteps; windows: episodes [m] and spans [m, 2] of the candidates; rows_of: gives an episode's rows;
+    query: of n timesteps; lanes: the rows of the candidates' episodes, and of others that may hold copies of the query;
     source: the episode and the timestep where the query itself begins, if that is a moment too.
     """
-    episodes, spans = windows
+    episodes, spans, rows_of = windows.episodes, windows.spans, lanes.__getitem__
     if not len(episodes):
         return []
     every = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
     thinned = query.smooth[::every]
-    pieces, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
-    own = align_all(thinned, pieces, _RANKING, traced=True)
-    friends = _Candidates(episodes, own.spans * every + firsts, own.costs).best(MomentLimits(_FRIENDS, _APART))
-    weights = _step_weights(thinned, pieces, own, friends)
-    shared = align_all(thinned, pieces.worthy(own.costs), _WEIGHTED, weights)
-    near = _Candidates(episodes, shared.spans * every + firsts, _joint(own.costs, shared.costs))
+    cut, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
+    offsets = Offsets.of(thinned, cut, windows.free)
+    traced = align_all(thinned, offsets.taken_from(cut), _RANKING, traced=True)
+    offsets = offsets.along(thinned, cut, traced)
+    pieces = offsets.taken_from(cut)
+    own = offsets.weigh(_costs_along(thinned, pieces, traced, windows.free))
+    friends = _Candidates(episodes, traced.spans * every + firsts, own).best(MomentLimits(_FRIENDS, _APART))
+    weights = _step_weights(thinned, pieces, traced, friends)
+    shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights)
+    near = _Candidates(episodes, shared.spans * every + firsts, _joint(own, offsets.weigh(shared.costs)))
     most = max(_FINALISTS, 2 * limits.top_k)
     best = near.best(MomentLimits(most, max(_APART, limits.max_overlap), limits.per_episode))
     again = _Candidates(episodes[best], near.spans[best], shared.costs[best])
@@ -107,8 +128,8 @@ def refine(
     itself = [] if source is None else _find_itself(query.rows, *source, rows_of)
     found = [
         *itself,
-        *_find_identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of),
-        *_find_bounds(query.rows, weights, again, rows_of),
+        *_find_identical(query.rows, lanes),
+        *_find_bounds(query.rows, weights, again, rows_of, offsets.of_some(best)),
     ]
     moments = _Candidates(
         np.array([one.episode for one in found], np.int64),
@@ -157,28 +178,61 @@ def _find_itself(query: Rows, episode: int, start: int, rows_of: Callable[[int],
     return [_equal(episode, start, stop)] if same else []
 
 
-def _equal(episode: int, start: int, stop: int) -> Moment:
-    return Moment(episode, start, stop, 0.0, np.arange(stop - start)[:, None] + np.array([0, start]))
+def _equal(episode: int, start: int, stop: int, cost: float = 0.0) -> Moment:
+    return Moment(episode, start, stop, cost, np.arange(stop - start)[:, None] + np.array([0, start]))
 
 
-def _find_identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
-    """Return every stretch of the episodes that equals the query value by value: no window need be exactly there."""
-    steps = len(query)
-    same = []
-    for episode in episodes:
-        rows, behind = rows_of(episode).rows, 0
-        begins = rows[: max(0, len(rows) - steps + 1), 0] == query[0, 0]  # one channel settles most
-        ends = rows[steps - 1 :, -1] == query[-1, -1]
-        for start in np.flatnonzero(begins & ends).tolist():
-            if start >= behind and np.array_equal(rows[start : start + steps], query):
-                behind = start + steps  # where nothing moves, the next step would begin another one
-                same.append(_equal(episode, start, behind))
+def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Moment]:
+    """Return every stretch of the episodes that equals the query but for an offset: no window need be exactly there."""
+    steps, same = len(query), []
+    moves = np.diff(query, axis=0)
+    place, channel = np.unravel_index(np.abs(moves).argmax(), moves.shape) if steps > 1 else (0, 0)
+    moving = steps > 1 and abs(moves[place, channel]) > _MOVING  # the largest step settles most
+    for episode, prepared in lanes.items():
+        rows, behind = prepared.rows, 0
+        last = len(rows) - steps + 1
+        if last < 1:
+            continue
+        if moving:
+            paces = np.diff(rows[place : place + last + 1, channel])
+            begins = np.abs(paces - moves[place, channel]) <= _ROUNDED
+        else:  # where nothing moves, everything that stands still would be equal but for an offset
+            begins = (rows[:last] == query[0]).all(axis=1)
+        for start in np.flatnonzero(begins).tolist():
+            if start < behind:
+                continue  # where nothing moves, the next step would begin another one
+            offsets = query - rows[start : start + steps]
+            offset = offsets.mean(axis=0)
+            if np.abs(offsets - offset).max() > _ROUNDED:
+                continue
+            equal = np.array_equal(rows[start : start + steps], query)
+            if equal or moving:
+                behind = start + steps
+                cost = 0.0 if equal else SHIFT_COST * float(np.sqrt((offset**2).mean()))
+                same.append(_equal(episode, start, behind, cost))
     return same
 
 
-def _find_bounds(query: Rows, weights: Rows, best: _Candidates, rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
+def _costs_along(query: Rows, pieces: Pieces, found: Alignments, free: NDArray[np.bool_]) -> Rows:
+    """Return the costs of the alignments; of free candidates along the same paths, in these pieces."""
+    costs, places = found.costs.copy(), np.flatnonzero(free)
+    if len(places):
+        some = [pieces.rows[pieces.edges[place] : pieces.edges[place + 1]] for place in places.tolist()]
+        costs[places] = _apart(query, Pieces.of(some), [found.paths[place] for place in places.tolist()])
+    return costs
+
+
+def _find_bounds(
+    query: Rows,
+    weights: Rows,
+    best: _Candidates,
+    rows_of: Callable[[int], PreparedRows],
+    offsets: Offsets,
+) -> list[Moment]:
     """Align the best anew, on rows as they are, from the bounds found so far; best.costs: the weighted ones."""
-    rows = [rows_of(episode).rows for episode in best.episodes.tolist()]
+    rows = [
+        rows_of(episode).rows + added for episode, added in zip(best.episodes.tolist(), offsets.values, strict=True)
+    ]
     pieces, firsts = _cut(best.spans, rows)
     paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
     paths = list(paced.paths)
@@ -189,7 +243,7 @@ def _find_bounds(query: Rows, weights: Rows, best: _Candidates, rows_of: Callabl
         )
         for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
             paths[hard[number]] = free.paths[number]
-    costs = _joint(_apart(query, pieces, paths), best.costs)
+    costs = _joint(offsets.weigh(_apart(query, pieces, paths)), offsets.weigh(best.costs))
     return [
         Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
         for episode, first, cost, path in zip(

@@ -10,12 +10,13 @@ import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.episodes.open import OpenLocations
+from bridge.index.base import Match, read_vectors
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
 from bridge.search.moments.frame_scale import measure_frame_scale
 from bridge.search.moments.lane_rows import LaneRows, PreparedRows, prepare_rows
 from bridge.search.moments.overlap import MomentLimits, suppress
-from bridge.search.moments.refine import Moment, refine
+from bridge.search.moments.refine import Moment, Windows, refine
 from bridge.spaces.statistics import lane_statistics
 from embedders.space import LaneSpec, Statistics
 from wshard.errors import FormatError, StaleEpisodeError
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Ints
     from bridge.archive import Archive
-    from bridge.index.base import Answer, Match, Request, Vectors
+    from bridge.index.base import Answer, Request, Vectors
     from bridge.results import EpisodeRef
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import PreparedView
     from catalog.records import EpisodeRow
     from embedders.space import Space
+
+_LEVELED: Final = {"arcdct", "dct"}  # the coefficient 0 of every channel comes first
 
 WINDOWS: Final = 400
 """Windows asked for at first: neighbours are alike, so that few moments make many of the best windows."""
@@ -42,6 +45,8 @@ CANDIDATES: Final = 60
 """Windows that are refined at first."""
 
 _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned where no bounds are sought
+_LEVEL: Final = 1e-3  # length of what is left of a unit vector where a window is nothing but its level
+_EPISODES: Final = 150  # in which copies of the query, and its like but for an offset, are looked for
 _CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
 
 
@@ -108,14 +113,15 @@ class MomentSearch:
         count, most = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
         while True:
             answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=count))
-            windows = self._find_windows(answer.matches, query.space)
+            windows, stale = self._find_windows(answer.matches, query.space), set[int]()
             if scaling is None:
-                refs, stale = _make_refs(windows.select(limits)), 0
+                refs = _make_refs(windows.select(limits))
             else:
-                refs, stale = self._refine(query, windows, limits, scaling, most)
+                shifted = self._find_shifted(query, replace(request, top_k=count))
+                refs, stale = self._refine(query, windows, shifted, limits, scaling, most)
             everything = len(answer.matches) < count and (scaling is None or most >= len(windows.scores))
             if len(refs) >= limits.top_k or everything:
-                return FoundMoments(refs, answer, len(windows.gone) + stale)
+                return FoundMoments(refs, answer, len(windows.gone | stale))
             count, most = 4 * count, 4 * most  # what was found lies too close together, or is gone
 
     def align(
@@ -137,32 +143,64 @@ class MomentSearch:
             for ref, match in hits
         ]
 
+    def _find_shifted(self, query: WindowQuery, request: Request) -> _Windows:
+        """Return the windows that are most like the query but for an offset; none where vectors do not tell that."""
+        levels = levels_of(query.space.embedder, query.space.channels)
+        vector = query.vector.copy()
+        vector[:levels] = 0.0
+        length = float(np.linalg.norm(vector))
+        if not levels or length < _LEVEL:
+            return self._find_windows((), query.space)
+        vector /= np.float32(length)
+        answer = self._archive.index.search(query.space, vector, request)
+        episodes = [*dict.fromkeys(match.episode for match in answer.matches)][:_EPISODES]
+        found = read_vectors(self._archive.index, query.space, catalog=self._archive.catalog, episodes=episodes)
+        if not found:
+            return self._find_windows((), query.space)
+        rows = np.concatenate([*found.values()])
+        shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", rows[:, :levels], rows[:, :levels]), _LEVEL))
+        cosines = rows @ vector / shapes  # the index knows but the product: a window far off is long by its level
+        owners = np.repeat([*found], [len(one) for one in found.values()])
+        numbers = np.concatenate([np.arange(len(one)) for one in found.values()])
+        best = np.lexsort((numbers, owners, -cosines))[: request.top_k]
+        matches = [Match(int(owners[one]), int(numbers[one]), float(cosines[one])) for one in best.tolist()]
+        return self._find_windows(matches, query.space)
+
     def _refine(
-        self, query: WindowQuery, windows: _Windows, limits: MomentLimits, scaling: Statistics, most: int
-    ) -> tuple[list[EpisodeRef], int]:
-        """Return the moments that the best `most` windows lead to, and how many files are gone or changed."""
+        self, query: WindowQuery, windows: _Windows, shifted: _Windows, limits: MomentLimits, scaling: Statistics,
+        most: int,
+    ) -> tuple[list[EpisodeRef], set[int]]:  # fmt: skip
+        """Return the moments that the best `most` windows lead to, and the episodes whose files are gone or changed."""
         some = None if limits.per_episode is None else 2 * limits.per_episode
-        tried = windows.select(MomentLimits(most, max(_CROWDED, limits.max_overlap), some))
+        apart = max(_CROWDED, limits.max_overlap)
+        tried = windows.select(MomentLimits(most, apart, some))
+        more = shifted.select(MomentLimits(most // 2, apart, some))
         own = self._episode_rows.load([] if query.source is None else [query.source[0]])
-        rows = {**tried.rows, **own}
-        lanes, stale = self._read([*tried.episodes.tolist(), *own], rows, query.space, scaling)
+        rows = {**more.rows, **tried.rows, **own}
+        episodes = np.concatenate([tried.episodes, more.episodes])
+        spans = np.concatenate([tried.spans, more.spans])
+        some_more = [*dict.fromkeys([*windows.episodes.tolist(), *shifted.episodes.tolist()])][:_EPISODES]
+        rows = {**shifted.rows, **windows.rows, **rows}
+        lanes, stale = self._read([*episodes.tolist(), *own, *some_more], rows, query.space, scaling)
         prepared = prepare_rows(query.window, scaling)
-        there = np.array([episode in lanes for episode in tried.episodes.tolist()], np.bool_)
+        there = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
+        free = np.arange(len(episodes)) >= len(tried.episodes)
         source = None if query.source is None or query.source[0] not in lanes else query.source
-        found = refine(prepared, (tried.episodes[there], tried.spans[there]), lanes.__getitem__, limits, source)
+        candidates = Windows(episodes[there], spans[there], free[there])
+        found = refine(prepared, candidates, lanes, limits, source)
         make = partial(_make_moment_ref, query.space, prepared)
         return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale
 
     def _read(
         self, episodes: Sequence[int], rows: Mapping[int, EpisodeRow], space: Space, scaling: Statistics
-    ) -> tuple[dict[int, PreparedRows], int]:
-        """Return the lanes of every episode by id, without those whose files are gone or changed, and their number."""
-        lanes, stale = {}, 0
+    ) -> tuple[dict[int, PreparedRows], set[int]]:
+        """Return the lanes of every episode by id, without those whose files are gone or changed, and these."""
+        lanes, stale = {}, set()
         for episode in dict.fromkeys(episodes):
             try:
                 lanes[episode] = self._lanes.load(rows[episode], space, scaling)
             except (StaleEpisodeError, FileNotFoundError, FormatError):
-                stale += 1
+                stale.add(episode)
         return lanes, stale
 
     def _find_windows(self, matches: Sequence[Match], space: Space) -> _Windows:
@@ -188,6 +226,11 @@ class MomentSearch:
             if set(space.lanes) <= {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
         ]
         return lane_statistics(catalog, layouts, space.lanes)
+
+
+def levels_of(embedder: str, channels: int) -> int:
+    """Return how many of the first values of a vector say where a window is, not which shape it has."""
+    return channels if embedder in _LEVELED else 0
 
 
 def _make_refs(windows: _Windows) -> list[EpisodeRef]:

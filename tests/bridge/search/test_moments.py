@@ -21,7 +21,7 @@ from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import LaneRows, prepare_rows
 from bridge.search.moments.overlap import MomentLimits, overlap, suppress, without_overlaps
-from bridge.search.moments.refine import refine
+from bridge.search.moments.refine import Windows, refine
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.windows import WindowPlan
@@ -106,7 +106,9 @@ def alike(query, others):
     number, (target, start, stop) = query
     asked = prepare_rows(errands(number)[0][start:stop], scaling)
     episodes = np.array([episode for episode, *_ in found])
-    hits = refine(asked, (episodes, windows), held.__getitem__, MomentLimits(10, 0.3, None))
+    hits = refine(
+        asked, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), held, MomentLimits(10, 0.3, None)
+    )
     best = [max((overlap(np.array([span]), (one.start, one.stop))[0], aim)
                 for aim, *span in others[one.episode][1]) for one in hits]  # fmt: skip
     return [share >= 0.5 and aim == target for share, aim in best]
@@ -310,6 +312,27 @@ def test_a_query_with_nan_and_a_file_that_is_not_there_are_refused(retriever, tm
         retriever.search_moments(np.full((5, 4), np.nan))
     with pytest.raises(QueryError, match="path of an episode file"):
         retriever.search_moments(tmp_path / "none.wshard")
+
+
+def test_a_copy_is_found_wherever_it_lies_and_if_all_of_it_is_shifted(tmp_path):
+    rng = np.random.default_rng(9)
+    probe, rows = rng.normal(0, 0.3, (37, 4)).cumsum(axis=0), {}
+    for number in range(40):
+        rows[number] = rng.normal(0, 0.3, (130, 4)).cumsum(axis=0)
+        if number < 3:
+            rows[number][41 + 7 * number : 78 + 7 * number] = probe + (number == 2) * rng.normal(0, 0.5, 4)
+    stored(
+        tmp_path,
+        [
+            Episode(f"walk-{n}", "walk", 130, observations={"state": Channel.of("state", one.astype(np.float32))})
+            for n, one in rows.items()
+        ],
+    )
+    with TrajectoryRetriever(tmp_path) as opened:
+        hits = opened.search_moments(probe.astype(np.float32), 3)
+    assert {(hit.episode_id, hit.span) for hit in hits} == {(f"walk-{n}", (41 + 7 * n, 78 + 7 * n)) for n in range(3)}
+    assert [hit.score for hit in hits[:2]] == [1.0, 1.0]
+    assert 0.9 < hits[2].score < 1.0
 
 
 # ---- files that change, lanes kept in memory ------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+"""Offsets of candidates from a query, as of sensors that drift: taken away before they are aligned, at a cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bridge.alignment.align import Alignments, Pieces
+    from bridge.alignment.arrays import Ints, Rows
+
+SHIFT_COST: Final = 0.1
+"""What an offset of one standard deviation costs."""
+
+_DEARER: Final = 3.0  # times the cost of what is left
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """What is added to the rows of each candidate [m, D]: zeros but for those that are free."""
+
+    values: Rows
+    free: NDArray[np.bool_]
+
+    @staticmethod
+    def of(query: Rows, pieces: Pieces, free: NDArray[np.bool_]) -> Offsets:
+        """Return the mean differences of the query from the windows where its match is expected."""
+        values = np.zeros((len(free), query.shape[1]))
+        for place in np.flatnonzero(free).tolist():
+            start, stop = pieces.expected[place] + pieces.edges[place]
+            values[place] = query.mean(axis=0) - pieces.rows[start:stop].mean(axis=0)
+        return Offsets(values, free)
+
+    def along(self, query: Rows, pieces: Pieces, found: Alignments) -> Offsets:
+        """Return the mean differences along the paths that were found."""
+        values = self.values.copy()
+        for place in np.flatnonzero(self.free).tolist():
+            path = found.paths[place]
+            values[place] = (query[path[:, 0]] - pieces.rows[path[:, 1] + pieces.edges[place]]).mean(axis=0)
+        return Offsets(values, self.free)
+
+    def of_some(self, places: Ints) -> Offsets:
+        """Return those of some of the candidates."""
+        return Offsets(self.values[places], self.free[places])
+
+    def taken_from(self, pieces: Pieces) -> Pieces:
+        """Return the pieces without the offsets."""
+        if not self.free.any():
+            return pieces
+        return replace(pieces, rows=pieces.rows + np.repeat(self.values, np.diff(pieces.edges), axis=0))
+
+    def weigh(self, costs: Rows) -> Rows:
+        """Return what the costs count."""
+        dear = _DEARER * costs + SHIFT_COST * np.sqrt((self.values**2).mean(axis=1))
+        return np.where(self.free, dear, costs)
