@@ -37,7 +37,7 @@ def load_relevance(
     limit: only so many of the best. Then the rarest words are looked for first, and the others no more once what they
     can add up to is less than what the last of the best has. FilterError for more words than a filter may ask for.
     """
-    asked = _asked(text)
+    asked = _word_filters(text)
     holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
     rarest = sorted(filter(holding.get, asked), key=lambda word: holding[word])
     if not rarest or limit == 0:
@@ -61,11 +61,11 @@ def load_relevance(
 def load_word_weights(connection: Connection, text: str, where: Where, *, base: str | None) -> dict[str, float]:
     """Return what each word of a text weighs: what BM25 gives a text of the usual length that has it once."""
     among = count_rows(connection, where, base=base)
-    holding = {word: count_rows(connection, all_of(where, one), base=base) for word, one in _asked(text).items()}
+    holding = {word: count_rows(connection, all_of(where, one), base=base) for word, one in _word_filters(text).items()}
     return {word: _weight(count, among) for word, count in holding.items()}
 
 
-def _asked(text: str) -> dict[str, Compare]:
+def _word_filters(text: str) -> dict[str, Compare]:
     asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
     if len(asked) > MAX_COMPARISONS:
         raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(asked)}")
