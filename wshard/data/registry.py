@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 from wshard.data.lerobot import SCHEME, LeRobotAdapter
 from wshard.data.readers import FolderDataset, HDF5Dataset, LanceDataset, LanceVideoDataset, VideoDataset
 from wshard.data.source_dataset import SourceDataset
-from wshard.data.writers import FolderWriter, HDF5Writer, LanceWriter, SinkWriter, VideoWriter
+from wshard.data.writers import FolderWriter, HDF5Writer, LanceVideoWriter, LanceWriter, SinkWriter, VideoWriter
 from wshard.errors import DatasetError
 from wshard.formats import base
 from wshard.formats.detect import detect_format as detect_location
@@ -244,6 +244,11 @@ class LanceVideoFormat(DatasetFormat):
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
         """Return a LanceVideoDataset."""
         return LanceVideoDataset(path, **kw)
+
+    @classmethod
+    def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        """Return a LanceVideoWriter."""
+        return LanceVideoWriter(path, **kw)
 
 
 def _names_in(path: Place) -> list[str]:

@@ -16,6 +16,7 @@ from wshard.formats.world_model.columns import block_of, index_texts
 from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderSink
 from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
 from wshard.formats.world_model.lance_sink import LanceSink
+from wshard.formats.world_model.lance_video_sink import LanceVideoSink
 from wshard.media.frames import EncodedFrames
 from wshard.types import Channel, Episode
 
@@ -105,6 +106,17 @@ class LanceWriter(SinkWriter):
     ) -> None:
         sink = LanceSink(table_path(path, table_name), mode=mode)
         sink.quality = jpeg_quality
+        super().__init__(sink)
+
+
+class LanceVideoWriter(SinkWriter):
+    """Writes the folder `path` of a Lance table and a table of videos."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, fps: float = 10, codec: str = "libx264", mode: WriteMode = "append"
+    ) -> None:
+        sink = LanceVideoSink(path, mode=mode)
+        sink.fps, sink.codec = fps, codec
         super().__init__(sink)
 
 

@@ -70,6 +70,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
     "lance_video": FormatEntry(
         "wshard.formats.world_model.lance_video:LanceVideoSource",
+        "wshard.formats.world_model.lance_video_sink:LanceVideoSink",
         extra="lance",
         about="world-model data in a Lance table, videos in a table beside it",
     ),

@@ -19,6 +19,8 @@ from wshard.data import (
     HDF5Dataset,
     HDF5Writer,
     LanceDataset,
+    LanceVideoDataset,
+    LanceVideoWriter,
     LanceWriter,
     ReplayBuffer,
     VideoDataset,
@@ -41,6 +43,7 @@ WRITERS = {
     "folder": (FolderWriter, "a", lambda place: FolderDataset(path=place)),
     "video": (VideoWriter, "a", lambda place: VideoDataset(path=place)),
     "lance": (LanceWriter, "a.lance", LanceDataset),
+    "lance_video": (LanceVideoWriter, "D", LanceVideoDataset),
 }
 
 

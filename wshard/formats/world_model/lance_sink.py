@@ -18,6 +18,9 @@ from wshard.plugins import import_library
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
+
 _BUFFER_SIZE: Final = 1 << 26
 
 
@@ -29,24 +32,35 @@ class LanceSink(RowsSink):
     separator = "_"
     quality: int = 95
 
-    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        import_library("lance", "lance")
-        target, known, self._next = Path(self.path), None, 0
-        if target.suffix.lower() != ".lance":
-            raise FormatError(f"{self.path}: expected a table whose name ends in .lance")
+    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
+        super().__init__(location, compression=compression, mode=mode)
         self._draft: Draft | None = None
-        mode = self.mode
-        if target.exists() and mode == "append":
-            with LanceSource(target) as source:
-                known, keys = source.stored_columns() or None, source.keys()
-            self._next = int(keys[-1]) + 1 if keys else 0
-            mode = "append" if keys else "overwrite"
-        if known is None:
-            self._draft = Draft(target, mode, folder=True)
-        self._table = str(target if self._draft is None else self._draft.path)
+        self._version: int | None = None
+        self._table = ""
         self._batches: list[Any] = []
         self._fragments: list[Any] = []
-        return known, self._next
+
+    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
+        import_library("lance", "lance")
+        target, known, keys, mode = Path(self.path), None, list[str](), self.mode
+        if target.suffix.lower() != ".lance":
+            raise FormatError(f"{self.path}: expected a table whose name ends in .lance")
+        if target.exists() and mode == "append":
+            self._version = self._version_of(self.path)
+            with LanceSource(target) as source:
+                known, keys = source.stored_columns() or None, source.keys()
+        if known is None:
+            self._version = None
+            self._draft = Draft(target, "overwrite" if mode == "append" else mode, folder=True)
+        self._table = str(target if self._draft is None else self._draft.path)
+        return known, int(keys[-1]) + 1 if keys else 0
+
+    def _version_of(self, table: str) -> int | None:
+        """Return the version of a table, None for one that is not there."""
+        if not Path(table).exists():
+            return None
+        version: int = import_library("lance", "lance").dataset(table).version
+        return version
 
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         self._batches.append(self._make_batch(columns, length))
@@ -81,7 +95,7 @@ class LanceSink(RowsSink):
     def _flush(self) -> None:
         if self._batches:
             table = import_library("pyarrow", "lance").concat_tables(self._batches)
-            mode = "create" if self._draft is not None and not self._fragments else "append"
+            mode = "create" if self._version is None and not self._fragments else "append"
             self._schema = table.schema
             self._fragments += import_library("lance.fragment", "lance").write_fragments(table, self._table, mode=mode)
             self._batches = []
@@ -89,17 +103,16 @@ class LanceSink(RowsSink):
     def _publish(self) -> None:
         self._flush()
         lance = import_library("lance", "lance")
-        if self._draft is None and self._fragments:
-            version = lance.dataset(self._table).version
+        if self._version is None and self._fragments:
+            lance.LanceDataset.commit(self._table, lance.LanceOperation.Overwrite(self._schema, self._fragments))
+        elif self._version is None:
+            lance.write_dataset(self._make_batch({}, 0), self._table)
+        elif self._version_of(self._table) != self._version:  # whose episodes would have the same numbers
+            raise EpisodeError(f"{self.path}: expected no other writer, found a newer version of the table")
+        elif self._fragments:
             operation = lance.LanceOperation.Append(self._fragments)
-            lance.LanceDataset.commit(self._table, operation, read_version=version)
-        elif self._draft is not None:
-            if self._fragments:
-                operation = lance.LanceOperation.Overwrite(self._schema, self._fragments)
-                lance.LanceDataset.commit(self._table, operation)
-            else:
-                empty = self._make_batch({}, 0)
-                lance.write_dataset(empty, self._table, mode="overwrite")
+            lance.LanceDataset.commit(self._table, operation, read_version=self._version)
+        if self._draft is not None:
             self._draft.publish()
 
     def _discard(self) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
-_KEY: Final = "video_key"
-_BYTES: Final = "video_bytes"
+KEY: Final = "video_key"
+BYTES: Final = "video_bytes"
 _MOST_KEYS: Final = 256
 
 
@@ -59,8 +59,8 @@ class LanceVideoSource(LanceSource):
         cache = self._cache("places of videos")
         if not cache:
             with self._translate():
-                table = self._videos().to_table(columns=[EPISODE, _KEY])
-                keys = zip(table.column(EPISODE).to_pylist(), table.column(_KEY).to_pylist(), strict=True)
+                table = self._videos().to_table(columns=[EPISODE, KEY])
+                keys = zip(table.column(EPISODE).to_pylist(), table.column(KEY).to_pylist(), strict=True)
                 cache["rows"] = {key: row for row, key in enumerate(keys)}
         places: dict[tuple[int, str], int] = cache["rows"]
         return places
@@ -113,7 +113,7 @@ class LanceVideoSource(LanceSource):
 
 def _open_video(table: str, row: int) -> IO[bytes]:
     """Open a video of a table for seeking and reading."""
-    file: Any = LanceTable(table).data.take_blobs(_BYTES, indices=[row])[0]
+    file: Any = LanceTable(table).data.take_blobs(BYTES, indices=[row])[0]
     if not file.size():
         raise CodecError(f"{table}: row {row}: expected a video, found none: its writer failed")
     video: IO[bytes] = file

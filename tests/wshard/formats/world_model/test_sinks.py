@@ -27,7 +27,7 @@ from wshard.open import open_location
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Channel, Episode, Modality
 
-PLACES = {"hdf5": "a.h5", "folder": "a", "video": "a", "lance": "a.lance"}
+PLACES = {"hdf5": "a.h5", "folder": "a", "video": "a", "lance": "a.lance", "lance_video": "D"}
 
 
 def write(place, name, episodes, **options: object):
@@ -323,7 +323,14 @@ def _write_until(place, name, mode, stop):
     return count
 
 
-KILLED = [("hdf5", "append"), ("hdf5", "overwrite"), ("folder", "append"), ("folder", "overwrite"), ("lance", "append")]
+KILLED = [
+    ("hdf5", "append"),
+    ("hdf5", "overwrite"),
+    ("folder", "append"),
+    ("folder", "overwrite"),
+    ("lance", "append"),
+    ("lance_video", "append"),
+]
 
 
 @pytest.mark.parametrize(("name", "mode"), KILLED)
@@ -334,7 +341,7 @@ def test_a_killed_writer_leaves_the_old_set_or_the_new_one(tmp_path, name, mode)
     states = [[0], [0, 1, 2] if mode == "append" else [1, 2]]
     shutil.copytree(place.parent, tmp_path / "whole")
     total = _write_until(tmp_path / "whole" / place.name, name, mode, -1)
-    spawned = name == "lance"  # which bears no fork
+    spawned = name in ("lance", "lance_video")  # which bears no fork
     for stop in [total * 2 // 3] if spawned else [1, *range(total // 5, total, total // 5), total]:
         copy = tmp_path / str(stop) / place.name
         shutil.copytree(place.parent, copy.parent)
@@ -377,3 +384,22 @@ def test_a_torn_tail_of_a_file_is_written_over(tmp_path):
     write(tmp_path / "a.h5", "hdf5", [ep])
     found = read(tmp_path / "a.h5", "hdf5")
     assert np.array_equal(found[3]["action/action"], ep["action/action"])
+
+
+def test_tables_of_the_original_are_appended_to_by_one_writer_at_a_time(dataset_fixtures, tmp_path):
+    place = tmp_path / "a.lance"
+    shutil.copytree(dataset_fixtures / "world_model" / "main.lance", place, copy_function=shutil.copyfile)
+    for path in [place, *place.rglob("*")]:
+        path.chmod(0o755)
+    with open_source(place, "lance") as source:
+        ep = source.load("1")
+    assert write(place, "lance", [ep]) == ["5"]
+    found = read(place, "lance")
+    assert [one.length for one in found] == [7, 13, 22, 31, 40, 13]
+    assert all(np.array_equal(found[5][name], ep[name]) for name in ep)
+    sink = open_sink(place, "lance")
+    sink.write(ep)
+    write(place, "lance", [ep])
+    with pytest.raises(EpisodeError, match="expected no other writer"):
+        sink.close()
+    assert [one.length for one in read(place, "lance")] == [7, 13, 22, 31, 40, 13, 13]

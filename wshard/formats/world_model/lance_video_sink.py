@@ -1,0 +1,81 @@
+"""Write world-model data sets as a folder of a Lance table and a table of the videos of its episodes."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.formats.draft import Draft
+from wshard.formats.world_model.lance import EPISODE, SUFFIX, VIDEOS
+from wshard.formats.world_model.lance_sink import LanceSink
+from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
+from wshard.media.video_copy import copy_video
+from wshard.media.video_frames import VideoFrames
+from wshard.media.video_writer import encode_video
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.world_model.columns import StepColumn
+    from wshard.types import Channel
+
+_BLOB: Final = {"lance-encoding:blob": "true"}
+
+
+class LanceVideoSink(LanceSink):
+    """The folder `NAME` with `NAME.lance` and `NAME_videos.lance`; both take their place together."""
+
+    frame_encoding = "mp4"
+    fps: float = 10
+    codec: str = "libx264"
+
+    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
+        import_library("lance", "lance")
+        self._draft = Draft(self.path, self.mode, folder=True)
+        stem, known, count = Path(self.path).name, None, 0
+        found = sorted(self._draft.path.glob(f"*{VIDEOS}{SUFFIX}"))
+        if found:
+            stem = found[0].name.removesuffix(f"{VIDEOS}{SUFFIX}")
+            with LanceVideoSource(self._draft.path) as source:
+                known, keys = source.stored_columns() or None, source.keys()
+            count = int(keys[-1]) + 1 if keys else 0
+        self._table = str(self._draft.path / f"{stem}{SUFFIX}")
+        self._video_table = str(self._draft.path / f"{stem}{VIDEOS}{SUFFIX}")
+        if known is None:  # tables without rows have no columns that others must have
+            for table in (self._table, self._video_table):
+                shutil.rmtree(table, ignore_errors=True)
+        self._version = self._version_of(self._table)
+        return known, count
+
+    def _append(self, columns: Mapping[str, Any], length: int) -> None:
+        known = self._columns or {}
+        videos = {name: rows for name, rows in columns.items() if known[name].encoding == self.frame_encoding}
+        super()._append({name: rows for name, rows in columns.items() if name not in videos}, length)
+        self._write_videos({name: self._encode(channel) for name, channel in videos.items()})
+
+    def _encode(self, channel: Channel) -> bytes:
+        if isinstance(channel.encoded, VideoFrames):
+            data, first = copy_video(channel.encoded)
+            if first == 0:
+                return data
+        file = io.BytesIO()
+        encode_video(channel.data, file, fps=self.fps, codec=self.codec)
+        return file.getvalue()
+
+    def _write_videos(self, videos: Mapping[str, bytes]) -> None:
+        """Add rows to the table of videos, which is not in its place yet."""
+        pa = import_library("pyarrow", "lance")
+        fields = [pa.field(EPISODE, pa.int32()), pa.field(KEY, pa.string())]
+        schema = pa.schema([*fields, pa.field(BYTES, pa.large_binary(), metadata=_BLOB)])
+        values = ([self.count] * len(videos), list(videos), list(videos.values()))
+        arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+        mode = "append" if Path(self._video_table).exists() else "create"
+        import_library("lance", "lance").write_dataset(pa.table(arrays, schema=schema), self._video_table, mode=mode)
+
+    def _publish(self) -> None:
+        if not Path(self._video_table).exists():
+            self._write_videos({})
+        super()._publish()
