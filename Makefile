@@ -67,7 +67,7 @@ pages: $(VENV)/.demo
 
 pictures: $(VENV)/.dev web
 	@echo "== pictures of the app, of the demo archive, into docs/pictures"
-	@WSHARD_DEMO=$(CURDIR)/demo-archive $(BIN)/pytest -q -W error tests/bridge/web/test_pictures.py
+	@PYTHONPATH=$(CURDIR):tests/support $(BIN)/python tests/support/app_pictures.py demo-archive
 
 wheel: web
 	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps -w dist . && ls dist
