@@ -51,6 +51,13 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         extra="rlds",
         about="RLDS data sets of TFDS: a folder with features.json and TFRecord or ArrayRecord files",
     ),
+    "zarr": FormatEntry(
+        "wshard.formats.zarr.source:ReplayBufferSource",
+        "wshard.formats.zarr.sink:ReplayBufferSink",
+        extra="zarr",
+        about="replay buffers in zarr, as of Diffusion Policy and UMI: a folder, or a .zip",
+        suffix=".zarr",
+    ),
     "shardpack": FormatEntry(
         "wshard.formats.shardpack:ShardPackSource",
         "wshard.formats.shardpack:ShardPackSink",

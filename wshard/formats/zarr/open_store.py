@@ -1,0 +1,122 @@
+"""An open zarr store: which arrays there are, and rows of them, read by the zarr library."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import FormatError, LimitError, MissingExtraError
+from wshard.formats.zarr.array_layout import ArrayLayout, read_layout
+from wshard.formats.zarr.store_files import METADATA_NAMES, ZarrFiles, ZarrFolder, ZarrZip
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from wshard.types import Array
+
+_MOST_ARRAYS: Final = 4096
+_MOST_DEPTH: Final = 8
+
+
+class OpenStore:
+    """A store in a folder or .zip. What arrays there are is known from its files, without the zarr library."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files: ZarrFiles = ZarrZip(path) if path.is_file() else ZarrFolder(path)
+        self._store: Any = None
+        self._layouts: dict[str, ArrayLayout] = {}
+
+    @cached_property
+    def _group(self) -> Any:
+        library = import_library("zarr", "zarr")
+        if isinstance(self.files, ZarrZip):
+            self._store = library.storage.ZipStore(self.path, mode="r")
+            return library.open_group(self._store, mode="r")
+        return library.open_group(os.fspath(self.path), mode="r")
+
+    def close(self) -> None:
+        """Close its files."""
+        self.files.close()
+        if self._store is not None:
+            self._store.close()
+
+    def layout(self, name: str) -> ArrayLayout:
+        """Return dtype, shape and chunks of an array; raises FormatError for what is no array of numbers."""
+        if name not in self._layouts:
+            found = (self.files.read_json(f"{name}/{one}") for one in METADATA_NAMES)
+            about = next((one for one in found if one is not None), None)
+            self._layouts[name] = read_layout(about, f"{self.path}: {name}")
+        return self._layouts[name]
+
+    def array(self, name: str) -> Any:
+        """Return an array of the zarr library; raises FormatError, MissingExtraError for a codec."""
+        layout, where = self.layout(name), f"{self.path}: {name}"
+        try:
+            return self._group[name]
+        except MissingExtraError:
+            raise
+        except Exception as error:  # whatever the library meets in damaged metadata
+            if type(error).__name__ != "UnknownCodecError":
+                raise FormatError(f"{where}: cannot be read: {type(error).__name__}: {error}") from error
+            if _register_codecs(layout.codecs):
+                return self._group[name]
+            raise MissingExtraError(
+                f"{where}: expected the codecs {', '.join(layout.codecs)}, found one that is not installed: {error}; "
+                "those of UMI, such as imagecodecs_jpegxl, come with the package imagecodecs"
+            ) from error
+
+    def rows(self, name: str, start: int, stop: int) -> Array:
+        """Return rows of an array of numbers, a new array; raises FormatError, MissingExtraError for a codec."""
+        array, where = self.array(name), f"{self.path}: {name}"
+        try:
+            rows = np.asarray(array[start:stop])
+        except MemoryError:
+            raise LimitError(f"{where}: rows {start} to {stop} do not fit into memory") from None
+        except Exception as error:  # whatever the codecs meet in damaged bytes
+            raise FormatError(f"{where}: cannot be read: {type(error).__name__}: {error}") from error
+        if len(rows) != stop - start:
+            raise FormatError(f"{where}: expected rows {start} to {stop}, found {len(rows)}")
+        return rows.astype(rows.dtype.newbyteorder("="), copy=False)
+
+    def walk(self, group: str, *, depth: int = _MOST_DEPTH) -> Iterator[str]:
+        """Yield the paths of the arrays in a group; raises LimitError for too many."""
+        names = self.files.groups(group)
+        if len(names) > _MOST_ARRAYS:
+            raise LimitError(f"{self.path}: {group}: expected at most {_MOST_ARRAYS} arrays, found {len(names)}")
+        for name in names:
+            path = f"{group}/{name}"
+            old, new = (self.files.read_json(f"{path}/{one}") for one in METADATA_NAMES)
+            if old is not None or as_object(new).get("node_type") == "array":
+                yield path
+            elif depth and (new is not None or self.files.read_json(f"{path}/.zgroup") is not None):
+                yield from self.walk(path, depth=depth - 1)
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the root."""
+        old = self.files.read_json(".zattrs")
+        return as_object(old) or as_object(as_object(self.files.read_json("zarr.json")).get("attributes"))
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return a JSON object, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def _register_codecs(codecs: tuple[str, ...]) -> bool:
+    """Make the codecs of imagecodecs known; False where none of them is asked for, or it is not installed."""
+    if not any(name.startswith("imagecodecs_") for name in codecs):
+        return False
+    try:
+        library: Any = import_module("imagecodecs.numcodecs")
+    except ImportError:
+        return False
+    library.register_codecs(verbose=False)
+    return True

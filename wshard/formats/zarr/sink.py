@@ -1,0 +1,238 @@
+"""Replay buffers in zarr as a Sink: version 2, as Diffusion Policy has them, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.container.codec import CompressionType
+from wshard.container.codec_plan import CodecPlan
+from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.errors import CodecError, EpisodeError, FormatError
+from wshard.formats.draft import Draft, check_mode
+from wshard.formats.zarr.source import OWN, ReplayBufferSource
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from wshard.container.codec_plan import Compression
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
+    from wshard.types import Channel, Episode, TimebaseSpec
+
+_CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
+_MOST_ROWS: Final = 1 << 16
+_BATCH: Final = 64
+_STEPS: Final = {REWARD: "reward", DONE: "done", TRUNCATIONS: "truncated", TIMESTAMPS: "timestamps_ns"}
+_STORED: Final = ("signal/", "action/")
+_FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
+
+
+class ReplayBufferSink:
+    """A folder that takes many episodes, which are numbered in the order of writing.
+
+    All episodes have the lanes of the first one. Ids, metadata and rates are in the attribute "wshard" of the root.
+    """
+
+    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
+        check_mode(mode)
+        self._zarr: Any = import_library("zarr", "zarr")
+        if not isinstance(location, (str, os.PathLike)):
+            raise FormatError("expected the path of a folder for a replay buffer, found a file object")
+        if {codec.type for _, codec in CodecPlan.of(compression).rules} - {CompressionType.NONE}:
+            raise CodecError(f"compression: expected none, zarr compresses by its own, found {compression!r}")
+        self._where = os.fspath(location)
+        there = ReplayBufferSource.matches(self._where)
+        if mode == "error" and there:
+            raise FileExistsError(errno.EEXIST, "expected no replay buffer there (mode 'error')", str(location))
+        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=True)
+        self._ends: list[int] = []
+        self._notes: list[dict[str, Any]] = []
+        self._ids: set[str] = set()
+        self._names: dict[str, str] = {}
+        self._changed = False
+        try:
+            self._root: Any = self._zarr.open_group(os.fspath(self._draft.path), mode="a", zarr_format=2)
+            if there and mode == "append":
+                self._continue()
+        except BaseException:
+            self._draft.discard()
+            raise
+
+    def _continue(self) -> None:
+        """Take up the replay buffer that is there."""
+        with ReplayBufferSource(self._where) as source:
+            infos = [source.info(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
+            self._names = source.names()
+        self._notes = [_note(info.id, info.env_id, info.metadata, info.timebase) for info in infos]
+        self._ids = {info.id for info in infos}
+        self._ends = np.asarray(self._root["meta/episode_ends"][:]).tolist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
+        if kind is not None and self._draft is not None:
+            self._draft.discard()
+            self._draft = None
+        self.close()
+
+    def has(self, id_: str) -> bool:
+        """Say whether an episode of this id is there already."""
+        return id_ in self._ids
+
+    def losses(self, info: EpisodeInfo) -> list[str]:
+        """Return what of an episode the format cannot hold."""
+        found = []
+        for block, lane in info.lanes.items():
+            if block not in _STEPS and not block.startswith(_STORED):
+                found.append(f"{block}: no array for it")
+            elif lane.dtype is DType.BFLOAT16:
+                found.append(f"{block}: bf16 becomes float32")
+            elif lane.encoding:
+                found.append(f"{block}: frames are stored decoded")
+        return found
+
+    def write(self, ep: Episode) -> str:
+        """Add one episode; returns its key. Raises EpisodeError for what does not fit the others, and an id twice."""
+        if self._draft is None:
+            raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
+        ep.validate()
+        if self.has(ep.id):
+            raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
+        note = _note(ep.id, ep.env_id, ep.metadata, ep.timebase)
+        lanes = {lane.block: lane for lane in _lanes(ep)}
+        names = self._names or _name_arrays(lanes, alone=len(ep.actions) == 1)
+        self._check(ep.id, lanes, names)
+        start = self._ends[-1] if self._ends else 0
+        for block, lane in lanes.items():
+            self._append(names[block], lane, start, ep.length)
+        self._names = names
+        self._ends.append(start + ep.length)
+        self._notes.append(note)
+        self._ids.add(ep.id)
+        self._changed = True
+        return str(len(self._ends) - 1)
+
+    def _check(self, id_: str, lanes: dict[str, _Lane], names: dict[str, str]) -> None:
+        if names.keys() != lanes.keys():
+            raise EpisodeError(f"episode {id_!r}: expected the lanes {sorted(names)}, found {sorted(lanes)}")
+        for block, lane in lanes.items():
+            known = self._root.get(f"data/{names[block]}")
+            if 0 in lane.shape:
+                raise EpisodeError(f"episode {id_!r}: {block}: expected at least one number a timestep")
+            if known is not None and (known.dtype, known.shape[1:]) != (lane.dtype, lane.shape):
+                raise EpisodeError(
+                    f"episode {id_!r}: {block}: expected {known.dtype} {list(known.shape[1:])}, "
+                    f"found {lane.dtype} {list(lane.shape)}"
+                )
+
+    def _append(self, name: str, lane: _Lane, start: int, length: int) -> None:
+        array = self._root.get(f"data/{name}")
+        if array is None:
+            size = lane.dtype.itemsize * math.prod(lane.shape)
+            rows = min(max(_CHUNK_SIZE // size, 1), _MOST_ROWS)
+            about = {"dtype": lane.dtype, "compressors": "auto", "fill_value": 0}
+            path, shape = f"data/{name}", (start + length, *lane.shape)
+            array = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **about)
+        array.resize((start + length, *lane.shape))
+        for step in range(0, length, _BATCH):
+            stop = min(step + _BATCH, length)
+            array[start + step : start + stop] = lane.read(step, stop)
+
+    def close(self) -> None:
+        """End the writing: the replay buffer appears, or takes the place of the old one."""
+        if self._draft is None:
+            return
+        draft, self._draft = self._draft, None
+        try:
+            if self._changed:
+                self._finish()
+                draft.publish(lambda name: name.startswith(_FILES))
+            else:
+                draft.discard()
+        except BaseException:
+            draft.discard()
+            raise
+
+    def _finish(self) -> None:
+        total, count = self._ends[-1], len(self._ends)
+        for name in self._names.values():
+            array = self._root[f"data/{name}"]
+            array.resize((total, *array.shape[1:]))  # rows of an episode that was refused
+        about = {"dtype": "int64", "overwrite": True}
+        ends = self._root.create_array("meta/episode_ends", shape=(count,), chunks=(count,), **about)
+        ends[:] = np.array(self._ends)
+        names = {name: block for block, name in self._names.items()}
+        self._root.attrs[OWN] = {"lanes": names, "episodes": self._notes}
+
+
+class _Lane(NamedTuple):
+    """A lane as rows of an array."""
+
+    block: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    read: Callable[[int, int], Any]
+
+
+def _lanes(ep: Episode) -> Iterator[_Lane]:
+    for block, channel in ep.lanes().items():
+        wide = DType.FLOAT32 if channel.dtype is DType.BFLOAT16 else channel.dtype
+        yield _Lane(block, wide.numpy_dtype, tuple(channel.shape), partial(_read_channel, channel, wide.numpy_dtype))
+    steps = {REWARD: ep.rewards, DONE: ep.terminations, TRUNCATIONS: ep.truncations, TIMESTAMPS: ep.timestamps_ns}
+    for block, values in steps.items():
+        if values is not None:
+            array = np.asarray(values)
+            yield _Lane(block, array.dtype, (), partial(_read_array, array))
+
+
+def _read_channel(channel: Channel, dtype: np.dtype[Any], start: int, stop: int) -> Any:
+    rows = channel.data[start:stop] if channel.encoded is None else channel.encoded.decode(start, stop)
+    return rows.astype(dtype, copy=False)
+
+
+def _read_array(array: Any, start: int, stop: int) -> Any:
+    return array[start:stop]
+
+
+def _name_arrays(lanes: Mapping[str, _Lane], *, alone: bool) -> dict[str, str]:
+    """Return a name in data for each lane: plain ones, a lone action is "action"."""
+    found: dict[str, str] = {}
+    for block in lanes:
+        prefix, _, name = block.partition("/")
+        plain = _STEPS.get(block) or ("action" if prefix == "action" and alone else name)
+        plain = re.sub(r"[^\w.-]", ".", plain).lstrip(".") or "lane"
+        if prefix == "action" and not alone and not plain.startswith("action"):
+            plain = f"action.{plain}"
+        while plain in found.values() or plain == "__init__":
+            plain += "_"
+        found[block] = plain
+    return found
+
+
+def _note(id_: str, env_id: str, metadata: Mapping[str, Any] | None, clock: TimebaseSpec) -> dict[str, Any]:
+    """Return what the attributes of the root say of an episode."""
+    found = {"id": id_, "env_id": env_id, "metadata": dict(metadata or {}), "epoch_ns": clock.epoch_ns}
+    found |= {} if clock.assumed else {"tick_hz": clock.tick_hz}
+    try:
+        note: dict[str, Any] = json.loads(json.dumps(found, default=_plain))
+    except (TypeError, ValueError) as error:
+        raise EpisodeError(f"episode {id_!r}: metadata: expected values of JSON: {error}") from error
+    return note
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"found {type(value).__name__}")

@@ -1,0 +1,255 @@
+"""Replay buffers in zarr as a Source: rows of all episodes in data/, where each ends in meta/episode_ends."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import zipfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+import xxhash
+
+from wshard.array_fields import DType
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.meta_reader import Declaration, usable_rate
+from wshard.episode.protocol import Fingerprint
+from wshard.errors import EpisodeError, FormatError, MissingExtraError
+from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, json_value
+from wshard.formats.lazy_source import LazySource
+from wshard.formats.look import LocationLook
+from wshard.formats.zarr.open_store import OpenStore, as_object
+from wshard.formats.zarr.store_files import ENDS, METADATA_NAMES, ZarrZip
+from wshard.types import TimebaseSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+    from wshard.formats.zarr.array_layout import ArrayLayout
+    from wshard.types import Array
+
+OWN: Final = "wshard"
+"""Attribute of the root for what a replay buffer has no place for."""
+
+STEP_BLOCKS: Final = {
+    "reward": REWARD,
+    "rewards": REWARD,
+    "done": DONE,
+    "terminated": DONE,
+    "truncated": TRUNCATIONS,
+    "timestamps_ns": TIMESTAMPS,
+}
+_FLAGS: Final = (DONE, TRUNCATIONS)
+_MOST_EPISODES: Final = 1 << 26
+_MOST_STATES: Final = 8  # chunks of an array that the fingerprint of an episode looks at
+_ACTION: Final = re.compile(r"actions?($|[/_.])")
+_STORED: Final = ("signal/", "action/")
+_ZIP: Final = b"PK\x03\x04"
+_HASHED_BITS: Final = 20
+
+
+class RowSpans(NamedTuple):
+    """The rows [start, stop) of an episode."""
+
+    number: int
+    start: int
+    stop: int
+
+
+class ReplayBufferSource(LazySource[RowSpans]):
+    """A folder or .zip with the groups data and meta, of zarr version 2 or 3. The key of an episode is its number."""
+
+    whole = True
+    meaning: ClassVar = (
+        ("data/action, data/action_NAME", "action/action, action/action_NAME"),
+        ("data/reward, data/done, data/terminated, data/truncated", "reward, done, done, aux/truncations"),
+        ("data/timestamps_ns", "time/timestamps_ns"),
+        ("every other array in data", "signal/NAME, in its dtype and shape; nested names joined by /"),
+        ("meta/episode_ends", "where the rows of an episode end"),
+        ("other arrays in meta with a row an episode", "metadata NAME, up to 256 numbers"),
+        ("alignment", "action t answers observation t"),
+        ("clock", "not stated; in the attribute wshard of the root where wshard wrote the buffer"),
+        ("images", "arrays like others"),
+        ("arrays whose codec is not installed, and others that fit no lane", "left out; metadata left_out says why"),
+    )
+
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is a folder or .zip with meta/episode_ends, an array of zarr."""
+        if not isinstance(location, (str, os.PathLike)):
+            return False
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if look.is_folder:
+            return {"data", "meta"} <= look.names and any(look.exists(f"{ENDS}/{name}") for name in METADATA_NAMES)
+        if look.suffix != ".zip" or not look.head.startswith(_ZIP):
+            return False
+        try:
+            with zipfile.ZipFile(look.path) as file:
+                return any(f"{ENDS}/{name}" in file.NameToInfo for name in METADATA_NAMES)
+        except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError):
+            return False
+
+    @property
+    def _path(self) -> Path:
+        if not isinstance(self._location, (str, os.PathLike)):
+            raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
+        return Path(self._location)
+
+    def _open(self) -> OpenStore:
+        return self.open_once("store", lambda: OpenStore(self._path))
+
+    # ---- episodes ----------------------------------------------------------------------------------------------------
+
+    def _scan(self) -> Mapping[str, RowSpans]:
+        layout = self._open().layout(ENDS)
+        if len(layout.shape) != 1 or layout.dtype.kind not in "iu" or layout.shape[0] > _MOST_EPISODES:
+            raise FormatError(f"{self._path}: {ENDS}: expected up to {_MOST_EPISODES} whole numbers, found others")
+        ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64).tolist()
+        starts = [0, *ends[:-1]] if ends else []
+        spans = {str(n): RowSpans(n, start, stop) for n, (start, stop) in enumerate(zip(starts, ends, strict=True))}
+        wrong = next((span for span in spans.values() if span.stop < span.start or span.start < 0), None)
+        if wrong is not None:
+            raise FormatError(f"{self._path}: {ENDS}: expected ascending ends, found {wrong.start}, {wrong.stop}")
+        return spans
+
+    def _files(self, found: RowSpans) -> list[Location]:
+        return [self._path]
+
+    def fingerprint(self, key: str) -> Fingerprint:
+        """Return size and newest time of the chunks of an episode; some bits depend on all else that is known.
+
+        Of arrays with more than 8 chunks of it, about 8 count. In a .zip, checksums stand for times.
+        """
+        found, states, files = self._find(key), self._cache("states"), self._open().files
+        mark = xxhash.xxh3_64(repr((found, self._own_of(found.number), self._table[1])).encode())
+        size, newest = 0, 0
+        for block, name in self._columns.items():
+            layout = self._open().layout(name)
+            mark.update(repr((block, name, layout.dtype, layout.shape[1:], layout.chunks)).encode())
+            chunks = layout.chunk_names(found.start, found.stop)
+            for chunk in chunks[:: max(len(chunks) // _MOST_STATES, 1)]:
+                path = f"{name}/{chunk}"
+                if path not in states:
+                    states[path] = files.state(path) or (0, 0)
+                size += states[path][0]
+                newest = max(newest, states[path][1])
+                if isinstance(files, ZarrZip):
+                    mark.update(repr(states[path]).encode())
+        if isinstance(files, ZarrZip):
+            return Fingerprint(size, mark.intdigest() >> 2)
+        low = mark.intdigest() & ((1 << _HASHED_BITS) - 1)
+        return Fingerprint(size, newest >> _HASHED_BITS << _HASHED_BITS | low)
+
+    # ---- lanes -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _table(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The arrays of numbers in data by the lanes that they are, and why others are none."""
+        found: dict[str, str] = {}
+        left_out: dict[str, str] = {}
+        names, needed = as_object(self._own.get("lanes")), max((one.stop for one in self._episodes.values()), default=0)
+        for path in self._open().walk("data"):
+            name = path.removeprefix("data/")
+            problem = self._judge(path, needed)
+            if problem:
+                left_out[name] = problem
+                continue
+            block = _block_of(name, self._open().layout(path), names.get(name))
+            found.setdefault(block if block not in found else f"signal/{name}", path)
+        return found, left_out
+
+    def _judge(self, path: str, needed: int) -> str:
+        """Return why an array is no lane, "" for one that is."""
+        try:
+            layout = self._open().layout(path)
+            DType.from_numpy(layout.dtype)
+            self._open().array(path)
+        except (FormatError, EpisodeError, MissingExtraError) as error:
+            return str(error).rpartition(f"{path}: ")[2]
+        return f"expected {needed} rows, found {layout.shape[0]}" if layout.shape[0] < needed else ""
+
+    @property
+    def _columns(self) -> dict[str, str]:
+        return self._table[0]
+
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps of a lane; raises MissingExtraError for an array whose codec is not installed, too."""
+        path = f"data/{name.removeprefix('signal/')}"
+        if path.removeprefix("data/") in self._table[1]:
+            self._open().array(path)
+        rows: Array = super().lane(key, name, start, stop)
+        return rows
+
+    def names(self) -> dict[str, str]:
+        """Return the name in data of each lane."""
+        return {block: path.removeprefix("data/") for block, path in self._columns.items()}
+
+    @cached_property
+    def _own(self) -> dict[str, Any]:
+        """What wshard noted in the attributes of the root."""
+        return as_object(self._open().attributes.get(OWN))
+
+    def _own_of(self, number: int) -> dict[str, Any]:
+        rows = self._own.get("episodes")
+        return as_object(rows[number]) if isinstance(rows, list) and number < len(rows) else {}
+
+    @cached_property
+    def _about(self) -> dict[str, Array]:
+        """The arrays of numbers in meta that have a row an episode."""
+        found: dict[str, Array] = {}
+        for path in self._open().walk("meta", depth=0):
+            with contextlib.suppress(FormatError, MissingExtraError):
+                shape = self._open().layout(path).shape
+                if path != ENDS and shape[0] == len(self._episodes) and math.prod(shape[1:]) <= MOST_NUMBERS:
+                    found[path.removeprefix("meta/")] = self._open().rows(path, 0, shape[0])
+        return found
+
+    def _describe(self, key: str, found: RowSpans) -> EpisodeInfo:
+        if found.stop <= found.start:
+            raise FormatError(f"{self.where_of(key)}: expected at least one row, found none")
+        lanes = {}
+        for block, name in self._columns.items():
+            layout = self._open().layout(name)
+            dtype = DType.BOOL if block in _FLAGS else DType.from_numpy(layout.dtype)
+            lanes[block] = Declaration(block, dtype, () if block in STEP_BLOCKS.values() else layout.shape[1:])
+        own = self._own_of(found.number)
+        metadata = {
+            name: value
+            for name, rows in self._about.items()
+            if (value := json_value(rows[found.number])) is not NOT_JSON
+        }
+        metadata |= {"left_out": self._table[1]} if self._table[1] else {}
+        metadata |= as_object(own.get("metadata"))
+        hz, epoch = usable_rate(own.get("tick_hz")), own.get("epoch_ns")
+        about: dict[str, Any] = {"epoch_ns": epoch} if type(epoch) is int else {}
+        about |= {} if hz is None else {"tick_hz": hz}
+        return EpisodeInfo(
+            id=str(own.get("id") or f"episode_{found.number}"),
+            length=found.stop - found.start,
+            lanes=lanes,
+            env_id=str(own.get("env_id") or ""),
+            timebase=TimebaseSpec(**about),
+            metadata=metadata,
+        )
+
+    def _read(self, found: RowSpans, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        lane = info.lanes[block]
+        rows = self._open().rows(self._columns[block], found.start + steps.start, found.start + steps.stop)
+        rows = rows.reshape(-1, *lane.shape)
+        return rows != 0 if lane.dtype is DType.BOOL and rows.dtype != np.bool_ else rows
+
+
+def _block_of(name: str, layout: ArrayLayout, stated: Any) -> str:
+    """Return the lane that an array is; stated: what wshard noted of it."""
+    is_scalar = math.prod(layout.shape[1:]) == 1
+    if isinstance(stated, str) and (stated.startswith(_STORED) or (is_scalar and stated in STEP_BLOCKS.values())):
+        return stated
+    if name in STEP_BLOCKS and is_scalar:
+        return STEP_BLOCKS[name]
+    return f"action/{name}" if _ACTION.match(name) else f"signal/{name}"

@@ -1,0 +1,110 @@
+"""The files of a zarr store, in a folder or a .zip: what they say of themselves, without the zarr library."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError, LimitError
+
+ENDS: Final = "meta/episode_ends"
+METADATA_NAMES: Final = (".zarray", "zarr.json")
+_MOST_JSON: Final = 1 << 24
+_MOST_MEMBER: Final = 1 << 30
+
+
+class ZarrFolder:
+    """A store in a folder."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def read_json(self, name: str) -> Any:
+        """Return the JSON of a file, None where there is none; raises FormatError."""
+        try:
+            with open_file(self.path / name) as file:
+                text = file.read(_MOST_JSON + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _parse(text, f"{self.path}: {name}")
+
+    def state(self, name: str) -> tuple[int, int] | None:
+        """Return size and time of a file, None where there is none."""
+        try:
+            found = os.stat(self.path / name)  # noqa: PTH116  (a million times)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_size, found.st_mtime_ns
+
+    def groups(self, name: str) -> list[str]:
+        """Return the names of the groups and arrays in a group; raises FormatError where it is none."""
+        try:
+            with os.scandir(self.path / name) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FormatError(f"{self.path}: expected the group {name}, found none") from error
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class ZarrZip:
+    """A store in a .zip; raises FormatError, LimitError for members of more than 1 GiB."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file = open_file(path)
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+            self._members = {one.filename: one for one in self._zip.infolist()}
+            largest = max((one.file_size for one in self._members.values()), default=0)
+            if largest > _MOST_MEMBER:
+                raise LimitError(f"{path}: expected members of at most {_MOST_MEMBER} bytes, found {largest}")
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+            self._file.close()
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{path}: expected a .zip: {error}") from error
+
+    def read_json(self, name: str) -> Any:
+        """Return the JSON of a member, None where there is none; raises FormatError."""
+        if name not in self._members:
+            return None
+        where = f"{self.path}: {name}"
+        try:
+            with self._zip.open(name) as file:
+                return _parse(file.read(_MOST_JSON + 1), where)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+            raise FormatError(f"{where}: cannot be read: {error}") from error
+
+    def state(self, name: str) -> tuple[int, int] | None:
+        """Return size and checksum of a member, None where there is none."""
+        found = self._members.get(name)
+        return None if found is None else (found.file_size, found.CRC)
+
+    def groups(self, name: str) -> list[str]:
+        """Return the names of the groups and arrays in a group."""
+        inside = f"{name}/"
+        rest = (one[len(inside) :].partition("/") for one in self._members if one.startswith(inside))
+        return sorted({head for head, slash, _ in rest if slash})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._zip.close()
+        self._file.close()
+
+
+ZarrFiles = ZarrFolder | ZarrZip
+
+
+def _parse(text: bytes, where: str) -> Any:
+    if len(text) > _MOST_JSON:
+        raise LimitError(f"{where}: expected at most {_MOST_JSON} bytes, found more")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where}: expected JSON: {error}") from error
