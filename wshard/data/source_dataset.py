@@ -12,6 +12,7 @@ from wshard.data.dataset import Dataset
 from wshard.data.lane_columns import choose_column, find_columns, name_lanes
 from wshard.data.lane_reader import EpisodeList
 from wshard.errors import DatasetError, EntryNotFoundError
+from wshard.formats.world_model.rows_source import RowsSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,5 +191,7 @@ class SourceDataset(Dataset):
 
 
 def _length(source: Source, key: str) -> int:
+    if isinstance(source, RowsSource):
+        return source.length_of(key)
     with source.open(key) as reader:
         return reader.length

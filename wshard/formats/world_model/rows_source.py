@@ -47,6 +47,10 @@ class RowsSource(LazySource[RowSpan]):
             raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
         return os.fspath(self._location)
 
+    def length_of(self, key: str) -> int:
+        """Return the number of timesteps of an episode; reads and describes nothing else."""
+        return self._find(key).length
+
     def stored_columns(self) -> dict[str, StepColumn]:
         """Return the columns as they are stored in the first episode, by name; none without episodes."""
         first = next(iter(self._episodes.values()), None)
