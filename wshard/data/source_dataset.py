@@ -118,6 +118,12 @@ class SourceDataset(Dataset):
         """The names of the columns of an item."""
         return [*self._names, *self._merged]
 
+    def get_episode_data(self) -> dict[str, list[Any]]:
+        """Return what the metadata of the episodes state, by name; None where an episode states no such thing."""
+        stated = [self.episodes.info(number).metadata for number in range(len(self.episodes))]
+        names = dict.fromkeys(name for one in stated for name in one if name not in self._names)
+        return {name: [one.get(name) for one in stated] for name in names}
+
     @property
     def fork_safe(self) -> bool:
         """Whether forked processes can read from it: whether all its libraries bear that."""

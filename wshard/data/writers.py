@@ -17,6 +17,7 @@ from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderS
 from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_video_sink import LanceVideoSink
+from wshard.formats.world_model.rows_sink import RowsSink
 from wshard.media.frames import EncodedFrames
 from wshard.types import Channel, Episode
 
@@ -59,6 +60,10 @@ class SinkWriter:
         if not self._entered:
             raise RecordingStateError("writer: expected to be used inside `with`")
         steps, about = split_episode_data(ep)
+        if about and isinstance(self._sink, RowsSink):
+            raise EpisodeError(
+                f"{EPISODE_DATA_KEY}: expected none: this format holds rows alone, found {sorted(about)}"
+            )
         self._sink.write(make_episode(steps, about, f"episode_{self._count}"))
         self._count += 1
 

@@ -96,6 +96,13 @@ def test_writers_write_inside_with_and_in_their_mode(tmp_path, name):
     assert load_dataset(tmp_path / place).lengths.tolist() == [6]
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_a_format_cannot_hold_is_refused(tmp_path, name):
+    writer, place, _ = WRITERS[name]
+    with pytest.raises(EpisodeError, match=r"holds rows alone, found \['success'\]"), writer(tmp_path / place) as out:
+        out.write_episode(columns_of() | {EPISODE_DATA_KEY: {"success": True}})
+
+
 def test_frames_may_come_with_their_channels_first(tmp_path):
     frames = torch.arange(4 * 3 * 8 * 8, dtype=torch.uint8).reshape(4, 3, 8, 8)
     with HDF5Writer(tmp_path / "a.h5") as out:
@@ -197,8 +204,7 @@ def test_formats_are_registered_once():
     ):
         with pytest.raises(NotImplementedError, match=message):
             call()
-    assert get_format("lance").supports_episode_data
-    assert not get_format("hdf5").supports_episode_data
+    assert not any(one.supports_episode_data for one in FORMATS.values())
 
 
 def test_every_public_name_is_there():

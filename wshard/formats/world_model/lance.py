@@ -83,6 +83,20 @@ class LanceSource(RowsSource):
         bounds = zip(names.tolist(), starts.tolist(), stops, strict=False)
         return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
 
+    def _about(self, rows: RowSpan) -> dict[str, Any]:
+        """Return what the table of episodes beside this one states of an episode."""
+        cache, path = self._cache("stated"), side_table(self._table_path, EPISODES)
+        if not cache and path.is_dir():
+            with self._translate():
+                for row in LanceTable(str(path)).data.to_table().to_pylist():
+                    values = {name: value for name, value in row.items() if name != EPISODE}
+                    cache[str(row[EPISODE])] = {
+                        name: value
+                        for name, value in values.items()
+                        if isinstance(value, str | bool | int | float | list)
+                    }
+        return dict(cache.get(str(rows.number), {}))
+
     def _files(self, found: RowSpan) -> Sequence[str]:
         """Return the files of the fragments in which the rows are: what is written later has files of its own."""
         cache = self._cache("fragments")
@@ -245,8 +259,13 @@ def is_table(look: LocationLook) -> bool:
 
 def videos_of(table: str | os.PathLike[str]) -> Path:
     """Return where the videos of a table are, if it has any."""
+    return side_table(table, VIDEOS)
+
+
+def side_table(table: str | os.PathLike[str], kind: str) -> Path:
+    """Return where a table beside another one is, if there is one."""
     path = Path(table)
-    return path.with_name(f"{path.stem}{VIDEOS}{SUFFIX}")
+    return path.with_name(f"{path.stem}{kind}{SUFFIX}")
 
 
 def _stated_shape(field: Any) -> tuple[int, ...] | None:

@@ -25,6 +25,7 @@ from world_model_sets import (
     write_lance,
 )
 
+from wshard.data import LanceDataset
 from wshard.errors import FormatError, LimitError, MissingFileError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
@@ -243,3 +244,17 @@ def test_a_file_that_ends_too_early_is_a_typed_error(dataset_fixtures, tmp_path,
     os.truncate(damaged, int(damaged.stat().st_size * part))
     with SOURCES[name](place) as opened, pytest.raises(FormatError):
         _ = [opened.load(key) for key in "01234"]
+
+
+def test_what_a_table_beside_it_states_of_an_episode_is_its_metadata(tmp_path):
+    write_lance(tmp_path / "a.lance", make_columns(pixels=0))
+    table = {"episode_idx": pa.array([0, 1, 2], pa.int32()), "success": [True, False, None], "task": ["a", "b", "c"]}
+    table |= {"goal": [[0.5], [1.0, 2.0], []], "raw": [b"1", b"2", b"3"]}
+    lance.write_dataset(pa.table(table), tmp_path / "a_episodes.lance")
+    assert detect_format(tmp_path / "a.lance") == "lance"
+    with LanceSource(tmp_path / "a.lance") as source:
+        assert source.info("1").metadata == {"success": False, "task": "b", "goal": [1.0, 2.0]}
+        assert source.info("2").metadata == {"task": "c", "goal": []}
+    data = LanceDataset(tmp_path / "a.lance")
+    assert data.get_episode_data()["success"] == [True, False, None]
+    assert "goal" in data.episode_column_names
