@@ -104,6 +104,9 @@ def _run(
         for loss, count in losses.most_common(_SHOWN):
             typer.echo(f"lossy: {printable(loss)} ({plural(count, 'episode')})", err=True)
         if strict and losses:
+            typer.echo(
+                f"error: --strict: {printable(target.location)} cannot hold all of it, nothing was written", err=True
+            )
             raise _Refused
         if workers == 1 or not target.takes_one_per_file or target.mode == "overwrite":
             yield from conversion.run(jobs)
@@ -146,7 +149,8 @@ def _print_outcome(
 ) -> None:
     failed = [(job, error) for job, error in done if isinstance(error, WShardError)]
     for job, error in failed[:_SHOWN]:
-        typer.echo(f"error: {printable(f'{job.span.address}: {error}')}", err=True)
+        reason = str(error).removeprefix(f"{job.span.address}: ").removeprefix(f"{job.span.address.uri}: ")
+        typer.echo(f"error: {printable(f'{job.span.address}: {reason}')}", err=True)
     steps = sum(length for _, length in done if isinstance(length, int))
     counts = [plural(sum(isinstance(length, int) for _, length in done), "episode"), plural(steps, "timestep")]
     there = sum(length is None for _, length in done)

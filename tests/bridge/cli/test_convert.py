@@ -131,6 +131,17 @@ def test_overwriting_waits_for_the_new_and_error_refuses(lines, episode, tmp_pat
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", f"{make_episode(T=40).id}.wshard"]
 
 
+def test_what_the_target_cannot_hold_is_listed_first_and_refused_when_strict(episode, tmp_path):
+    pytest.importorskip("h5py")
+    code, out, err = run("convert", episode, tmp_path / "strict", "--to", "minari", "--strict")
+    assert (code, out) == (1, "")
+    assert err.startswith("lossy: ")
+    assert "nothing was written" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["ep.wshard"]
+    code, out, err = run("convert", episode, tmp_path / "loose", "--to", "minari")
+    assert (code, "lossy: " in err, "1 episode" in out) == (0, True, True)
+
+
 def test_wrong_places_and_formats_are_one_line(episode, tmp_path):
     for arguments, code, words in (
         (("convert", tmp_path / "nothing.npz", tmp_path / "x"), 1, "nothing.npz"),
