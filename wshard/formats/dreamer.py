@@ -63,6 +63,16 @@ class DreamerSource(FilesSource[list[_Piece]]):
     begin or go on in another file beside it: read the folder.
     """
 
+    meaning = (
+        ("is_first", "where an episode begins; it may go on in the next file"),
+        ("action", "action/action; row t has the action taken at step t, as version 3 writes it"),
+        ("reward", "reward"),
+        ("is_terminal", "done"),
+        ("is_last", "aux/truncations; without is_terminal, done"),
+        ("any other array [T, ...]", "signal/NAME"),
+        ("clock, task, success", "not stated: the rate is assumed"),
+    )
+
     @staticmethod
     def matches(location: Location) -> bool:
         """Say whether a path is a folder of replay files, by the first .npz file in it."""

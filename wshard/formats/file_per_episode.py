@@ -52,6 +52,9 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
     where nothing is: keys() would tell of an episode.
     """
 
+    meaning: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """What of the format becomes what: (field of the format, lane or member of the Episode), for people to read."""
+
     def __init__(self, location: Location) -> None:
         if isinstance(location, (str, os.PathLike)):
             os.stat(location)  # noqa: PTH116  (its error names the path as it was given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from wshard.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.errors import EntryNotFoundError, StepError
@@ -41,9 +41,6 @@ class LazySource(FilesSource[_Found]):
     opens files by `open_once`. Episodes that were opened stay readable when the Source is closed; files are closed with
     the last of them, and opened again in another process.
     """
-
-    meaning: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What of the format becomes what: (field of the format, lane or member of the Episode), for people to read."""
 
     _readers = 0
     _closed = False

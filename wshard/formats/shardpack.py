@@ -43,6 +43,11 @@ class ShardPackSource(FilesSource[int]):
     are read lazily out of its bytes.
     """
 
+    meaning = (
+        ("key of a record", "the key of an episode"),
+        ("entry of type application/x-wshard", "the episode file; other entries are left alone"),
+    )
+
     def __init__(self, location: Location) -> None:
         super().__init__(location)
         if isinstance(location, (str, os.PathLike)) and os.path.isdir(location):  # noqa: PTH112

@@ -30,6 +30,8 @@ class WShardSource(FilesSource["Location"]):
     A manifest stands for its chunks: they are one episode.
     """
 
+    meaning = (("every block", "the lane of its name; FORMAT.md has the rules"),)
+
     def _scan(self) -> Mapping[str, Location]:
         folder = folder_of(self._location)
         return {"": self._location} if folder is None else {key: folder / key for key in _episodes_below(folder)}
