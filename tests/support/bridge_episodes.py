@@ -82,7 +82,7 @@ def episodes_by_path(archive):
         return {Path(row.path): row for row in opened.catalog.query.select(limit=10_000).rows}
 
 
-def ingest(archive, *paths, embedder="arcdct", lanes=None, windows="whole", **options):
+def ingest(archive, *paths, embedder=None, lanes=None, windows="whole", **options):
     """Ingest with an ingestor of its own, by default one vector per episode, and return the report."""
     with TrajectoryIngestor(archive, embedder, lanes=lanes) as ingestor:
         return ingestor.ingest(list(paths), windows=windows, **options)

@@ -15,6 +15,8 @@ from bridge.archive import is_url, open_archive, restore_archive
 from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance.fsck import check, repair
+from bridge.search.ranking.block_weights import BlockWeights
+from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Space
@@ -170,8 +172,9 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
         before = archive.catalog.instant()
         stored, (row,) = StoredVectors(archive), archive.catalog.vectors.spaces()
         space = Space.from_json(row.definition)
-        query = np.eye(space.dim, dtype=np.float32)[0]
-        stored.background(space, query)
+        none = np.zeros((0, space.dim), np.float32)
+        query = QueryVector(space, np.eye(space.dim, dtype=np.float32)[0], none, BlockWeights())
+        stored.background(query)
         if product == "sqlite":
             restore_archive(file, place, force=True)
         else:
@@ -182,7 +185,7 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
         hits = retriever.search_similar_episodes(other, 20)
         assert {hit.file_path for hit in hits} == {str(path) for path in (*known, other)}
         assert [hits[0].file_path, round(hits[0].score, 5)] == [str(other), 1.0]
-        assert stored.background(space, query) == StoredVectors(archive).background(space, query)
+        assert stored.background(query) == StoredVectors(archive).background(query)
 
 
 def run(*arguments: str) -> str:
