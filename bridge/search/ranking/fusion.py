@@ -189,9 +189,9 @@ def _near(
     places = [place for place, (episode, _) in enumerate(seen.keys) if episode in seen.windows]
     if places:
         vectors = [seen.windows[seen.keys[place][0]] for place in places]
-        firsts = np.cumsum([0, *map(len, vectors[:-1])])
-        best = np.maximum.reduceat(_cosines(np.concatenate(vectors), windows.query), firsts)
-        parts[places] = windows.of(best)
+        query = windows.query.vector
+        best = np.stack([found[int((found @ query).argmax())] for found in vectors])  # then exactly, of one each
+        parts[places] = windows.of(_cosines(best, windows.query))
     return combine_nearness(whole, parts, main.query.weights.windows), parts
 
 

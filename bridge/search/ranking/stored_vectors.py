@@ -12,6 +12,8 @@ from bridge.search.ranking.block_weights import BlockWeights, measure_weights
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from numpy.typing import NDArray
+
     from bridge.archive import Archive
     from bridge.index.base import Vectors
     from bridge.search.ranking.query_vector import QueryVector
@@ -29,7 +31,7 @@ class StoredVectors:
         self._catalog = archive.catalog
         self._index = archive.index
         self._numbers: dict[str, int] = {}
-        self._samples: dict[str, tuple[int, list[Vectors]]] = {}
+        self._samples: dict[str, tuple[int, tuple[Vectors, NDArray[np.int64]]]] = {}
         self._weights: dict[str, tuple[int, BlockWeights]] = {}
         self._life = ""
 
@@ -42,12 +44,11 @@ class StoredVectors:
 
     def background(self, query: QueryVector) -> float:
         """Return the mean cosine of the query with episodes in general; of several vectors the best counts."""
-        sample = self._sample(query.space)
-        if not sample:
+        rows, firsts = self._sample(query.space)
+        if not len(rows):
             return 0.0
-        cosines = query.cosines(np.concatenate(sample))
-        firsts = np.cumsum([0, *map(len, sample[:-1])])
-        return float(np.mean(np.maximum.reduceat(cosines, firsts)))
+        vector, top = query.weighed
+        return float(np.mean(np.maximum.reduceat(rows @ vector, firsts), dtype=np.float64)) / top
 
     def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
         """Return what the descriptors of these sizes count in a Space, until the archive has doubled."""
@@ -61,11 +62,14 @@ class StoredVectors:
             self._weights[space.fingerprint] = (clock, weights)
         return weights
 
-    def _sample(self, space: Space) -> list[Vectors]:
+    def _sample(self, space: Space) -> tuple[Vectors, NDArray[np.int64]]:
+        """Return the vectors [n, E] of some episodes, and where those of each begin."""
         clock = self._now().clock
-        taken, sample = self._samples.get(space.fingerprint, (0, []))
-        if not sample or clock > 2 * taken:
-            sample = self._read_sample(space, _SAMPLE)
+        taken, sample = self._samples.get(space.fingerprint, (0, None))
+        if sample is None or not len(sample[0]) or clock > 2 * taken:
+            found = self._read_sample(space, _SAMPLE)
+            rows = np.concatenate(found) if found else np.empty((0, space.dim), np.float32)
+            sample = rows, np.cumsum([0, *map(len, found[:-1])])
             self._samples[space.fingerprint] = (clock, sample)
         return sample
 
