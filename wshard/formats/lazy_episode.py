@@ -12,6 +12,7 @@ import xxhash
 from wshard.arguments import span
 from wshard.container.block import StoredLane
 from wshard.episode.decode import place_lane, select_blocks
+from wshard.episode.encode import as_bytes
 from wshard.episode.encoded_lane import in_memory
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import REWARD
@@ -184,15 +185,18 @@ class LazyEpisode:
         return rows
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
-        """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
-        return self._gather(channels, range(self.length))
+        """Return the Episode with all lanes, or with the named channels (see load_wshard).
+
+        Lanes that an Episode has no place for, those of aux/, are its blocks: their bytes.
+        """
+        return self._gather(channels, range(self.length), whole=True)
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode; StepError unless 0 <= start < stop <= T."""
         steps = span(start, stop, self.length, self.where)
         return replace(self._gather(channels, steps), timestep_range=[steps.start, steps.stop - 1])
 
-    def _gather(self, channels: Sequence[str] | None, steps: range) -> Episode:
+    def _gather(self, channels: Sequence[str] | None, steps: range, *, whole: bool = False) -> Episode:
         self._check_open()
         ep = Episode(
             id=self.id,
@@ -204,7 +208,9 @@ class LazyEpisode:
         for block in select_blocks(list(self._info.lanes), channels, self.where):
             frames = self.encoded(block)
             values = in_memory(frames, steps.start, steps.stop) if frames else self.read(block, steps.start, steps.stop)
-            place_lane(ep, self._info.lanes[block], values)
+            is_placed = place_lane(ep, self._info.lanes[block], values)
+            if whole and not is_placed:
+                ep.blocks[block] = bytes(as_bytes(np.asarray(values))[0])
         return ep
 
     def total_reward(self) -> float | None:

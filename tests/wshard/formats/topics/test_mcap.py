@@ -22,7 +22,7 @@ from topic_logs import (
 )
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard import open_episode
+from wshard import load_wshard, open_episode, save_wshard
 from wshard.errors import ChecksumError, CodecError, FormatError
 from wshard.formats.detect import detect_format
 from wshard.formats.topics.source import McapSource
@@ -69,6 +69,15 @@ def test_other_stamps_are_lanes_of_their_own(robot):
         assert episode.lane("aux/stamps_ns/joint_states").tolist() == latest
         assert episode.lane("aux/stamps_ns/joint_states/header/stamp").tolist() == latest
         assert not episode.has("aux/stamps_ns/camera/color/compressed")
+
+
+def test_other_stamps_survive_a_conversion(robot, tmp_path):
+    with open_episode(robot) as episode:
+        stamps, loaded = episode.lane("aux/stamps_ns/joint_states"), episode.load()
+        assert not episode.slice(0, 10).blocks
+    save_wshard(loaded, tmp_path / "a.wshard")
+    block = load_wshard(tmp_path / "a.wshard").blocks["aux/stamps_ns/joint_states"]
+    assert np.frombuffer(block, "<i8").tolist() == stamps.tolist()
 
 
 def test_camera_frames_are_read_on_demand(robot):
