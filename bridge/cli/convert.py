@@ -1,19 +1,28 @@
-"""The verb `convert`: episodes of any readable format into any that is written."""
+"""The verbs `convert`, episodes of any readable format into any that is written, and `formats`, which lists these."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from bridge.cli.options import WorkersOption
-from catalog.cli.common import ArchiveOption
-from wshard.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, option_read, printable, reported
+from catalog.cli.common import ArchiveOption, print_table
+from wshard.cli.common import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    option_read,
+    print_items,
+    print_json,
+    printable,
+    reported,
+)
 from wshard.cli.convert import CompressionOption, format_named
 from wshard.episode.protocol import EpisodeSpan, read_as
 from wshard.errors import WShardError
-from wshard.messages import plural
+from wshard.messages import how_to_install, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +84,7 @@ def convert(
             CameraEncoding.parse(encode)
         target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
     target = replace(target, encode=encode)
-    jobs = list_jobs(_chosen(archive, collection, where) if chosen else paths[:-1], how)
+    jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else paths[:-1], how)
     target.prepare(len(jobs))
     try:
         with watched() as progress:
@@ -124,7 +133,7 @@ class _Refused(typer.Exit):
         super().__init__(EXIT_FAILED)
 
 
-def _chosen(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
+def chosen_spans(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
     """Return the episodes and spans of a collection, or those that pass a filter."""
     from catalog.cli.common import open_catalog
     from catalog.location import archive_named
@@ -160,3 +169,42 @@ def _print_outcome(
     typer.echo(f"converted  {printable(named)}  ->  {printable(paths[-1])}  ({target.format}: {', '.join(counts)})")
     if failed:
         raise typer.Exit(EXIT_FAILED)
+
+
+# ---- which formats there are -----------------------------------------------------------------------------------------
+
+
+@reported()
+def formats(
+    name: Annotated[str | None, typer.Argument(help="Show what the fields of this format become.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the formats of episodes: what is read, what is written, and what each needs."""
+    from wshard.formats.base import describe_format
+    from wshard.formats.table import FORMATS
+
+    rows = [describe_format(one) for one in ([name] if name else FORMATS)]
+    if name and as_json:
+        print_json(rows[0])
+    elif name:
+        _print_format(rows[0])
+    elif as_json:
+        print_items(rows)
+    else:
+        cells = [[row["format"], _access(row), row["needs"], row["about"]] for row in rows]
+        print_table(("format", "", "needs", "what it is"), cells, whole=True)
+
+
+def _access(row: dict[str, Any]) -> str:
+    return ", ".join(access for access in ("read", "written") if row[access])
+
+
+def _print_format(row: dict[str, Any]) -> None:
+    typer.echo(f"{row['format']}: {row['about']} ({_access(row)})")
+    if row["needs"]:
+        typer.echo(f"needs: {how_to_install(row['needs'])}")
+    if row["meaning"]:
+        typer.echo("")
+        print_table(("field", "becomes"), [list(pair) for pair in row["meaning"]], whole=True)
+    for limit in row["cannot_hold"]:
+        typer.echo(f"cannot hold: {limit}")

@@ -12,7 +12,6 @@ import bridge.cli.care
 import bridge.cli.check
 import bridge.cli.convert
 import bridge.cli.curate
-import bridge.cli.formats
 import bridge.cli.index
 import bridge.cli.ingest
 import bridge.cli.labels
@@ -21,6 +20,7 @@ import bridge.cli.plot
 import bridge.cli.probe
 import bridge.cli.search
 import bridge.cli.serve
+import bridge.cli.shardify
 import bridge.cli.show
 import bridge.cli.train
 import catalog.cli.annotate
@@ -92,7 +92,8 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
             wshard.cli.files.recover,
             wshard.cli.files.cat,
         ),
-        *(bridge.cli.convert.convert, bridge.cli.formats.formats, wshard.cli.convert.export),
+        *(bridge.cli.convert.convert, bridge.cli.convert.formats, wshard.cli.convert.export),
+        bridge.cli.shardify.shardify,
         *(wshard.cli.shardpack.pack, wshard.cli.shardpack.unpack, wshard.cli.doctor.doctor),
     ),
 }

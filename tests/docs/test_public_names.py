@@ -37,6 +37,7 @@ DOCUMENTED = {
     "wshard.data",
     "wshard.media",
     "wshard.shardpack",
+    "wshard.webdataset",
     "wshard.testing",
     "embedders.testing",
     "wshard.formats.contract",

@@ -25,6 +25,11 @@ class ConversionJob:
     span: EpisodeSpan
     prefix: str = ""
 
+    def name_of(self, id_: str) -> str:
+        """Return what the episode of this id is called among all: a span ends with its timesteps."""
+        start, stop = self.span.start, self.span.stop
+        return f"{self.prefix}{id_}" if (start, stop) == (0, None) else f"{self.prefix}{id_}-{start}-{stop}"
+
 
 def list_jobs(
     places: Iterable[str | os.PathLike[str] | EpisodeAddress | EpisodeSpan], read_as: str = ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
-from wshard.conversion.jobs import open_for_conversion
+from wshard.conversion.open_sources import OpenSources
 from wshard.episode.encode_cameras import encode_cameras
 from wshard.errors import WShardError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from wshard.conversion.target import ConversionTarget
     from wshard.formats.base import Source
     from wshard.types import Episode
-
-_MOST_OPEN: Final = 16
 
 
 class Conversion:
@@ -33,7 +31,8 @@ class Conversion:
         self._sink = target.open()
         self._resumes = target.mode == "append"
         self._stack = ExitStack()
-        self._sources: dict[tuple[str, str], Source] = {}
+        self._sources = OpenSources()
+        self._stack.callback(self._sources.close)
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self._sink)
@@ -50,7 +49,7 @@ class Conversion:
         found: Counter[str] = Counter()
         for job in jobs:
             try:
-                found.update(self._sink.losses(self._source(job).info(job.span.address.key)))
+                found.update(self._sink.losses(self._sources.source_of(job.span.address).info(job.span.address.key)))
             except WShardError:
                 continue
         return found
@@ -67,10 +66,8 @@ class Conversion:
                 yield job, error
 
     def _convert(self, job: ConversionJob) -> int | None:
-        source, key = self._source(job), job.span.address.key
-        whole = (job.span.start, job.span.stop) == (0, None)
-        id_ = source.info(key).id
-        name = f"{job.prefix}{id_}" if whole else f"{job.prefix}{id_}-{job.span.start}-{job.span.stop}"
+        source, key = self._sources.source_of(job.span.address), job.span.address.key
+        name = job.name_of(source.info(key).id)
         if self._resumes and self._sink.has(name):
             return None
         ep = encode_cameras(self._load(source, job), self._target.encode)
@@ -83,15 +80,6 @@ class Conversion:
             return source.load(key)
         with source.open(key) as reader:
             return reader.slice(start, reader.length if stop is None else stop)
-
-    def _source(self, job: ConversionJob) -> Source:
-        address = job.span.address
-        place = address.uri, address.read_as
-        if place not in self._sources:
-            if len(self._sources) >= _MOST_OPEN:
-                self._sources.pop(next(iter(self._sources))).close()
-            self._sources[place] = open_for_conversion(address)
-        return self._sources[place]
 
 
 def convert_batch(

@@ -60,10 +60,13 @@ def decode_as(header: ImageHeader, data: Buffer, out: NDArray[Any], *, where: st
         out[...] = _decode_with_pillow(data, header, where)
 
 
-def encode_image(array: Any, encoding: str = "jpeg", *, quality: int = DEFAULT_QUALITY) -> bytes:
+def encode_image(
+    array: Any, encoding: str = "jpeg", *, quality: int = DEFAULT_QUALITY, by_pillow: bool = False
+) -> bytes:
     """Encode an image [H, W, C] or [H, W], uint8, or uint16 gray for PNG; quality 1 to 100 is that of JPEG.
 
-    JPEG has 4:2:0 chroma subsampling. Raises EpisodeError for what the encoding cannot hold.
+    JPEG has 4:2:0 chroma subsampling. by_pillow: encode by Pillow, whose bytes are those of OpenCV. Raises EpisodeError
+    for what the encoding cannot hold.
     """
     pixels = np.asarray(array)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
@@ -78,7 +81,7 @@ def encode_image(array: Any, encoding: str = "jpeg", *, quality: int = DEFAULT_Q
         raise EpisodeError(f"jpeg image: expected a quality from 1 to 100, found {quality!r}")
     check_pixels(pixels.shape[1], pixels.shape[0], f"{encoding} image")
     pixels = np.ascontiguousarray(pixels)
-    fast = find_simplejpeg() if encoding == "jpeg" else None
+    fast = find_simplejpeg() if encoding == "jpeg" and not by_pillow else None
     if fast is not None:
         colors = "RGB" if pixels.shape[2] == 3 else "GRAY"
         encoded: bytes = fast.encode_jpeg(pixels, quality, colors, "420" if colors == "RGB" else "Gray", False)

@@ -73,9 +73,10 @@ class TarOutput:
     def write(self, record: ShardPackRecord) -> None:
         """Append the files of a record; raises FormatError for a key that a tar cannot return."""
         for entry in record:
-            self._append(member_name(record.key, entry.name, self._where), entry.read())
+            self.append(member_name(record.key, entry.name, self._where), entry.read())
 
-    def _append(self, name: str, data: Buffer) -> None:
+    def append(self, name: str, data: Buffer) -> None:
+        """Append a member by its whole name."""
         member = tarfile.TarInfo(name)
         member.size = len(data)
         self._tar.addfile(member, io.BytesIO(data))

@@ -12,8 +12,7 @@ from jsonl_source import announce, write_lines
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
-from bridge.cli.convert import convert
-from bridge.cli.formats import formats
+from bridge.cli.convert import convert, formats
 from bridge.ingest.ingestor import TrajectoryIngestor
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.formats.base import open_source

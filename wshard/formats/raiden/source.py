@@ -216,6 +216,13 @@ def _folders(root: Path) -> list[Path]:
         return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
+def list_tasks(processed: Path) -> dict[str, int]:
+    """Return the names of the tasks in a folder, and how many episodes each has: the one that changed last first."""
+    tasks = {path: sum(map(_is_episode, _folders(path))) for path in _folders(processed)} if processed.is_dir() else {}
+    recent = sorted(tasks, key=lambda path: -path.stat().st_mtime_ns)
+    return {path.name: tasks[path] for path in recent if tasks[path]}
+
+
 def _declare(block: str, array: Array, found: Path) -> Declaration:
     try:
         return Declaration(block, DType.from_numpy(array.dtype), array.shape)

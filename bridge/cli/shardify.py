@@ -1,0 +1,216 @@
+"""The verb `shardify`: episodes as windowed WebDataset shards for training."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from bridge.cli.convert import chosen_spans
+from catalog.cli.common import ArchiveOption
+from wshard.cli.common import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    option_read,
+    print_json,
+    printable,
+    reported,
+)
+from wshard.cli.convert import format_named
+from wshard.episode.protocol import read_as
+from wshard.messages import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.webdataset.export import ShardifyReport
+    from wshard.webdataset.options import ShardifyOptions
+
+_SHOWN: Final = 20  # failures by name
+
+
+@reported()
+def shardify(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="IN...", help="Locations, PATH#KEY or PATH#KEY@START:STOP.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Folder of the shards (default: see --output-dir).")] = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Episodes and spans of this collection of --archive.")
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Episodes of --archive that pass this filter.")] = None,
+    archive: ArchiveOption = None,
+    data_dir: Annotated[str, typer.Option(help="Folder with Raiden's `processed`, for --task.")] = "data",
+    tasks: Annotated[
+        list[str] | None, typer.Option("--task", help="A task of --data-dir, or 'all'; may be repeated.")
+    ] = None,
+    output_dir: Annotated[str, typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.")] = "data/shards",
+    task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
+    source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=LANE[A:B]", help="An array or camera of the samples, instead of the default ones."),
+    ] = None,
+    past_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window before its anchor.")] = 1,
+    future_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window behind its anchor.")] = 19,
+    stride: Annotated[int, typer.Option(help="Frames between the timesteps of a window.")] = 3,
+    image_indices: Annotated[str, typer.Option(help="Images of a sample, in frames from its anchor.")] = "-1,0",
+    max_padding_left: Annotated[int, typer.Option(help="Most repeated timesteps at the beginning.")] = 3,
+    max_padding_right: Annotated[int, typer.Option(help="Most repeated timesteps at the end.")] = 15,
+    samples_per_shard: Annotated[int, typer.Option(help="Samples in a tar.")] = 100,
+    camera: Annotated[list[str] | None, typer.Option(help="A camera to write (default: all); repeatable.")] = None,
+    resize_images: Annotated[str, typer.Option(metavar="HxW", help="Size of images, or None.")] = "384x384",
+    jpeg_quality: Annotated[int, typer.Option(help="Quality of JPEG that are made.")] = 95,
+    use_depth: Annotated[bool, typer.Option(help="Write depth maps.")] = False,
+    resize_depth: Annotated[bool, typer.Option(help="Resize depth maps as the images.")] = False,
+    scale_intrinsics: Annotated[bool, typer.Option(help="Scale intrinsics as the images.")] = False,
+    filter_still_samples: Annotated[bool, typer.Option(help="Leave out windows in which no arm moves.")] = False,
+    still_threshold: Annotated[float, typer.Option(help="Distance from which an arm moves.")] = 0.05,
+    fail_on_nan: Annotated[bool, typer.Option(help="End at NaN, or leave out such windows.")] = True,
+    keep_incomplete: Annotated[bool, typer.Option(help="Write samples that lack an image.")] = False,
+    masks: Annotated[
+        Literal["position", "padding"], typer.Option(help="What past_mask and future_mask tell.")
+    ] = "position",
+    window_timesteps: Annotated[bool, typer.Option(help="Note the frames of a window in its metadata.")] = False,
+    stats_stride: Annotated[int, typer.Option(help="Statistics of every n-th sample.")] = 1,
+    max_episodes: Annotated[int, typer.Option(help="Most episodes, -1 for all.")] = -1,
+    num_workers: Annotated[int, typer.Option(help="Threads.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the order.")] = 0,
+    mode: Annotated[
+        Literal["error", "overwrite"], typer.Option(help="Refuse a folder that is not empty, or replace its shards.")
+    ] = "error",
+    as_json: JsonOption = False,
+) -> None:
+    """Write episodes as windowed WebDataset shards, in the layout that vla_foundry trains on."""
+    from wshard.webdataset.options import ShardifyOptions, parse_size
+
+    with option_read():
+        options = ShardifyOptions(
+            past_lowdim_steps=past_lowdim_steps,
+            future_lowdim_steps=future_lowdim_steps,
+            stride=stride,
+            image_indices=_whole_numbers(image_indices),
+            max_padding_left=max_padding_left,
+            max_padding_right=max_padding_right,
+            camera_names=tuple(camera) if camera else None,
+            resize_images_size=parse_size(resize_images),
+            jpeg_quality=jpeg_quality,
+            use_depth=use_depth,
+            filter_still_samples=filter_still_samples,
+            still_threshold=still_threshold,
+            fail_on_nan=fail_on_nan,
+            max_episodes_to_process=max_episodes,
+            samples_per_shard=samples_per_shard,
+            num_workers=num_workers,
+            stats_stride=stats_stride,
+            seed=seed,
+            masks=masks,
+            resize_depth=resize_depth,
+            scale_intrinsics=scale_intrinsics,
+            window_timesteps=window_timesteps,
+            keep_incomplete=keep_incomplete,
+        )
+        how = read_as(format_named(source_format), "")
+    places = _Places(output_dir, task_name, to, how)
+    chosen = collection is not None or where is not None
+    if sum((bool(paths), bool(tasks), chosen)) != 1:
+        raise typer.BadParameter("expected one of IN..., --task, and --collection or --where")
+    if chosen:
+        exports = [places.of(chosen_spans(archive, collection, where), collection or "archive")]
+    elif paths:
+        exports = [places.of(paths, Path(os.path.realpath(paths[0])).name.partition("#")[0])]
+    else:
+        exports = [places.of([path], path.name) for path in _find_tasks(data_dir, tasks or [])]
+    reports = [_export(jobs, folder, options, field or [], mode) for jobs, folder in exports]
+    _print_reports(reports, as_json=as_json)
+
+
+class _Places:
+    """Where exports go, and how their episodes are read."""
+
+    def __init__(self, output_dir: str, task_name: str | None, to: str | None, how: str) -> None:
+        self._output_dir, self._task_name, self._to, self._how = output_dir, task_name, to, how
+
+    def of(self, places: Sequence[Any], name: str) -> tuple[list[Any], Path]:
+        """Return the jobs of an export and its folder."""
+        from wshard.conversion.jobs import list_jobs
+
+        folder = Path(self._output_dir, self._task_name or name, "shards") if self._to is None else Path(self._to)
+        return list(list_jobs(places, self._how)), folder
+
+
+def _find_tasks(data_dir: str, names: Sequence[str]) -> list[Path]:
+    """Return the folders of tasks; raises SourceNotFoundError, which lists those that there are."""
+    from wshard.errors import SourceNotFoundError
+    from wshard.formats.raiden.source import list_tasks
+
+    known = list_tasks(Path(data_dir, "processed"))
+    unknown = [name for name in names if name not in known and name != "all"]
+    if unknown or not known:
+        listed = ", ".join(f"{name} ({count})" for name, count in known.items()) or "none"
+        raise SourceNotFoundError(
+            f"{Path(data_dir, 'processed')}: expected tasks, found {listed}; no {', '.join(unknown)}"
+        )
+    return [Path(data_dir, "processed", name) for name in (known if "all" in names else names)]
+
+
+def _export(
+    jobs: Sequence[Any],
+    folder: Path,
+    options: ShardifyOptions,
+    field: Sequence[str],
+    mode: Literal["error", "overwrite"],
+) -> ShardifyReport:
+    from bridge.support.progress import watched
+    from wshard.webdataset.export import shardify as export
+
+    try:
+        with watched() as progress:
+            shown = [""]
+
+            def show(stage: str, _: int, total: int) -> None:
+                if stage != shown[0]:
+                    progress.stage(stage, total)
+                    shown[0] = stage
+                progress.advance(1)
+
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            return export(jobs, folder, options, fields=field, mode=mode, progress=show)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing is written", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _print_reports(reports: Sequence[ShardifyReport], *, as_json: bool) -> None:
+    for report in reports:
+        for job, error in report.failed[:_SHOWN]:
+            typer.echo(f"error: {printable(f'{job.span.address}: {error}')}", err=True)
+    if as_json:
+        rows = [
+            {"path": str(one.folder), "episodes": one.episodes, "samples": one.samples, "shards": len(one.shards)}
+            | {"left_out": one.left_out, "failed": [str(job.span.address) for job, _ in one.failed]}
+            for one in reports
+        ]
+        print_json({"items": rows, "total": len(rows)})
+    else:
+        for one in reports:
+            counts = [plural(one.samples, "sample"), plural(len(one.shards), "shard"), plural(one.episodes, "episode")]
+            left = [f"{count} {reason}" for reason, count in one.left_out.items() if count]
+            failed = [f"{len(one.failed)} failed"] if one.failed else []
+            typer.echo(f"sharded   {printable(str(one.folder))}  ({', '.join(counts + failed)})")
+            if left:
+                typer.echo(f"left out  {', '.join(left)}")
+    if any(report.failed for report in reports):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    from wshard.errors import DatasetError
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise DatasetError(f"image-indices: expected whole numbers as -1,0; found {text!r}") from None

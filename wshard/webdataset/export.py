@@ -1,0 +1,250 @@
+"""Write episodes as windowed WebDataset shards: read each episode once, then write its samples in a random order."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from wshard.conversion.jobs import ConversionJob, list_jobs
+from wshard.conversion.open_sources import OpenSources
+from wshard.errors import DatasetError, NoClipsError, WShardError
+from wshard.formats.draft import Draft
+from wshard.shardpack.tar import TarOutput
+from wshard.webdataset.bounded import map_bounded
+from wshard.webdataset.config_files import (
+    is_own_file,
+    write_config,
+    write_manifest,
+    write_processing,
+    write_statistics,
+)
+from wshard.webdataset.fields import FieldMap, find_fields, parse_fields
+from wshard.webdataset.options import ShardifyOptions
+from wshard.webdataset.recipe import ShardRecipe
+from wshard.webdataset.sample import INCOMPLETE, NAN, ShardSample, build_sample
+from wshard.webdataset.spool import Spool, SpooledEpisode, spool_episode
+from wshard.webdataset.statistics import SampleStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wshard.formats.draft import WriteMode
+
+    Progress = Callable[[str, int, int], None]
+
+_SPOOL: Final = ".spool"
+
+
+@dataclass
+class ShardifyReport:
+    """What an export made: the finished folder, samples, those left out by reason, and episodes that failed."""
+
+    folder: Path
+    shards: list[int] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    failed: list[tuple[ConversionJob, WShardError]] = field(default_factory=list)
+    episodes: int = 0
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return sum(self.shards)
+
+
+def shardify(
+    places: Sequence[Any],
+    to: str | os.PathLike[str],
+    options: ShardifyOptions | None = None,
+    *,
+    fields: Sequence[str] = (),
+    mode: WriteMode = "error",
+    progress: Progress | None = None,
+) -> ShardifyReport:
+    """Write windows of all episodes of the places as shards into a folder, which appears whole or not at all.
+
+    places: as list_jobs takes them, or its jobs. fields: see parse_fields; by default find_fields. mode "error"
+    refuses a folder that is not empty, "overwrite" replaces what is there of an earlier export. progress: is given the
+    stage, how much of it is done, and of how much. An episode that cannot be read is reported, and the others are
+    written.
+
+    Raises DatasetError for options that do not fit, and for NaN where they are errors; NoClipsError where no window is
+    left; FileExistsError, OSError for the disk.
+    """
+    chosen = options or ShardifyOptions()
+    jobs = [place for place in places if isinstance(place, ConversionJob)]
+    jobs += list_jobs([place for place in places if not isinstance(place, ConversionJob)])
+    target = Path(to)
+    empty = target.is_dir() and not any(target.iterdir())
+    draft = Draft(target, "overwrite" if empty else mode, folder=True)
+    try:
+        export = _Export(jobs, draft.path, chosen, os.fspath(to), progress or (lambda *_: None))
+        with export:
+            report = export.run(fields)
+        shutil.rmtree(draft.path / _SPOOL)
+        draft.publish(is_own_file)
+    except BaseException:
+        draft.discard()
+        raise
+    report.folder = draft.target
+    return report
+
+
+class _Export:
+    """One run; use as a context manager."""
+
+    def __init__(
+        self, jobs: Sequence[ConversionJob], folder: Path, options: ShardifyOptions, output_dir: str, progress: Progress
+    ) -> None:
+        self._options, self._folder, self._output_dir, self._progress = options, folder, output_dir, progress
+        self._rng = np.random.default_rng(options.seed)
+        order = self._rng.permutation(len(jobs))
+        most = options.max_episodes_to_process
+        self._jobs = [jobs[number] for number in (order if most < 0 else order[:most])]
+        (folder / _SPOOL).mkdir()
+        self._spool = Spool(folder / _SPOOL)
+        self._report = ShardifyReport(folder)
+        self._threads, self._sources = threading.local(), list[OpenSources]()
+        self._stack = ExitStack()
+        self._stack.callback(self._spool.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    def run(self, fields: Sequence[str]) -> ShardifyReport:
+        """Read all episodes, then write all samples."""
+        start, options = time.monotonic(), self._options
+        recipe = ShardRecipe(options, self._find_fields(fields))
+        cameras = [camera.name for camera in recipe.fields.cameras]
+        write_config(self._folder, options, cameras, self._output_dir)
+        episodes = self._read_episodes(recipe)
+        padded, still = (sum(one.left_out[kind] for one in episodes if one) for kind in range(2))
+        counts = {"padding": padded, "still": still, NAN: 0, INCOMPLETE: 0}
+        self._report.left_out = counts
+        folder = self._folder / _SPOOL
+        most = options.stats_reservoir_size
+        statistics = SampleStatistics(folder, stride=options.stats_stride, most=most, seed=options.seed)
+        self._write_samples(self._samples(recipe, episodes), statistics)
+        if not self._report.samples:
+            left = ", ".join(f"{count} for {reason}" for reason, count in counts.items())
+            raise NoClipsError(f"expected at least one window, found none; left out: {left}")
+        write_manifest(self._folder, self._report.shards)
+        write_statistics(self._folder, statistics.finish())
+        self._write_processing(time.monotonic() - start)
+        self._report.episodes = sum(one is not None for one in episodes)
+        return self._report
+
+    def _write_processing(self, seconds: float) -> None:
+        counts, options = self._report.left_out, self._options
+        processing: dict[str, float] = {"total_samples_created": self._report.samples}
+        processing |= {f"{kind}_samples_filtered": counts[kind] for kind in ("padding", "still", NAN)}
+        processing["elapsed_seconds"] = round(seconds, 1)
+        failed = [str(job.span.address) for job, _ in self._report.failed]
+        own: dict[str, Any] = {"seed": options.seed, "masks": options.masks}
+        own |= {"samples_without_image": counts[INCOMPLETE], "failed_episodes": failed}
+        addresses = [str(job.span.address).replace("#", "/") for job in self._jobs]
+        write_processing(self._folder, options.config(self._output_dir), addresses, processing, own)
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    def _find_fields(self, fields: Sequence[str]) -> FieldMap:
+        """Return the field map by the first episode that can be described."""
+        sources = OpenSources()
+        self._stack.callback(sources.close)
+        for job in self._jobs:
+            try:
+                info = sources.source_of(job.span.address).info(job.span.address.key)
+            except WShardError:
+                continue
+            found = parse_fields(fields, info) if fields else find_fields(info)
+            return found.choose_cameras(self._options.camera_names, self._options.camera_name_map)
+        return FieldMap(())
+
+    def _read_episodes(self, recipe: ShardRecipe) -> list[SpooledEpisode | None]:
+        def read(number: int) -> SpooledEpisode | WShardError:
+            job = self._jobs[number]
+            try:
+                return spool_episode(self._source_of(job), job, recipe, self._spool.base_of(number))
+            except WShardError as error:
+                return error
+
+        found: list[SpooledEpisode | None] = []
+        for number, one in enumerate(map_bounded(read, range(len(self._jobs)), self._options.num_workers)):
+            if isinstance(one, WShardError):
+                self._report.failed.append((self._jobs[number], one))
+                found.append(None)
+            else:
+                found.append(one)
+            self._progress("reading", number + 1, len(self._jobs))
+        if self._jobs and not any(found):
+            raise self._report.failed[0][1]
+        return _with_unique_names(found)
+
+    def _source_of(self, job: ConversionJob) -> Any:
+        if not hasattr(self._threads, "sources"):
+            self._threads.sources = OpenSources()
+            self._sources.append(self._threads.sources)
+            self._stack.callback(self._threads.sources.close)
+        return self._threads.sources.source_of(job.span.address)
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
+    def _samples(self, recipe: ShardRecipe, episodes: Sequence[SpooledEpisode | None]) -> Iterator[ShardSample]:
+        lengths = [0 if one is None else len(one.anchors) for one in episodes]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        order = self._rng.permutation(int(ends[-1]) if lengths else 0)
+
+        def build(place: int) -> ShardSample:
+            number = int(np.searchsorted(ends, place, side="right"))
+            about = episodes[number]
+            if about is None:
+                raise DatasetError(f"episode {number}: expected one that was read")
+            anchor = int(about.anchors[place - int(ends[number]) + lengths[number]])
+            return build_sample(recipe, about, self._spool.load(number), anchor)
+
+        places = (int(place) for place in order)
+        for done, sample in enumerate(map_bounded(build, places, self._options.num_workers), 1):
+            yield sample
+            self._progress("writing", done, len(order))
+
+    def _write_samples(self, samples: Iterator[ShardSample], statistics: SampleStatistics) -> None:
+        most, shards = max(1, self._options.samples_per_shard), self._report.shards
+        with ExitStack() as stack:
+            tar: TarOutput | None = None
+            for sample in samples:
+                if sample.left_out:
+                    self._report.left_out[sample.left_out] += 1
+                    continue
+                if tar is None or shards[-1] >= most:
+                    stack.close()
+                    path = self._folder / f"shard_{len(shards):06d}.tar"
+                    tar = TarOutput(stack.enter_context(path.open("xb")), str(path))
+                    stack.callback(tar.close)
+                    shards.append(0)
+                for name, data in sample.members:
+                    tar.append(name, data)
+                shards[-1] += 1
+                statistics.add(sample.statistics)
+
+
+def _with_unique_names(episodes: list[SpooledEpisode | None]) -> list[SpooledEpisode | None]:
+    """Tell episodes of one name apart by a number, so that no two samples have one key."""
+    seen: dict[str, int] = {}
+    found: list[SpooledEpisode | None] = []
+    for one in episodes:
+        if one is not None:
+            seen[one.name] = seen.get(one.name, 0) + 1
+            found.append(one if seen[one.name] == 1 else replace(one, name=f"{one.name}~{seen[one.name]}"))
+        else:
+            found.append(None)
+    return found

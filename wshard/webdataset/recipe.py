@@ -1,0 +1,72 @@
+"""What a run makes of each episode: options, field map, windows, and the columns that arrays are cut from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.errors import DatasetError
+from wshard.webdataset.fields import LaneField
+from wshard.webdataset.windows import ShardWindows, find_still
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wshard.webdataset.fields import FieldMap
+    from wshard.webdataset.options import ShardifyOptions
+
+_COMMANDED = "robot__action__poses__"
+
+
+@dataclass(frozen=True)
+class ShardRecipe:
+    """The same for all episodes of a run. Raises DatasetError for a still filter without commanded positions."""
+
+    options: ShardifyOptions
+    fields: FieldMap
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done."""
+        if self.options.filter_still_samples and not self.positions:
+            raise DatasetError(f"filter_still_samples: expected fields {_COMMANDED}SIDE__xyz, found none")
+
+    @cached_property
+    def windows(self) -> ShardWindows:
+        """The windows."""
+        return ShardWindows.of(self.options)
+
+    @cached_property
+    def columns(self) -> tuple[LaneField, ...]:
+        """The fields, and behind them intrinsics and extrinsics of each camera that may have them."""
+        more = []
+        for camera in self.fields.cameras:
+            kinds = (("intrinsics", camera.intrinsics, 9), ("extrinsics", camera.extrinsics, 16))
+            more += [LaneField(f"{kind}.{camera.name}", lane, 0, size, optional=True) for kind, lane, size in kinds]
+        return (*self.fields.fields, *more)
+
+    @cached_property
+    def positions(self) -> list[int]:
+        """The columns with commanded positions."""
+        keys = [column.key for column in self.columns]
+        return [number for number, key in enumerate(keys) if key.startswith(_COMMANDED) and key.endswith("__xyz")]
+
+    def choose_anchors(
+        self, length: int, values: NDArray[Any], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], int, int]:
+        """Return the anchors of an episode, and how many are left out for padding and for stillness."""
+        options = self.options
+        anchors = self.windows.anchors(length, max_left=options.max_padding_left, max_right=options.max_padding_right)
+        padded = length - len(anchors)
+        if not options.filter_still_samples:
+            return anchors, padded, 0
+        bounds = [columns[number] for number in self.positions if columns[number, 0] >= 0]
+        still = find_still(
+            [values[:, first:stop].astype(np.float64) for first, stop in bounds],
+            anchors,
+            future=options.future_lowdim_steps,
+            threshold=options.still_threshold,
+        )
+        return anchors[~still], padded, int(still.sum())
