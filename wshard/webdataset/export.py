@@ -113,7 +113,6 @@ class _Export:
         self._report = ShardifyReport(folder)
         self._threads, self._sources = threading.local(), list[OpenSources]()
         self._stack = ExitStack()
-        self._stack.callback(self._spool.close)
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +133,7 @@ class _Export:
         folder = self._folder / _SPOOL
         most = options.stats_reservoir_size
         statistics = SampleStatistics(folder, stride=options.stats_stride, most=most, seed=options.seed)
+        self._stack.callback(statistics.close)
         self._write_samples(self._samples(recipe, episodes), statistics)
         if not self._report.samples:
             left = ", ".join(f"{count} for {reason}" for reason, count in counts.items())

@@ -35,8 +35,10 @@ def resize_nearest(image: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
 def _resize_first(image: NDArray[Any], size: int) -> NDArray[np.int32]:
     places, weights = _taps(image.shape[0], size)
     total = np.zeros((size, *image.shape[1:]), np.int32)
+    part = np.empty_like(total)
     for tap in range(_TAPS):
-        total += image[places[:, tap]] * weights[:, tap, None, None]
+        np.multiply(image[places[:, tap]], weights[:, tap, None, None], out=part)
+        total += part
     return total
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -53,12 +52,16 @@ class LoadedEpisode:
     present: NDArray[np.bool_]
     columns: NDArray[np.int64]
     frames: NDArray[np.int64]
-    file: Any
+    path: Path
 
     def frame(self, camera: int, kind: int, step: int) -> bytes | None:
         """Return the bytes of an image or a depth map, None where there is none."""
         offset, size = self.frames[camera, kind, step].tolist()
-        return None if offset == NO_FRAME else os.pread(self.file.fileno(), size, offset)
+        if offset == NO_FRAME:
+            return None
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            return file.read(size)
 
     def rows(self, column: int, steps: Any) -> NDArray[np.float32] | None:
         """Return the rows of a column at timesteps, None where one of them has no value."""
@@ -164,7 +167,7 @@ class Spool:
         return self.folder / f"{number:08d}"
 
     def load(self, number: int) -> LoadedEpisode:
-        """Return an episode; its file stays open as long as anybody uses it."""
+        """Return an episode."""
         with self._lock:
             if number not in self._loaded:
                 self._loaded[number] = self._read(number)
@@ -178,10 +181,4 @@ class Spool:
         base = self.base_of(number)
         with np.load(base.with_suffix(".npz")) as arrays:
             found = {name: arrays[name] for name in ("values", "present", "columns", "frames")}
-        return LoadedEpisode(**found, file=base.with_suffix(".frames").open("rb"))
-
-    def close(self) -> None:
-        """Close the files."""
-        for episode in self._loaded.values():
-            episode.file.close()
-        self._loaded.clear()
+        return LoadedEpisode(**found, path=base.with_suffix(".frames"))

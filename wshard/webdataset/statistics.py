@@ -46,9 +46,13 @@ class LaneStatistics:
             self._file.seek(place * self._size)
             self._file.write(sample.astype(np.float32).tobytes())
 
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
     def finish(self) -> dict[str, Any]:
         """Return the statistics by their names; the file is removed."""
-        self._file.close()
+        self.close()
         stored = min(self.count, self._most)
         values = np.fromfile(self._path, np.float32).reshape(stored, *self.shape)
         self._path.unlink()
@@ -94,6 +98,11 @@ class SampleStatistics:
             if array.shape != lane.shape:
                 raise DatasetError(f"{name}: expected {list(lane.shape)} as in other samples, found {[*array.shape]}")
             lane.add(array)
+
+    def close(self) -> None:
+        """Close the files."""
+        for lane in self._lanes.values():
+            lane.close()
 
     def finish(self) -> dict[str, dict[str, Any]]:
         """Return the statistics by the names of the arrays."""

@@ -1,0 +1,59 @@
+"""The verb shardify: locations, tasks of Raiden, collections and filters of an archive."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+from webdataset_tars import read_samples
+
+from bridge.archive import open_archive
+from bridge.cli.shardify import shardify
+from bridge.ingest.ingestor import TrajectoryIngestor
+
+app = typer.Typer()
+app.command()(shardify)
+SMALL = ("--resize-images", "None")
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_location_and_an_episode_of_it(raiden_folder, tmp_path):
+    code, out, _ = run(raiden_folder / "pick_cube", "--to", tmp_path / "a", *SMALL, "--samples-per-shard", 10)
+    assert (code, out.splitlines()[1]) == (0, "left out  36 padding")
+    assert "(41 samples, 5 shards, 3 episodes)" in out
+    assert run(f"{raiden_folder}/pick_cube#0001@0:11", "--to", tmp_path / "b", *SMALL)[0] == 1
+    assert run(raiden_folder / "pick_cube", "--to", tmp_path / "a", *SMALL)[0] == 1
+    assert run(raiden_folder / "pick_cube", "--to", tmp_path / "a", *SMALL, "--mode", "overwrite")[0] == 0
+    assert len(list((tmp_path / "a").glob("*.tar"))) == 1
+
+
+def test_tasks_go_to_folders_of_their_own(raiden_folder, tmp_path):
+    place = ("--data-dir", raiden_folder.parent, "--output-dir", tmp_path / "out")
+    code, out, _ = run(*place, "--task", "pick_cube", "--task", "open_drawer", *SMALL, "--json")
+    assert (code, [row["samples"] for row in json.loads(out)["items"]]) == (0, [41, 21])
+    assert (tmp_path / "out" / "open_drawer" / "shards" / "manifest.jsonl").exists()
+    code, _, err = run(*place, "--task", "none")
+    assert (code, "pick_cube (3)" in err) == (1, True)
+
+
+def test_episodes_of_an_archive(raiden_folder, tmp_path):
+    archive = tmp_path / "archive"
+    TrajectoryIngestor(archive).ingest([raiden_folder / "pick_cube"])
+    with open_archive(archive) as opened:
+        opened.catalog.collections.save_snapshot("good", "key:0000")
+    assert run("--archive", archive, "--collection", "good", "--to", tmp_path / "one", *SMALL)[0] == 0
+    assert {place[0] for place in read_samples(tmp_path / "one")} == {"0000"}
+    assert run("--archive", archive, "--where", "length:..30", "--to", tmp_path / "two", *SMALL)[0] == 0
+    assert {place[0] for place in read_samples(tmp_path / "two")} == {"0002"}
+
+
+@pytest.mark.parametrize("wrong", [(), ("x", "--task", "y"), ("x", "--stride", 0), ("x", "--image-indices", "a")])
+def test_wrong_usage(wrong, tmp_path):
+    assert run(*wrong, "--to", tmp_path / "to")[0] == 2
+    assert not list(tmp_path.iterdir())
