@@ -44,14 +44,57 @@ found["seeds"] = [one.get("seed", -1) for one in data.storage.get_episode_metada
 np.savez(sys.argv[2], **found)
 """
 
+WRITER = """
+import sys
+import minari, numpy as np
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+storage, jpeg, place = sys.argv[1], sys.argv[2] == "jpeg", sys.argv[3]
+space = spaces.Dict({
+    "state": spaces.Box(-9, 9, (2, 3), np.float32), "mode": spaces.Discrete(4),
+    "multi": spaces.MultiDiscrete([3, 4]), "flags": spaces.MultiBinary(3), "words": spaces.Text(20),
+    "pair": spaces.Tuple((spaces.Box(-9, 9, (2,), np.float64), spaces.Dict({"x": spaces.Discrete(3)}))),
+    "img": spaces.Box(0, 255, (32, 40, 3), np.uint8),
+})
+action = spaces.Tuple((spaces.Discrete(3), spaces.Box(-9, 9, (2,), np.float32)))
+buffers, found = [], {}
+for number, n in enumerate((3, 5)):
+    r, m = np.random.default_rng(n), n + 1
+    state, mode, multi = r.random((m, 2, 3), np.float32), r.integers(0, 4, m), r.integers(0, 3, (m, 2))
+    flags, one, x = r.integers(0, 2, (m, 3)).astype(np.int8), r.random((m, 2)), r.integers(0, 3, m)
+    img, pos, rewards = r.integers(0, 256, (m, 32, 40, 3), np.uint8), r.random((m, 2, 2)), r.random(n)
+    actions, success = (r.integers(0, 3, n), r.random((n, 2), np.float32)), np.arange(m) == n
+    lanes = {
+        "signal/state": state, "signal/mode": mode, "signal/multi": multi, "signal/flags": flags, "signal/img": img,
+        "signal/pair/_index_0": one, "signal/pair/_index_1/x": x, "signal/infos/pos": pos,
+        "signal/infos/success": success, "signal/infos/deep/t": np.arange(m), "signal/words": np.arange(m) // 2,
+        "action/_index_0": actions[0], "action/_index_1": actions[1], "reward": rewards,
+    }
+    found.update({f"{number}/{name}": array[:n] for name, array in lanes.items()})
+    observations = {"state": state, "mode": mode, "multi": multi, "flags": flags, "img": img, "pair": (one, {"x": x})}
+    buffers.append(EpisodeBuffer(
+        id=None, seed=n, options={"level": n, "deep": {"k": "v"}}, actions=actions, rewards=rewards,
+        observations=observations | {"words": [f"word {i // 2}" for i in range(m)]},
+        terminations=[False] * (n - 1) + [True], truncations=[False] * n,
+        infos={"success": success, "pos": pos, "deep": {"t": np.arange(m)}},
+    ))
+minari.create_dataset_from_buffers(
+    "own/set-v0", buffers, observation_space=space, action_space=action, data_format=storage, jpeg_encoding=jpeg,
+    algorithm_name="a", author={"x"}, author_email={"x@y"}, code_permalink="p", description="d")
+np.savez(place, **found)
+"""
+
+
+def run(root, *arguments: str):
+    environment = {**os.environ, "MINARI_DATASETS_PATH": os.fspath(root)}
+    command = [PYTHON, "-W", "ignore", "-c", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(arguments[-1]))
+
 
 def read(root, name, place):
-    environment = {**os.environ, "MINARI_DATASETS_PATH": os.fspath(root)}
-    done = subprocess.run(
-        [PYTHON, "-c", READER, name, place], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(np.load(place))
+    return run(root, READER, name, os.fspath(place))
 
 
 def make(seed, *, camera):
@@ -113,3 +156,23 @@ def test_copies_of_data_sets_of_minari_read_alike(dataset_fixtures, tmp_path, st
     for name, values in one.items():
         rows = slice(None, -1) if name.endswith("/img") else slice(None) if values.ndim else ()
         assert np.array_equal(values[rows], other[name][rows]), name
+
+
+@pytest.mark.parametrize("camera", ["raw", "jpeg"])
+@pytest.mark.parametrize("storage", ["hdf5", "arrow", "parquet"])
+def test_every_kind_of_space_that_minari_writes_is_read(tmp_path, storage, camera):
+    truth = run(tmp_path, WRITER, storage, camera, os.fspath(tmp_path / "truth.npz"))
+    with MinariSource(tmp_path / "own" / "set-v0") as source:
+        for key, steps in (("0", 3), ("1", 5)):
+            info, ep = source.info(key), source.load(key)
+            ep.validate()
+            about = {name: info.metadata[name] for name in ("options", "seed", "success", "words")}
+            words = [f"word {number}" for number in range((steps + 1) // 2)]
+            options = {"level": steps, "deep": {"k": "v"}}
+            assert about == {"options": options, "seed": steps, "success": True, "words": words}
+            assert info.lanes["signal/img"].encoding == ("jpeg" if camera == "jpeg" else "")
+            expected = {name.partition("/")[2]: array for name, array in truth.items() if name[0] == key}
+            assert {*info.lanes} == {*expected, "done", "aux/truncations"}
+            for name, array in expected.items():
+                if name != "signal/img" or camera == "raw":
+                    assert np.array_equal(ep.rewards if name == "reward" else ep[name], array), name

@@ -7,12 +7,13 @@ file cannot hold. What the library raises becomes an error of this project here.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import open_descriptor
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
+from wshard.formats.hdf5.checked_file import CheckedFile
 from wshard.messages import shown
 from wshard.plugins import import_library
 
@@ -57,8 +58,7 @@ def open_hdf5(location: Location, where: str) -> Any:
     with translate_errors(where):
         if not isinstance(location, (str, os.PathLike)):
             return h5py.File(location, "r")
-        os.close(open_descriptor(location)[0])  # refuses pipes and folders
-        return h5py.File(os.fspath(location), "r", locking="best-effort")
+        return h5py.File(CheckedFile(location, where), "r")
 
 
 def natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -68,10 +68,10 @@ def natural(name: str) -> tuple[list[tuple[int, str]], str]:
 
 def child(group: Any, name: str, where: str) -> Any:
     """Return the group or dataset of this name, None where there is none; raises FormatError for links elsewhere."""
-    link = group.get(name, getlink=True)
-    if link is None:
+    if "\0" in name or not group.id.links.exists(name.encode()):
         return None
-    if type(link).__name__ != "HardLink":
+    if group.id.links.get_info(name.encode()).type != import_h5py().h5l.TYPE_HARD:
+        link = group.get(name, getlink=True)
         target = getattr(link, "filename", "") or getattr(link, "path", "")
         raise FormatError(f"{where}: {name!r}: expected data, found a link to {shown(target)}, which is not followed")
     return group[name]
@@ -133,15 +133,14 @@ def check_dataset(dataset: Any, where: str) -> None:
     Raises FormatError, LimitError, UnsupportedFormatError.
     """
     with translate_errors(where):
-        if dataset.is_virtual or dataset.external:
+        settings, kinds = dataset.id.get_create_plist(), import_h5py().h5d
+        layout = settings.get_layout()
+        if layout == kinds.VIRTUAL or settings.get_external_count():
             raise FormatError(f"{where}: expected data, found a reference to those of other files")
-        settings = dataset.id.get_create_plist()
         _check_filters((settings.get_filter(number) for number in range(settings.get_nfilters())), where)
-        chunk = dataset.chunks
+        chunk = settings.get_chunk() if layout == kinds.CHUNKED else (0,)
+        chunk_size = math.prod(chunk) * dataset.dtype.itemsize
         size, stored = dataset.nbytes if dataset.shape else 0, dataset.id.get_storage_size()
-        chunk_size = 0 if chunk is None else dataset.dtype.itemsize
-        for axis in chunk or ():
-            chunk_size *= axis
     if chunk_size > _MAX_CHUNK:
         raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
     if size > _PLAIN_SIZE and size > _MAX_EXPANSION * (stored + 1):

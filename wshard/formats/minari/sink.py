@@ -20,7 +20,7 @@ from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.hdf5.robomimic_sink import follow
 from wshard.formats.hdf5.sink import Hdf5Sink, plain_array, put_array, put_attributes, without_place
-from wshard.formats.minari.source import LONGEST_METADATA, MAIN_FILE, METADATA_FILE, read_metadata
+from wshard.formats.minari.source import LONGEST_METADATA, MAIN_FILE, METADATA_FILE, flatten_options, read_metadata
 from wshard.formats.minari.spaces import describe_space, is_image_space
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class MinariSink(Hdf5Sink):
         for path, flags in (("terminations", ep.terminations), ("truncations", ep.truncations)):
             put_array(group, path, np.zeros(ep.length, bool) if flags is None else np.asarray(flags).astype(bool))
         number = int(self._key(group.name))
-        put_attributes(group, {name: value for name, value in ep.metadata.items() if name not in _ELSEWHERE})
+        put_attributes(group, _attributes(ep.metadata))
         group.attrs.update({"id": number, "total_steps": ep.length})
 
     def _check_lanes(self, ep: Episode, observed: Mapping[str, Channel]) -> None:
@@ -174,7 +174,12 @@ class MinariSink(Hdf5Sink):
         found += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
         if not info.timebase.assumed:
             found.append("timebase: no place for a rate")
-        return found + without_place(info.metadata, _ELSEWHERE)
+        return found + without_place(_attributes(info.metadata), ())
+
+
+def _attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: value for name, value in metadata.items() if name not in (*_ELSEWHERE, "options")}
+    return values | flatten_options(metadata.get("options", {}), "options")
 
 
 def _described(lanes: Mapping[str, Channel]) -> dict[str, tuple[DType, tuple[int, ...]]]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
 
+OPTIONS: Final = "options/"
 MAIN_FILE: Final = "main_data.hdf5"
 METADATA_FILE: Final = "metadata.json"
 STEP_LANES: Final = {"rewards": REWARD, "terminations": DONE, "truncations": TRUNCATIONS}
@@ -117,7 +118,7 @@ class MinariSource(Hdf5Source[str]):
             raise FormatError(f"{table.where}: total_steps: expected {stated} rewards, found {table.length}")
         own.pop("id", None)
         id_ = str(own.pop(WSHARD_ID, f"episode_{key}"))
-        table.metadata.update(own | {name: self._about[name] for name in _KEPT if self._about.get(name)})
+        table.metadata.update(nest_options(own) | {name: self._about[name] for name in _KEPT if self._about.get(name)})
         for column in last.values():
             table.metadata["success"] = bool(np.any(np.asarray(column[: column.shape[0]])))
         return table.info(id_, env_id=self._env_id)
@@ -206,6 +207,27 @@ def _block(path: str) -> str:
     if top == "actions":
         return f"action/{rest or path}"
     return f"signal/{rest if top == 'observations' and rest else path}"
+
+
+def nest_options(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes with those named options/NAME/... as one value "options", as the other storages have it."""
+    found = {name: value for name, value in attributes.items() if not name.startswith(OPTIONS)}
+    for name, value in attributes.items():
+        place = found
+        *path, last = name.split("/") if name.startswith(OPTIONS) else [name]
+        for part in path:
+            below = place.setdefault(part, {})
+            place = below if isinstance(below, dict) else {}
+        place[last] = value
+    return found
+
+
+def flatten_options(value: Any, name: str) -> dict[str, Any]:
+    """Return the values in a value "options" by names as attributes have them."""
+    if not isinstance(value, dict):
+        return {name: value}
+    parts = (flatten_options(one, f"{name}/{key}") for key, one in value.items())
+    return {key: one for part in parts for key, one in part.items()}
 
 
 def read_metadata(path: Path, longest: int) -> dict[str, Any]:

@@ -182,3 +182,15 @@ def test_without_the_library_files_are_known_and_the_error_names_the_extra(path,
         with pytest.raises(MissingExtraError, match=r"wshard\[hdf5\]"):
             open_source(place, name).keys()
     assert detect_format(dataset_fixtures / "world_model" / "main.h5") not in ("minari", "robomimic", "d4rl")
+
+
+@pytest.mark.parametrize("size", [0, 1 << 60])
+def test_heaps_in_which_the_library_would_go_round_in_circles_are_refused(path, size):
+    data = bytearray(path.read_bytes())
+    heap = data.index(b"GCOL\1\0\0\0")  # with env_args: what is behind its first object becomes free space of that size
+    first = heap + 16
+    behind = first + 16 + -(-int.from_bytes(data[first + 8 : first + 16], "little") // 8) * 8
+    data[behind : behind + 16] = bytes(8) + size.to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=rf"demos\.hdf5.*byte {behind}: {size} bytes do not fit a heap of \d+"):
+        RobomimicSource(path).info("demo_0")

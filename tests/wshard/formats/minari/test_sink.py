@@ -89,7 +89,7 @@ def episodes(draw):
         rewards=rng.random(count),
         terminations=rng.integers(0, 2, count).astype(bool),
         truncations=rng.integers(0, 2, count).astype(bool),
-        metadata={"task": draw(parts), "success": True, "seed": 3, "options/x": 1.5},
+        metadata={"task": draw(parts), "success": True, "seed": 3, "options": {"x": 1.5, "deep": {"y": "z"}}},
     )  # fmt: skip
 
 

@@ -1,0 +1,74 @@
+"""A file as the HDF5 library reads it, refused where the library would not come to an end.
+
+Its reader of global heaps, which hold texts and lists of any length, goes round in circles at an object of size 0
+(HDF5 2.0.0): so the objects of a heap are counted here, which no library does, when the heap is read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.container.open_file import open_descriptor
+from wshard.errors import FormatError
+
+if TYPE_CHECKING:
+    from wshard.formats.base import Location
+
+_HEAP: Final = b"GCOL\1\0\0\0"
+_HEAP_SIZE: Final = struct.Struct("<8xQ")
+_HEAP_OBJECT: Final = struct.Struct("<HHIQ")  # number, references, unused, size; number 0 is the free rest
+_MOST_HEAP_SIZE: Final = 1 << 30
+
+
+class CheckedFile(io.RawIOBase):
+    """A file that is read; raises FormatError for a damaged heap."""
+
+    def __init__(self, path: Location, where: str) -> None:
+        self._descriptor, self._size = open_descriptor(os.fspath(path))  # type: ignore[arg-type]  # a path
+        self._where, self._place = where, 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed and "_descriptor" in self.__dict__:
+            os.close(self._descriptor)
+        super().close()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, or to one counted from here or from the end."""
+        self._place = offset + {os.SEEK_CUR: self._place, os.SEEK_END: self._size}.get(whence, 0)
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as the buffer takes, fewer at the end."""
+        view, begin = memoryview(buffer).cast("B"), self._place
+        while len(view):
+            count = os.preadv(self._descriptor, [view], self._place)
+            if not count:
+                break
+            self._place, view = self._place + count, view[count:]
+        if bytes(buffer[: len(_HEAP)]) == _HEAP:
+            self._check_heap(begin)
+        return self._place - begin
+
+    def _check_heap(self, begin: int) -> None:
+        (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, begin).ljust(_HEAP_SIZE.size, b"\0"))
+        if size > min(_MOST_HEAP_SIZE, self._size - begin):
+            raise FormatError(f"{self._where}: byte {begin}: a heap of {size} bytes does not fit the file")
+        data, place = os.pread(self._descriptor, size, begin), _HEAP_SIZE.size
+        while place + _HEAP_OBJECT.size <= size:
+            number, _, _, length = _HEAP_OBJECT.unpack_from(data, place)
+            step = length if number == 0 else _HEAP_OBJECT.size + (length + 7) // 8 * 8
+            if not 0 < step <= size - place:
+                raise FormatError(f"{self._where}: byte {begin + place}: {length} bytes do not fit a heap of {size}")
+            place += step
