@@ -69,9 +69,9 @@ def test_lerobot_reads_episodes_of_other_formats(tmp_path):
     first = replace(make_episode(0), timebase=TimebaseSpec(tick_hz=10.0))
     lanes = {"state": np.arange(40, dtype=np.float64).reshape(20, 2), "rgb": Channel.of("rgb", rgb)}
     one: Episode = replace(first, observations=lanes, metadata={"task": "reach"})
-    for _ in range(2):  # the second time added to the first
+    for name in ("first", "second"):  # the second one is added to the data set of the first
         with open_sink(tmp_path / "set", "lerobot") as sink:
-            sink.write(one)
+            sink.write(replace(one, id=name))
     found = read(tmp_path / "set", tmp_path / "found.npz")
     assert np.array_equal(found["observation.state"][20:, 0], lanes["state"].astype(found["observation.state"].dtype))
     assert np.array_equal(np.round(found["observation.rgb"][20:] * 255).astype(np.uint8).transpose(0, 2, 3, 1), rgb)
