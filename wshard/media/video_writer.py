@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from fractions import Fraction
@@ -16,7 +17,7 @@ from wshard.media.image_header import check_pixels
 from wshard.media.open_video import import_av
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -63,6 +64,19 @@ def encode_video(
     return _write(target, chained, first.shape, stream)
 
 
+@contextlib.contextmanager
+def _keep_priority() -> Iterator[None]:
+    """Give the thread its priority back: for root, SVT-AV1 makes the thread that opens it a real-time one for ever."""
+    if not hasattr(os, "sched_getscheduler"):  # not on Linux
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
 def _write(
     file: IO[bytes],
     frames: Iterable[Any],
@@ -73,7 +87,7 @@ def _write(
     codec, pixel_format, rate, options = stream
     count = 0
     try:
-        with av.open(file, "w", format="mp4") as container:
+        with _keep_priority(), av.open(file, "w", format="mp4") as container:
             video = container.add_stream(codec, rate=rate, options=options)
             video.height, video.width, video.pix_fmt = shape[0], shape[1], pixel_format
             video.codec_context.time_base = 1 / rate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from fractions import Fraction
 
 import av
@@ -47,7 +48,9 @@ def test_frames_are_at_their_times(fps):
 
 def test_options_are_those_of_the_codec():
     file = io.BytesIO()
+    before = os.sched_getscheduler(0)
     encode_video(moving(12, 64, 64, 3), file, fps=10, codec="libsvtav1", options={"g": "2", "crf": "30"})
+    assert os.sched_getscheduler(0) == before
     with av.open(io.BytesIO(file.getvalue())) as container:
         assert "av1" in container.streams.video[0].codec_context.name
         assert container.streams.video[0].average_rate == Fraction(10)
