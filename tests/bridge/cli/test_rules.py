@@ -173,6 +173,7 @@ def test_what_needs_a_yes_fails_without_it(home):
 
 REPORTS = {
     "pack data",
+    "shardify data",
     "probe --right {0}",
     "unpack data",
     "ingest data",

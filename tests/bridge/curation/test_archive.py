@@ -243,7 +243,7 @@ def test_spaces_must_be_chosen_where_no_single_one_holds_all(own, tmp_path):
     others = [episode(9, number, lanes=("pose",)) for number in range(3)]
     ingest(own, *save(tmp_path, *others), windows="whole")
     with looked_into(own) as archive:
-        with pytest.raises(QueryError, match=r"choose one by its fingerprint(.|\n)*3 episodes by arcdct"):
+        with pytest.raises(QueryError, match=r"choose one by its fingerprint(.|\n)*3 episodes by blocks"):
             find_outliers(archive)
         assert len(find_outliers(archive, "env:task-9")) == 3
 
@@ -257,7 +257,7 @@ def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
     both = wshard(*verb)
     assert both.exit_code == 0
     assert "using dct over signal/state" in both.stderr
-    assert "also available (--space): arcdct over" in both.stderr
+    assert "also available (--space): blocks over" in both.stderr
     with looked_into(own) as archive:
         arc = find_whole_spaces(archive)[0].fingerprint
     assert "compared by" not in wshard(*verb, "--space", arc).stderr
@@ -282,7 +282,7 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
 def test_evaluate_says_what_each_of_its_bars_is_for(own, data):
     ingest(own, data, embedder=None, windows="multi:10,15")
     told = wshard("evaluate", "--label", "env").stderr
-    for what in ("arcdct over signal/state, whole episodes", "windows of 10, 15", "search, default ranking"):
+    for what in ("blocks over signal/state, whole episodes", "windows of 10, 15", "search, default ranking"):
         assert f"queries: {what}" in told or f"signal/state, {what}" in told
     assert told.count("queries: ") >= 3
 
@@ -347,7 +347,7 @@ def test_evaluate_on_the_command_line(own):
     told = wshard("evaluate", "--label", "task").stdout.splitlines()
     assert told[0].split() == ["mAP", "P@1", "P@10", "recall@10", "queries", "labels", "ranked", "by"]
     assert told[3].split()[0] == "label"
-    assert "4 of 4 labels, ranked by arcdct" in told[-1]
+    assert "4 of 4 labels, ranked by blocks" in told[-1]
     (found,) = json.loads(wshard("evaluate", "--label", "env", "-k", 5, "--json").stdout)["items"]
     assert (found["labels"], found["k"], found["episodes"]) == (TASKS, 5, 38)
     assert 0.5 < found["mean_average_precision"] <= 1

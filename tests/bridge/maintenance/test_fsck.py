@@ -373,7 +373,7 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
 
 @SQLITE_ALONE
 def test_an_embedder_of_another_version_is_told(archive, monkeypatch):
-    monkeypatch.setattr("embedders.trajectory.arc.ArcDct.version", 99)
+    monkeypatch.setattr("embedders.trajectory.blocks.Blocks.version", 99)
     assert codes(archive) == ["outdated"]
 
 

@@ -173,7 +173,7 @@ def test_embedders_that_nobody_passed_leave_the_answer_to_others(folder, tmp_pat
     ingest(tmp_path / "both", folder, embedder=first, windows="whole")
     with TrajectoryRetriever(tmp_path / "both") as retriever:
         answered = retriever.search_similar_episodes(seen(1, 2)).answered
-        assert (embedders(answered.spaces), len(answered.others)) == (["arcdct"], 1)
+        assert (embedders(answered.spaces), len(answered.others)) == (["blocks"], 1)
     with TrajectoryRetriever(tmp_path / "both", first) as retriever:
         assert retriever.search_similar_episodes(seen(1, 2))[0].episode_id == "task-1-2"
 

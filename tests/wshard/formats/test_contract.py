@@ -431,7 +431,7 @@ def test_unknown_formats_are_value_errors(tmp_path):
     for call in (
         lambda: load(tmp_path / "a.txt"),
         lambda: load(io.BytesIO(b"what is this")),
-        lambda: load(tmp_path / "a.npz", "zarr"),
+        lambda: load(tmp_path / "a.npz", "nosuch"),
         lambda: save(make_episode(), tmp_path / "a.txt"),
         lambda: save(make_episode(), tmp_path / "a.npz", Format.UNKNOWN),
     ):
