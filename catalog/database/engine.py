@@ -228,6 +228,6 @@ def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool
     return column.in_(select(func.json_each(bindparam("listed")).table_valued("value").c.value))
 
 
-def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
+def listed(connection: Connection, values: Collection[Scalar]) -> dict[str, Any]:
     """Return the parameter of such a statement."""
     return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sqlalchemy import Connection, insert, literal, select
 
@@ -53,12 +53,13 @@ class Roots:
         self._above.clear()
 
 
+_ROOTS: Final = select(root.c.id, root.c.place, root.c.inside).order_by(root.c.id)  # made once: searches ask it
+
+
 def load_roots(connection: Connection, *, base: str | None) -> Roots:
     """Return all roots."""
     roots = Roots(base)
-    for root_id, place, inside in connection.execute(
-        select(root.c.id, root.c.place, root.c.inside).order_by(root.c.id)
-    ):
+    for root_id, place, inside in connection.execute(_ROOTS):
         roots.add(join(base, place) if inside and base else place, root_id)
     return roots
 

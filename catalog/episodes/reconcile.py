@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import xxhash
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, Select, bindparam, func, select, update
 
 from catalog.database.bulk_rows import find
-from catalog.database.engine import one_of
+from catalog.database.engine import among_listed, listed, one_of
 from catalog.database.roots import load_roots
 from catalog.database.schema import archive, episode
 from catalog.values import storable
@@ -120,13 +121,20 @@ def load_read_as(connection: Connection, paths: Collection[str], *, base: str | 
     for path in filter(storable, paths):
         for root_id, inside in roots.spots(path):
             spots.setdefault(root_id, {})[inside] = path
-    columns = (episode.c.path, episode.c.format, episode.c.lane_map)
     found: dict[str, str] = {}
     for root_id, named in spots.items():  # by root, as the index goes
-        here = (episode.c.root_id == root_id, one_of(connection, episode.c.path, named))
-        statement = select(*columns).where(*here).group_by(*columns).order_by(func.max(episode.c.id))
-        found |= {named[path]: read_as(*how) for path, *how in connection.execute(statement)}
+        asked = {"root_id": root_id, **listed(connection, list(named))}
+        rows = connection.execute(_read_as_rows(connection.dialect.name), asked)
+        found |= {named[path]: read_as(*how) for path, *how in rows}
     return found
+
+
+@lru_cache(maxsize=2)
+def _read_as_rows(product: str) -> Select[Any]:
+    """Return the statement for how locations were read, the latest last: made once, for searches by a path ask it."""
+    columns = (episode.c.path, episode.c.format, episode.c.lane_map)
+    here = (episode.c.root_id == bindparam("root_id"), among_listed(product, episode.c.path))
+    return select(*columns).where(*here).group_by(*columns).order_by(func.max(episode.c.id))
 
 
 def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) -> dict[Place, Occupant]:
