@@ -42,7 +42,7 @@ class Conversion:
         return self._stack.__exit__(*exc)  # type: ignore[arg-type]  # what Python gives
 
     def find_losses(self, jobs: Iterable[ConversionJob]) -> Counter[str]:
-        """Return what the target cannot hold, and of how many episodes; reads no data.
+        """Return what the target cannot hold, and of how many episodes; decodes no frame.
 
         Of an episode that cannot be described nothing is said: converting it tells why.
         """

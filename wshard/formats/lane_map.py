@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote
 
+import numpy as np
+
+from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.lazy_episode import LazyEpisode
@@ -14,9 +17,9 @@ from wshard.formats.lazy_episode import LazyEpisode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader, Fingerprint
     from wshard.formats.base import Source
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array, Episode
 
 _STEP_LANES = (REWARD, DONE, TRUNCATIONS)
@@ -79,62 +82,85 @@ class MappedSource:
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode; raises what the Source raises, EntryNotFoundError, FormatError."""
-        info = self._source.info(key)
-        names = self._names(info, key)
-        lanes = {new: replace(info.lanes[old], block=new) for new, old in names.items()}
-        sizes = {new: info.stored_sizes[old] for new, old in names.items() if old in info.stored_sizes}
-        return replace(info, lanes=lanes, stored_sizes=sizes)
+        with self.open(key) as reader:
+            return reader.info
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps of a lane by its new block name; raises what the Source raises."""
-        return self._source.lane(key, self._old(key, name), start, stop)
+        with self.open(key) as reader:
+            return reader.read(name, start, reader.length if stop is None else stop)
 
-    def encoded(self, key: str, name: str) -> Any:
-        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
-        with self._source.open(key) as reader:
-            ask = getattr(reader, "encoded", None)
-            return None if ask is None else ask(self._old(key, name))
-
-    def identify(self, key: str, block: str) -> bytes:
-        """Return what differs where the encoded frames of a lane do."""
-        ask = getattr(self._source, "identify", None)
-        return b"" if ask is None else bytes(ask(key, self._old(key, block)))
-
-    def where_of(self, key: str) -> str:
-        """Return what messages call an episode."""
-        with self._source.open(key) as reader:
-            return reader.where
-
-    def release(self) -> None:
-        """Do nothing: who opened this Source closes it."""
-
-    def open(self, key: str) -> EpisodeReader:
+    def open(self, key: str) -> LazyEpisode:
         """Open one episode; raises what info raises."""
-        return LazyEpisode(self, key)
+        reader = self._source.open(key)
+        try:
+            return LazyEpisode(_RenamedLanes(reader, self._renamed), key)
+        except BaseException:
+            reader.close()
+            raise
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises what open raises."""
         with self.open(key) as reader:
             return reader.load()
 
-    def _old(self, key: str, name: str) -> str:
-        names = self._names(self._source.info(key), key)
-        if name not in names:
-            raise EntryNotFoundError(f"{self.where_of(key)}: no lane {name!r}; it has {', '.join(names)}")
-        return names[name]
 
-    def _names(self, info: EpisodeInfo, key: str) -> dict[str, str]:
-        """Return {new block name: old one}."""
-        renamed = {}
-        for old, new in self._renamed.items():
-            block = next((name for name in (old, f"signal/{old}", f"action/{old}") if name in info.lanes), None)
-            if block is None:
-                known = ", ".join(info.lanes) or "none"
-                raise EntryNotFoundError(f"{self.where_of(key)}: no lane {old!r} to rename; it has {known}")
-            kind = block.partition("/")[0]
-            whole = new in _STEP_LANES or new.startswith(("signal/", "action/"))
-            renamed[block] = new if whole else f"{kind if '/' in block else 'signal'}/{new}"
-        names = {renamed.get(block, block): block for block in info.lanes}
-        if len(names) < len(info.lanes):
-            raise FormatError(f"{self.where_of(key)}: the lane map gives two lanes the same name: {', '.join(names)}")
-        return names
+class _RenamedLanes:
+    """What a LazyEpisode asks of its Source, answered by one open episode whose lanes have other names there."""
+
+    def __init__(self, reader: EpisodeReader, renamed: Mapping[str, str]) -> None:
+        self._reader = reader
+        about = reader.info if isinstance(reader, LazyEpisode) else EpisodeInfo.of(reader)
+        self._names = _find_names(about, renamed, reader.where)
+        lanes = {new: replace(about.lanes[old], block=new) for new, old in self._names.items()}
+        sizes = {new: about.stored_sizes[old] for new, old in self._names.items() if old in about.stored_sizes}
+        self._info = replace(about, lanes=lanes, stored_sizes=sizes)
+
+    def info(self, _: str) -> EpisodeInfo:
+        """Describe the episode."""
+        return self._info
+
+    def lane(self, _: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps of a lane by its new block name."""
+        if isinstance(self._reader, LazyEpisode):  # which refuses timesteps that are not there
+            return self._reader.read(self._old(name), start, self._info.length if stop is None else stop)
+        rows: Array = np.array(self._reader.lane_view(self._old(name))[start:stop])
+        return rows
+
+    def encoded(self, _: str, name: str) -> EncodedFrames | None:
+        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
+        return self._reader.encoded(self._old(name))
+
+    def identify(self, _: str, block: str) -> bytes:
+        """Return what differs where the encoded frames of a lane do."""
+        return self._reader.identify(self._old(block)) if isinstance(self._reader, LazyEpisode) else b""
+
+    def where_of(self, _: str) -> str:
+        """Return what messages call the episode."""
+        return self._reader.where
+
+    def release(self) -> None:
+        """Close the episode."""
+        self._reader.close()
+
+    def _old(self, name: str) -> str:
+        if name not in self._names:
+            raise EntryNotFoundError(f"{self._reader.where}: no lane {name!r}; it has {', '.join(self._names)}")
+        return self._names[name]
+
+
+def _find_names(about: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return {new block name: old one} of every lane."""
+    new_names = {}
+    for old, new in renamed.items():
+        block = next((name for name in (old, f"signal/{old}", f"action/{old}") if name in about.lanes), None)
+        if block is None:
+            known = ", ".join(about.lanes) or "none"
+            raise EntryNotFoundError(f"{where}: no lane {old!r} to rename; it has {known}")
+        kind = block.partition("/")[0]
+        whole = new in _STEP_LANES or new.startswith(("signal/", "action/"))
+        new_names[block] = new if whole else f"{kind if '/' in block else 'signal'}/{new}"
+    names = {new_names.get(block, block): block for block in about.lanes}
+    if len(names) < len(about.lanes):
+        raise FormatError(f"{where}: the lane map gives two lanes the same name: {', '.join(names)}")
+    return names

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 _HASHED_WHOLE: Final = 1 << 20
 """Lanes of more bytes are known again by their first, middle and last timestep."""
 
-
 _SMALL_LANE: Final = 1 << 18
 """Lanes of more bytes are read again by an open episode that has read them."""
+
+_VERIFIED_AT_ONCE: Final = 256
+"""Timesteps that verify decodes at a time."""
 
 
 class LaneReader(Protocol):
@@ -223,7 +225,7 @@ class LazyEpisode:
     def digest(self) -> str:
         """Return the content digest: equal for equal data, wherever they lie.
 
-        Of lanes of more than 1 MiB and of frames, the first, the middle and the last timestep count; see FORMATS.
+        Of lanes of more than 1 MiB the first, the middle and the last timestep count; of frames, what identify returns.
         """
         about = self._info
         lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in about.lanes.items()}
@@ -236,11 +238,15 @@ class LazyEpisode:
 
     def _sample(self, name: str, lane: Declaration) -> bytes:
         if lane.encoding:
-            return self._source.identify(self._key, name)
+            return self.identify(name)
         if lane.step_size * self.length <= _HASHED_WHOLE:
             return np.ascontiguousarray(self.read_shared(name, 0, self.length)).tobytes()
         some = [self.read(name, step, step + 1) for step in (0, self.length // 2, self.length - 1)]
         return b"".join(np.ascontiguousarray(rows).tobytes() for rows in some)
+
+    def identify(self, block: str) -> bytes:
+        """Return what differs where the encoded frames of a lane do, without reading them."""
+        return self._source.identify(self._key, block)
 
     def stored(self, block: str) -> StoredLane:
         """Return how a lane is stored; raises EntryNotFoundError."""
@@ -271,6 +277,3 @@ class LazyEpisode:
     def _check_open(self) -> None:
         if not self._open:
             raise ClosedError(f"{self.where}: the episode is closed")
-
-
-_VERIFIED_AT_ONCE: Final = 256

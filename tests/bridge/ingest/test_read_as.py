@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from jsonl_source import announce, write_lines
+from jsonl_source import JsonlSource, announce, write_lines
 
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from wshard import save_wshard
 from wshard.episode.protocol import EpisodeAddress, read_as
-from wshard.errors import EntryNotFoundError, FormatError, IngestError
+from wshard.errors import ClosedError, EntryNotFoundError, FormatError, IngestError
 from wshard.formats.lane_map import encode_lane_map, parse_lane_map
 from wshard.open import open_episode
 from wshard.testing import make_episode
@@ -94,3 +94,17 @@ def test_any_names_survive_as_text():
     pairs = {"a;b": "c=d", "ünï": "x y", "obs/state": "state"}
     assert parse_lane_map(encode_lane_map(pairs)) == pairs
     assert json.loads(json.dumps(encode_lane_map(pairs))).isascii()
+
+
+def test_an_episode_with_renamed_lanes_is_opened_once(lines, monkeypatch):
+    """Whatever is read of it, and it is closed with the reader."""
+    opened = []
+    real = JsonlSource.open
+    monkeypatch.setattr(JsonlSource, "open", lambda self, key: opened.append(real(self, key)) or opened[-1])
+    how = read_as("jsonl", encode_lane_map({"joint_pos": "state"}))
+    with open_episode(EpisodeAddress(str(lines), make_episode(0).id, how)) as episode:
+        assert np.array_equal(episode["state"][2:5], make_episode(0)["joint_pos"][2:5])
+        assert np.array_equal(episode.load()["gripper"], make_episode(0)["gripper"])
+        assert len(opened) == 1
+    with pytest.raises(ClosedError):
+        opened[0].load()
