@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType
-from wshard.container.codec import CompressionType
-from wshard.container.codec_plan import CodecPlan
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.meta_writer import dump_json
-from wshard.errors import CodecError, EpisodeError, FormatError
-from wshard.formats.draft import Draft, check_mode
+from wshard.errors import EpisodeError
+from wshard.formats.draft_sink import DraftSink
 from wshard.formats.lerobot.dataset_info import INFO, read_json
 from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
 from wshard.formats.lerobot.episode_rows import EpisodePlace, count_rows, make_rows, measure_features, texts_of_tasks
@@ -27,10 +23,7 @@ from wshard.formats.lerobot.write_columns import MOST_AXES, FeatureColumn, count
 from wshard.formats.lerobot.write_video import describe_video, write_video
 
 if TYPE_CHECKING:
-    from wshard.container.codec_plan import Compression
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 _OWN: Final = ("meta/", "data/", "videos/", "images/")
@@ -38,7 +31,7 @@ _STORED: Final = ("signal/", "action/")
 _STEPS: Final = (REWARD, DONE, TRUNCATIONS)
 
 
-class LeRobotSink:
+class LeRobotSink(DraftSink):
     """A folder that takes many episodes, which are numbered in the order of writing.
 
     All episodes have the features, dtypes and shapes of the first one, and its rate. Frames of an MP4 are copied where
@@ -54,42 +47,27 @@ class LeRobotSink:
     )
     layout: ClassVar[type[LayoutV3 | LayoutV21]] = LayoutV3
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
-        check_mode(mode)
+    content = "LeRobot data set"
+    codecs = "LeRobot chooses its own"
+
+    def _is_there(self) -> bool:
         import_parquet()
-        if not isinstance(location, (str, os.PathLike)):
-            raise FormatError("expected the path of a folder for a LeRobot data set, found a file object")
-        if {codec.type for _, codec in CodecPlan.of(compression).rules} - {CompressionType.NONE}:
-            raise CodecError(f"compression: expected none, LeRobot chooses its own, found {compression!r}")
-        there = Path(location, INFO).exists()
-        if mode == "error" and there:
-            raise FileExistsError(errno.EEXIST, "expected no data set there (mode 'error')", str(location))
-        self._where = os.fspath(location)
-        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=True)
-        self._written: set[str] = set()
+        return Path(self._where, INFO).exists()
+
+    def _begin(self, folder: Path, *, continues: bool) -> None:
         self._origins: list[bytes] = []
-        self._changed = False
         self._info: dict[str, Any] = {}
         self._columns: list[FeatureColumn] = []
         self._schema: Any = None
-        try:
-            if there and mode == "append":
-                self._info = read_json(self._draft.path / INFO)
-                self._written = _read_ids(self._draft.path)
-            self._layout = self.layout(self._draft.path, self._info)
-        except BaseException:
-            self._draft.discard()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
+        if continues:
+            self._info = read_json(folder / INFO)
+            self._ids = _read_ids(folder)
+        self._layout = self.layout(folder, self._info)
 
     def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
         if kind is not None and self._draft is not None:
             self._layout.abandon()
-            self._draft.discard()
-            self._draft = None
-        self.close()
+        super().__exit__(kind, *exc)
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what of an episode the format cannot hold, a sentence a lane, and a sentence for other things."""
@@ -107,17 +85,7 @@ class LeRobotSink:
                 )
         return found
 
-    def has(self, id_: str) -> bool:
-        """Say whether an episode of this id is there."""
-        return id_ in self._written
-
-    def write(self, ep: Episode) -> str:
-        """Add one episode; returns its key. Raises EpisodeError for what does not fit the others, and an id twice."""
-        if self._draft is None:
-            raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
-        ep.validate()
-        if self.has(ep.id):
-            raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
+    def _add(self, ep: Episode, folder: Path) -> str:
         columns = self._fit(plan_columns(ep))
         rate = ep.timebase.tick_hz
         fps: float = self._info.get("fps") or (int(rate) if rate == int(rate) else float(rate))
@@ -134,11 +102,9 @@ class LeRobotSink:
         videos = self._write_videos(ep, columns, fps)
         self._layout.add(rows, texts, stats, videos)
         if not self._columns:
-            self._begin(ep, columns, fps)
+            self._describe(ep, columns, fps)
         self._schema = schema
-        self._written.add(ep.id)
         self._origins.append(origin)
-        self._changed = True
         return str(place.number)
 
     def _origin(self, ep: Episode, number: int) -> bytes:
@@ -150,28 +116,19 @@ class LeRobotSink:
         row = {"episode_index": number, "length": ep.length, "id": ep.id, "env_id": ep.env_id, "metadata": metadata}
         return dump_json(row, "metadata") + b"\n"
 
-    def close(self) -> None:
-        """End the writing: the data set appears, or takes the place of the old one."""
-        if self._draft is None:
-            return
-        draft, self._draft = self._draft, None
-        try:
-            if self._changed:
-                path = draft.path / ORIGINS
-                lines = b"".join([path.read_bytes() if path.exists() else b"", *self._origins])
-                path.unlink(missing_ok=True)
-                if lines:
-                    path.write_bytes(lines)
-                self._info |= self._layout.finish(self._info)
-                path = draft.path / INFO
-                path.unlink(missing_ok=True)  # a link to the file of before
-                path.write_text(json.dumps(self._info, indent=4, ensure_ascii=False))
-                draft.publish(lambda name: name.startswith(_OWN))
-            else:
-                draft.discard()
-        except BaseException:
-            draft.discard()
-            raise
+    def _finish(self, folder: Path) -> None:
+        path = folder / ORIGINS
+        lines = b"".join([path.read_bytes() if path.exists() else b"", *self._origins])
+        path.unlink(missing_ok=True)
+        if lines:
+            path.write_bytes(lines)
+        self._info |= self._layout.finish(self._info)
+        path = folder / INFO
+        path.unlink(missing_ok=True)  # a link to the file of before
+        path.write_text(json.dumps(self._info, indent=4, ensure_ascii=False))
+
+    def _is_own(self, name: str) -> bool:
+        return name.startswith(_OWN)
 
     def _fit(self, columns: list[FeatureColumn]) -> list[FeatureColumn]:
         """Return the features as those that are there have them; raises EpisodeError where they differ."""
@@ -196,7 +153,7 @@ class LeRobotSink:
             )
         return [one for name in wanted for one in fitted if one.name == name]
 
-    def _begin(self, ep: Episode, columns: list[FeatureColumn], fps: float) -> None:
+    def _describe(self, ep: Episode, columns: list[FeatureColumn], fps: float) -> None:
         self._columns = columns
         features = {column.name: column.describe() for column in columns} | counted_features()
         for column in columns:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.container.codec import CompressionType
-from wshard.container.codec_plan import CodecPlan
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
-from wshard.errors import CodecError, EpisodeError, FormatError
-from wshard.formats.draft import Draft, check_mode
+from wshard.errors import EpisodeError
+from wshard.formats.draft_sink import DraftSink
 from wshard.formats.zarr.source import OWN, ReplayBufferSource
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
-    from wshard.container.codec_plan import Compression
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Channel, Episode, TimebaseSpec
 
 _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
@@ -38,58 +33,32 @@ _STORED: Final = ("signal/", "action/")
 _FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
 
 
-class ReplayBufferSink:
+class ReplayBufferSink(DraftSink):
     """A folder that takes many episodes, which are numbered in the order of writing.
 
     All episodes have the lanes of the first one. Ids, metadata and rates are in the attribute "wshard" of the root.
     """
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
-        check_mode(mode)
+    content = "replay buffer"
+    codecs = "zarr compresses by its own"
+
+    def _is_there(self) -> bool:
         self._zarr: Any = import_library("zarr", "zarr")
-        if not isinstance(location, (str, os.PathLike)):
-            raise FormatError("expected the path of a folder for a replay buffer, found a file object")
-        if {codec.type for _, codec in CodecPlan.of(compression).rules} - {CompressionType.NONE}:
-            raise CodecError(f"compression: expected none, zarr compresses by its own, found {compression!r}")
-        self._where = os.fspath(location)
-        there = ReplayBufferSource.matches(self._where)
-        if mode == "error" and there:
-            raise FileExistsError(errno.EEXIST, "expected no replay buffer there (mode 'error')", str(location))
-        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=True)
+        return ReplayBufferSource.matches(self._where)
+
+    def _begin(self, folder: Path, *, continues: bool) -> None:
         self._ends: list[int] = []
         self._notes: list[dict[str, Any]] = []
-        self._ids: set[str] = set()
         self._names: dict[str, str] = {}
-        self._changed = False
-        try:
-            self._root: Any = self._zarr.open_group(os.fspath(self._draft.path), mode="a", zarr_format=2)
-            if there and mode == "append":
-                self._continue()
-        except BaseException:
-            self._draft.discard()
-            raise
-
-    def _continue(self) -> None:
-        """Take up the replay buffer that is there."""
+        self._root: Any = self._zarr.open_group(os.fspath(folder), mode="a", zarr_format=2)
+        if not continues:
+            return
         with ReplayBufferSource(self._where) as source:
             infos = [source.info(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
             self._names = source.names()
         self._notes = [_note(info.id, info.env_id, info.metadata, info.timebase) for info in infos]
         self._ids = {info.id for info in infos}
         self._ends = np.asarray(self._root["meta/episode_ends"][:]).tolist()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
-        if kind is not None and self._draft is not None:
-            self._draft.discard()
-            self._draft = None
-        self.close()
-
-    def has(self, id_: str) -> bool:
-        """Say whether an episode of this id is there already."""
-        return id_ in self._ids
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what of an episode the format cannot hold."""
@@ -103,13 +72,7 @@ class ReplayBufferSink:
                 found.append(f"{block}: frames are stored decoded")
         return found
 
-    def write(self, ep: Episode) -> str:
-        """Add one episode; returns its key. Raises EpisodeError for what does not fit the others, and an id twice."""
-        if self._draft is None:
-            raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
-        ep.validate()
-        if self.has(ep.id):
-            raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
+    def _add(self, ep: Episode, folder: Path) -> str:
         note = _note(ep.id, ep.env_id, ep.metadata, ep.timebase)
         lanes = {lane.block: lane for lane in _lanes(ep)}
         names = self._names or _name_arrays(lanes, alone=len(ep.actions) == 1)
@@ -120,8 +83,6 @@ class ReplayBufferSink:
         self._names = names
         self._ends.append(start + ep.length)
         self._notes.append(note)
-        self._ids.add(ep.id)
-        self._changed = True
         return str(len(self._ends) - 1)
 
     def _check(self, id_: str, lanes: dict[str, _Lane], names: dict[str, str]) -> None:
@@ -150,22 +111,10 @@ class ReplayBufferSink:
             stop = min(step + _BATCH, length)
             array[start + step : start + stop] = lane.read(step, stop)
 
-    def close(self) -> None:
-        """End the writing: the replay buffer appears, or takes the place of the old one."""
-        if self._draft is None:
-            return
-        draft, self._draft = self._draft, None
-        try:
-            if self._changed:
-                self._finish()
-                draft.publish(lambda name: name.startswith(_FILES))
-            else:
-                draft.discard()
-        except BaseException:
-            draft.discard()
-            raise
+    def _is_own(self, name: str) -> bool:
+        return name.startswith(_FILES)
 
-    def _finish(self) -> None:
+    def _finish(self, folder: Path) -> None:
         total, count = self._ends[-1], len(self._ends)
         for name in self._names.values():
             array = self._root[f"data/{name}"]
