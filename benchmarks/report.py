@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import math
 import os
 import statistics
+import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from machine import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
 PACKAGES = ("crc32c", "zstandard", "h5py", "zarr", "safetensors", "pyarrow", "torch")
 
@@ -89,6 +91,21 @@ def machine(folder: Path, missing: list[str]) -> str:
         f"Machine: {facts()}, {', '.join(versions)}. Files {where}, warm, if nothing else is said.{absent} "
         f"Load of the machine when this began: {os.getloadavg()[0]:.1f}.\n"
     )
+
+
+def run_report(about: str, report: Callable[[Path], Iterable[str]]) -> None:
+    """Measure in a temporary folder, print part by part, and write a page's section if asked to."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--write", type=Path, metavar="PAGE")
+    parser.add_argument("--folder", type=Path, help="where files are written (default: the temporary folder)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        parts = []
+        for part in report(Path(folder)):
+            print(part, flush=True)
+            parts.append(part)
+    if arguments.write:
+        write_section(arguments.write, "\n".join(parts))
 
 
 def write_section(page: Path, section: str) -> None:

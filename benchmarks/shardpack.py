@@ -6,7 +6,6 @@ Run `python benchmarks/shardpack.py` to print Markdown; `--write docs/performanc
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import io
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import crc32c
-from report import Table, Timing, machine, timed, write_section
+from report import Table, Timing, machine, run_report, timed
 
 from wshard.shardpack import NewEntry, ShardPackReader, ShardPackWriter, stream_shardpack, unpack_shardpack
 
@@ -150,20 +149,5 @@ def report(folder: Path) -> Iterator[str]:
     yield "\n".join([*heading, *rows, ""])
 
 
-def main() -> None:
-    """Measure, print, and write if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", type=Path, metavar="PAGE")
-    parser.add_argument("--folder", type=Path, help="where files are written (default: the temporary folder)")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        parts = []
-        for part in report(Path(folder)):
-            print(part, flush=True)
-            parts.append(part)
-    if arguments.write:
-        write_section(arguments.write, "\n".join(parts))
-
-
 if __name__ == "__main__":
-    main()
+    run_report(__doc__, report)

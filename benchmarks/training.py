@@ -7,15 +7,12 @@ are those of all processes; all rows are measured in turns, and the median of th
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import statistics
-import tempfile
 import time
 import tracemalloc
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -24,7 +21,7 @@ import lance
 import numpy as np
 from machine import facts
 from PIL import Image
-from report import write_section
+from report import run_report
 
 from wshard.data import ClipLoader, ClipSampler, HDF5Dataset, LanceDataset, collate, convert, load_dataset
 from wshard.episode.file import save_wshard
@@ -32,6 +29,7 @@ from wshard.types import Episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from wshard.data import Dataset
 
@@ -244,20 +242,5 @@ def report(folder: Path) -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
-    """Measure, print, and write if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", type=Path, metavar="PAGE")
-    parser.add_argument("--folder", type=Path, help="where files are written (default: the temporary folder)")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        parts = []
-        for part in report(Path(folder)):
-            print(part, flush=True)
-            parts.append(part)
-    if arguments.write:
-        write_section(arguments.write, "\n".join(parts))
-
-
 if __name__ == "__main__":
-    main()
+    run_report(__doc__, report)
