@@ -9,6 +9,7 @@ import numpy as np
 
 from wshard.data.clips import ClipIndex
 from wshard.data.dataset import ClipBatch, Dataset
+from wshard.data.derived.base import DerivedDataset
 from wshard.data.sampler import EpochIndex
 from wshard.data.tensors import worker_seed
 from wshard.errors import DatasetError
@@ -24,7 +25,7 @@ _GOALS: Final = {"pixels": "goal_pixels", "proprio": "goal_proprio"}
 _RANDOM, _GEOMETRIC, _UNIFORM, _CURRENT = range(4)
 
 
-class GoalDataset(Dataset):
+class GoalDataset(DerivedDataset):
     """A data set whose items have goals beside their columns.
 
     goal_probabilities: of a random step of any episode, of a future step at a geometric distance (gamma), of one at a
@@ -49,9 +50,7 @@ class GoalDataset(Dataset):
             raise DatasetError(f"goal_probabilities must be a 4-tuple, found {len(goal_probabilities)} numbers")
         if not np.isclose(sum(goal_probabilities), 1.0):
             raise DatasetError(f"goal_probabilities must sum to 1.0, found {sum(goal_probabilities)}")
-        super().__init__(dataset.lengths, dataset.offsets, dataset.frameskip, dataset.num_steps, dataset.transform)
-        self.dataset = dataset
-        self.as_tensors, self.channels_first = dataset.as_tensors, dataset.channels_first
+        super().__init__(dataset, dataset.lengths, dataset.offsets)
         self.goal_probabilities = tuple(goal_probabilities)
         self.gamma = gamma
         self.current_goal_offset = current_goal_offset or dataset.num_steps
@@ -69,19 +68,6 @@ class GoalDataset(Dataset):
     def column_names(self) -> list[str]:
         """The names of the columns of an item, those of the goals at the end."""
         return [*self.dataset.column_names, *self.goal_keys.values()]
-
-    @property
-    def fork_safe(self) -> bool:
-        """Whether forked processes can read from it."""
-        return self.dataset.fork_safe
-
-    def is_image(self, column: str) -> bool:
-        """Say whether a column has images."""
-        return self.dataset.is_image(column)
-
-    def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
-        return self.dataset.is_action(column)
 
     def set_epoch(self, epoch: int) -> None:
         """Draw other goals from now on; for loaders whose sampler says no epoch."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.data.dataset import Dataset
+from wshard.data.derived.base import DerivedDataset
 from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wshard.data.dataset import Dataset
 
-class SpanDataset(Dataset):
+
+class SpanDataset(DerivedDataset):
     """Clips within spans (episode, start, stop) of a data set; stop None: to the end of the episode.
 
     weights: of each span, above 0; every clip of a span has its weight, by which ClipSampler draws.
@@ -39,9 +41,7 @@ class SpanDataset(Dataset):
         if weights is not None and len(weights) != len(rows):
             raise DatasetError(f"weights: expected one for each of {len(rows)} spans, found {len(weights)}")
         lengths = rows[:, 2] - rows[:, 1]
-        super().__init__(lengths, np.cumsum(lengths) - lengths, dataset.frameskip, dataset.num_steps, dataset.transform)
-        self.as_tensors, self.channels_first = dataset.as_tensors, dataset.channels_first
-        self.dataset = dataset
+        super().__init__(dataset, lengths, np.cumsum(lengths) - lengths)
         self.weights = None if weights is None else np.asarray(weights, np.float64)
         self._episodes, self._begins = rows[:, 0], rows[:, 1]
 
@@ -51,24 +51,6 @@ class SpanDataset(Dataset):
         if self.weights is None:
             return None
         return np.repeat(self.weights, np.maximum(self.lengths - self.span + 1, 0))
-
-    @property
-    def fork_safe(self) -> bool:
-        """Whether forked processes can read from it."""
-        return self.dataset.fork_safe
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of the columns of an item."""
-        return self.dataset.column_names
-
-    def is_image(self, column: str) -> bool:
-        """Say whether a column has images."""
-        return self.dataset.is_image(column)
-
-    def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
-        return self.dataset.is_action(column)
 
     def get_episode_data(self) -> dict[str, list[Any]]:
         """Return what is stated once for each episode."""

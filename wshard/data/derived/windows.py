@@ -9,6 +9,7 @@ import numpy as np
 from wshard.arguments import integer
 from wshard.data.clips import positive
 from wshard.data.dataset import ClipBatch, Dataset
+from wshard.data.derived.base import DerivedDataset
 from wshard.data.tensors import as_tensor
 from wshard.errors import DatasetError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _ENDS = ("reward", "terminated", "truncated")
 
 
-class WindowDataset(Dataset):
+class WindowDataset(DerivedDataset):
     """Items around every timestep t of a data set's episodes.
 
     Observations are the `history` timesteps up to t, actions the `chunk` timesteps from t on. With n_step, `next_KEY`
@@ -46,9 +47,8 @@ class WindowDataset(Dataset):
             raise DatasetError(f"padding: expected 'edge' or 'zero', found {padding!r}")
         if (integer(n_step) or 0) < 0 or not 0 <= discount <= 1:
             raise DatasetError(f"expected n_step >= 0 and a discount from 0 to 1, found {n_step} and {discount}")
-        super().__init__(dataset.lengths, dataset.offsets)
-        self.as_tensors, self.channels_first = dataset.as_tensors, dataset.channels_first
-        self.dataset, self.padding = dataset, padding
+        super().__init__(dataset, dataset.lengths, dataset.offsets, same_clips=False)
+        self.padding = padding
         self.history, self.chunk = positive(history, "history"), positive(chunk, "chunk")
         self.n_step, self.discount = n_step, discount
         if n_step and "reward" not in dataset.column_names:
@@ -59,24 +59,6 @@ class WindowDataset(Dataset):
         """The weight of each timestep: that of its span, where the data set has spans with weights."""
         weights = getattr(self.dataset, "weights", None)
         return None if weights is None else np.repeat(weights, self.lengths)
-
-    @property
-    def fork_safe(self) -> bool:
-        """Whether forked processes can read from it."""
-        return self.dataset.fork_safe
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of the data set's columns; items have those that are calculated beside them."""
-        return self.dataset.column_names
-
-    def is_image(self, column: str) -> bool:
-        """Say whether a column has images."""
-        return self.dataset.is_image(column)
-
-    def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
-        return self.dataset.is_action(column)
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         return self.dataset._take(column, episodes, steps)  # noqa: SLF001  (of the same base)
