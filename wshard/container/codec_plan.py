@@ -70,6 +70,11 @@ class CodecPlan:
         return first_match(self.frames, block) or 0
 
     @property
+    def compresses(self) -> bool:
+        """Whether any block may be compressed."""
+        return any(codec.type is not CompressionType.NONE for _, codec in self.rules)
+
+    @property
     def default(self) -> Codec:
         """The codec to state in the file header: that of the rule for everything, else none."""
         return self.codec("")

@@ -7,7 +7,6 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan
 from wshard.errors import CodecError, EpisodeError, FormatError
 from wshard.formats.draft import Draft, check_mode
@@ -35,7 +34,7 @@ class DraftSink(ABC):
         check_mode(mode)
         if not isinstance(location, (str, os.PathLike)):
             raise FormatError(f"expected the path of a folder, the {self.content}, found a file object")
-        if {codec.type for _, codec in CodecPlan.of(compression).rules} - {CompressionType.NONE}:
+        if CodecPlan.of(compression).compresses:
             raise CodecError(f"compression: expected none, {self.codecs}, found {compression!r}")
         self._where = os.fspath(location)
         there = self._is_there()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from wshard.chunks.split import join_pieces
-from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan
 from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress
@@ -240,8 +239,7 @@ class DreamerSink(FilesSink):
     suffix = _SUFFIX
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
-        codecs = {codec.type for _, codec in CodecPlan.of(compression).rules}
-        if codecs - {CompressionType.NONE}:
+        if CodecPlan.of(compression).compresses:
             raise CodecError(f"compression: expected none for an .npz file, found {compression!r}")
         super().__init__(location, mode=mode)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan
 from wshard.errors import CodecError, EpisodeError, FormatError
 from wshard.formats.draft import check_mode
@@ -38,7 +37,7 @@ class Hdf5Sink(ABC):
         import_h5py()
         if not isinstance(location, (str, os.PathLike)):
             raise FormatError("expected a path to write episodes to, found a file object")
-        if {codec.type for _, codec in CodecPlan.of(compression).rules} - {CompressionType.NONE}:
+        if CodecPlan.of(compression).compresses:
             raise CodecError(f"compression: expected none for HDF5, found {compression!r}")
         self._where = os.fspath(location)
         self._draft: Draft | None = self._begin(self._where, mode)
