@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import PathLike, fspath
+
 
 class WShardError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -68,7 +70,14 @@ class ManifestError(FormatError):
 
 
 class MissingFileError(ManifestError, FileNotFoundError):
-    """A file that a manifest names is not there; filename is its path."""
+    """A file that a manifest, or a location of episodes, needs is not there; filename is its path."""
+
+    @staticmethod
+    def at(path: str | PathLike[str], message: str) -> MissingFileError:
+        """Return the error of this message for a file."""
+        error = MissingFileError(message)
+        error.filename = fspath(path)
+        return error
 
 
 class AmbiguousFormatError(FormatError):

@@ -52,9 +52,7 @@ def translate_errors(where: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        missing = MissingFileError(f"{where}: expected a video file, found none")
-        missing.filename = where
-        raise missing from error
+        raise MissingFileError.at(where, f"{where}: expected a video file, found none") from error
     except av.FFmpegError as error:
         if error.errno in _OF_THE_SYSTEM:
             raise

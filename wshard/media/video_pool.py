@@ -77,9 +77,7 @@ def _key_of(source: VideoSource, where: str) -> Hashable:
     try:
         state = path.stat()
     except FileNotFoundError:
-        missing = MissingFileError(f"{where}: expected the video {path}, found no file")
-        missing.filename = str(path)
-        raise missing from None
+        raise MissingFileError.at(path, f"{where}: expected the video {path}, found no file") from None
     return str(path), state.st_ino, state.st_size, state.st_mtime_ns
 
 

@@ -108,9 +108,7 @@ def read_json(path: Path) -> Any:
         with open_file(path) as file:
             text = file.read(_MOST_JSON + 1)
     except FileNotFoundError:
-        error = MissingFileError(f"{path}: expected a file of JSON, found none")
-        error.filename = str(path)
-        raise error from None
+        raise MissingFileError.at(path, f"{path}: expected a file of JSON, found none") from None
     if len(text) > _MOST_JSON:
         raise FormatError(f"{path}: expected at most {_MOST_JSON} bytes of JSON, found more")
     try:

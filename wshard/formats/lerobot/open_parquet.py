@@ -32,9 +32,7 @@ def translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        missing = MissingFileError(f"{path}: expected a Parquet file, found none")
-        missing.filename = path
-        raise missing from None
+        raise MissingFileError.at(path, f"{path}: expected a Parquet file, found none") from None
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:
             raise

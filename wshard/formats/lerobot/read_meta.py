@@ -92,9 +92,7 @@ def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
                     continue
                 yield (row, "") if isinstance(row, dict) else (None, f"{path}: line {place}: expected a JSON object")
     except FileNotFoundError:
-        missing = MissingFileError(f"{path}: expected a file of JSON lines, found none")
-        missing.filename = str(path)
-        raise missing from None
+        raise MissingFileError.at(path, f"{path}: expected a file of JSON lines, found none") from None
 
 
 # ---- v3: Parquet -----------------------------------------------------------------------------------------------------

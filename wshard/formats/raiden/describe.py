@@ -34,9 +34,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
             raise LimitError(f"{path}: expected at most {_MOST_METADATA} bytes")
         about = json.loads(text)
     except FileNotFoundError:
-        missing = MissingFileError(f"{path}: expected the metadata of an episode, found no file")
-        missing.filename = str(path)
-        raise missing from None
+        raise MissingFileError.at(path, f"{path}: expected the metadata of an episode, found no file") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.container.open_file import open_file
-from wshard.errors import FormatError, LimitError, MissingFileError
+from wshard.errors import FormatError, MissingFileError
 from wshard.formats.npz import read_npz
+from wshard.media.image_files import ImageFiles
 
 if TYPE_CHECKING:
     from wshard.types import Array
@@ -59,12 +58,12 @@ def list_cameras(episode: Path, kind: str = RGB) -> list[str]:
     ]
 
 
-class CameraImages(Sequence[bytes]):
+class CameraImages(ImageFiles):
     """The image of a camera at each timestep, as it is stored."""
 
     def __init__(self, episode: Path, camera: str, length: int) -> None:
+        super().__init__(length)
         self.folder = episode / RGB / camera
-        self._length = length
         names = list_names(self.folder)
         self.suffix = next((suffix for suffix in ENCODINGS if any(name.endswith(suffix) for name in names)), "")
 
@@ -78,23 +77,6 @@ class CameraImages(Sequence[bytes]):
         """Return where the image of a timestep is, or should be."""
         return self.folder / f"{step:010d}{self.suffix}"
 
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, step: Any) -> Any:
-        """Return the bytes of one image; raises MissingFileError, LimitError."""
-        if not 0 <= step < self._length:
-            raise IndexError(step)
-        path = self.path_of(step)
-        try:
-            with open_file(path) as file:
-                data = file.read(_MOST_IMAGE_SIZE + 1)
-        except FileNotFoundError:
-            raise _missing(path, f"the image of timestep {step}") from None
-        if len(data) > _MOST_IMAGE_SIZE:
-            raise LimitError(f"{path}: expected an image of at most {_MOST_IMAGE_SIZE} bytes")
-        return data
-
 
 def read_depth(episode: Path, camera: str, step: int) -> Array:
     """Return the depth map [H, W] of a timestep, uint16 in millimetres; raises FormatError, MissingFileError."""
@@ -102,14 +84,8 @@ def read_depth(episode: Path, camera: str, step: int) -> Array:
     try:
         depth = read_npz(path, (DEPTH,)).get(DEPTH)
     except FileNotFoundError:
-        raise _missing(path, f"the depth of timestep {step}") from None
+        raise MissingFileError.at(path, f"{path}: expected the depth of timestep {step}, found no file") from None
     if depth is None or depth.dtype != np.uint16 or depth.ndim != 2:
         found = "none" if depth is None else f"{depth.dtype} {list(depth.shape)}"
         raise FormatError(f"{path}: expected an array 'depth', uint16 [H, W], found {found}")
     return depth
-
-
-def _missing(path: Path, what: str) -> MissingFileError:
-    error = MissingFileError(f"{path}: expected {what}, found no file")
-    error.filename = str(path)
-    return error

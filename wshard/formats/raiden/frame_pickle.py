@@ -46,9 +46,7 @@ def read_frame(path: str | os.PathLike[str]) -> dict[str, Any]:
         with open_file(path) as file:
             data = file.read(MAX_FRAME_SIZE + 1)
     except FileNotFoundError:
-        missing = MissingFileError(f"{path}: expected the pickle of a timestep, found no file")
-        missing.filename = str(path)
-        raise missing from None
+        raise MissingFileError.at(path, f"{path}: expected the pickle of a timestep, found no file") from None
     return parse_frame(data, str(path))
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from wshard.container.open_file import open_file
-from wshard.errors import MissingFileError
 from wshard.formats.world_model.folder_rows import IMAGE_SUFFIXES, LENGTHS, OFFSETS, SUFFIX, FolderRowsSource
 from wshard.media.frames import ImageFrames
+from wshard.media.image_files import ImageFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.world_model.columns import RowSpan
-
-_MOST_IMAGE_SIZE: Final = 1 << 28
 
 
 class ImageFolderSource(FolderRowsSource):
@@ -45,30 +43,16 @@ class ImageFolderSource(FolderRowsSource):
         return b"".join(bytes(frames.images[step]) for step in some) if isinstance(frames, ImageFrames) else b""
 
 
-class FolderImages(Sequence[bytes]):
-    """The files of the frames of an episode, read when they are asked for."""
+class FolderImages(ImageFiles):
+    """The files of the frames of an episode."""
+
+    content = "frame of step"
 
     def __init__(self, folder: str, column: str, rows: RowSpan) -> None:
+        super().__init__(rows.length)
         self._begin = os.path.join(folder, column, f"ep_{rows.number}_step_")  # noqa: PTH118  (a million times)
-        self._length = rows.length
-
-    def __len__(self) -> int:
-        return self._length
 
     def path_of(self, step: int) -> str:
         """Return the path of a frame, with the suffix that it has."""
         paths = [f"{self._begin}{step}{suffix}" for suffix in IMAGE_SUFFIXES]
         return next((path for path in paths if os.path.exists(path)), paths[0])  # noqa: PTH110  (as above)
-
-    def __getitem__(self, step: Any) -> Any:
-        if not 0 <= step < self._length:
-            raise IndexError(step)
-        path = self.path_of(step)
-        try:
-            with open_file(path) as file:
-                data = file.read(_MOST_IMAGE_SIZE)
-        except FileNotFoundError:
-            missing = MissingFileError(f"{path}: expected the frame of step {step}, found no file")
-            missing.filename = path
-            raise missing from None
-        return data
