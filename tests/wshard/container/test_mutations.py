@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutations import extend, flip, overwrite, splice, truncate
 from paths import GOLDEN
 from wshard_files import with_blocks
 
@@ -54,36 +55,9 @@ def originals() -> list[bytes]:
     return [*files, file.getvalue()]
 
 
-def flip(data: bytearray, rng: random.Random) -> bytearray:
-    for _ in range(rng.choice([1, 1, 1, 2, 8])):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return data
-
-
 def flip_front(data: bytearray, rng: random.Random) -> bytearray:
     """Header and index are covered by no checksum: hit them more often."""
     data[rng.randrange(min(len(data), 700))] ^= 1 << rng.randrange(8)
-    return data
-
-
-def overwrite(data: bytearray, rng: random.Random) -> bytearray:
-    start, size = rng.randrange(len(data)), rng.choice([1, 2, 4, 8, 48])
-    fill = rng.choice([b"\0", b"\xff", b"\x80", rng.randbytes(1)])
-    data[start : start + size] = (fill * size)[: len(data) - start]
-    return data
-
-
-def truncate(data: bytearray, rng: random.Random) -> bytearray:
-    return data[: rng.randrange(len(data))]
-
-
-def extend(data: bytearray, rng: random.Random) -> bytearray:
-    return data + rng.randbytes(rng.randrange(1, 100))
-
-
-def splice(data: bytearray, rng: random.Random) -> bytearray:
-    start, end, size = rng.randrange(len(data)), rng.randrange(len(data)), rng.randrange(1, 200)
-    data[start : start + size] = data[end : end + size]
     return data
 
 

@@ -10,7 +10,7 @@ from wshard.media.image_files import ImageFiles
 
 
 class Numbered(ImageFiles):
-    def __init__(self, folder, length):
+    def __init__(self, folder, length) -> None:
         super().__init__(length)
         self._folder = folder
 
@@ -28,7 +28,7 @@ def test_images_are_the_bytes_of_their_files(tmp_path):
 
 
 def test_a_missing_and_a_huge_image_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(MissingFileError, match="1.png: expected the image of timestep 1, found no file") as caught:
+    with pytest.raises(MissingFileError, match=r"1\.png: expected the image of timestep 1, found no file") as caught:
         Numbered(tmp_path, 2)[1]
     assert caught.value.filename == str(tmp_path / "1.png")
     (tmp_path / "0.png").write_bytes(bytes(10))

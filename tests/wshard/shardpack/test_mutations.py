@@ -9,6 +9,7 @@ import warnings
 from itertools import pairwise
 
 import pytest
+from mutations import extend, flip, overwrite, splice, truncate
 
 from wshard.errors import FormatError
 from wshard.shardpack import ShardPackReader, ShardPackWriter, repair_shardpack, stream_shardpack, verify_shardpack
@@ -25,33 +26,6 @@ def original(codec: str, folder, *, key_table: bool = True) -> bytes:
             files = {"a.bin": rng.randbytes(rng.randrange(40)) * 20, "b/c.json": b'{"n": 1}', "empty": b""}
             writer.write_record(f"part/{number}", files, {"number": number} if number % 2 else None)
     return path.read_bytes()
-
-
-def flip(data: bytearray, rng: random.Random) -> bytearray:
-    for _ in range(rng.choice([1, 1, 2, 8])):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return data
-
-
-def overwrite(data: bytearray, rng: random.Random) -> bytearray:
-    start, size = rng.randrange(len(data)), rng.choice([1, 2, 4, 8, 48])
-    fill = rng.choice([b"\0", b"\xff", b"\x80", rng.randbytes(1)])
-    data[start : start + size] = (fill * size)[: len(data) - start]
-    return data
-
-
-def truncate(data: bytearray, rng: random.Random) -> bytearray:
-    return data[: rng.randrange(len(data))]
-
-
-def extend(data: bytearray, rng: random.Random) -> bytearray:
-    return data + rng.randbytes(rng.randrange(1, 100))
-
-
-def splice(data: bytearray, rng: random.Random) -> bytearray:
-    start, end, size = rng.randrange(len(data)), rng.randrange(len(data)), rng.randrange(1, 200)
-    data[start : start + size] = data[end : end + size]
-    return data
 
 
 def swap_records(data: bytearray, _rng: random.Random) -> bytearray:
