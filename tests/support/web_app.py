@@ -24,11 +24,12 @@ from bridge.web.server import listen
 from wshard import Channel, Episode, TimebaseSpec, save_wshard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
     from starlette.applications import Starlette
 
+AXE = Path(__file__).resolve().parents[2] / "bridge" / "web" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -147,3 +148,35 @@ def running_browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
+
+
+@contextmanager
+def signed_in(browser: Browser, app: RunningApp, height: int = 800) -> Iterator[BrowserContext]:
+    """Yield a browser that is signed in, with windows 1280 pixels wide."""
+    context = browser.new_context(viewport={"width": 1280, "height": height})
+    context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
+    yield context
+    context.close()
+
+
+@contextmanager
+def watched_page(
+    context: BrowserContext, is_wrong: Callable[[ConsoleMessage], bool], *, seconds: float = 8
+) -> Iterator[Page]:
+    """Yield a page, after which no script may have failed; is_wrong: whether an error that was logged counts, too."""
+    page, wrong = context.new_page(), list[str]()
+    page.set_default_timeout(1000 * seconds)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" and is_wrong(line) else None)
+    yield page
+    page.close()
+    assert wrong == []
+
+
+def find_violations(page: Page) -> list[Any]:
+    """Return the rules of axe-core that a page breaks, with the elements."""
+    page.evaluate(AXE.read_text())
+    found: list[Any] = page.evaluate(
+        "axe.run().then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+    )
+    return found

@@ -6,18 +6,9 @@ import re
 import shutil
 
 import pytest
-from paths import ROOT
-from web_app import PICTURES, running_app, running_browser, write_episodes
+from web_app import PICTURES, find_violations, running_app, signed_in, watched_page, write_episodes
 
 from bridge import TrajectoryIngestor
-
-AXE = ROOT / "bridge" / "web" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +24,14 @@ def app(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def context(browser, app):
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
-    yield context
-    context.close()
+    with signed_in(browser, app) as context:
+        yield context
 
 
 @pytest.fixture
 def page(context):
-    page, wrong = context.new_page(), []
-    page.set_default_timeout(10000)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    yield page
-    page.close()
-    assert wrong == []
+    with watched_page(context, lambda _: False, seconds=10) as page:
+        yield page
 
 
 def uids_of(app, where, count=3):
@@ -201,9 +186,6 @@ def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
         for path, sign in pages.items():
             page.goto(app.url + path)
             page.locator(sign).first.wait_for(timeout=30000)
-            page.evaluate(AXE.read_text())
-            found = page.evaluate(
-                "axe.run().then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
-            )
+            found = find_violations(page)
             assert found == [], path
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from paths import ROOT
-from web_app import PICTURES, make_archive, running_app, running_browser
-
-AXE = ROOT / "bridge" / "web" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with running_browser() as running:
-        yield running
+from web_app import PICTURES, find_violations, make_archive, running_app, signed_in, watched_page
 
 
 @pytest.fixture(scope="module")
@@ -25,21 +16,15 @@ def app(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def context(browser, app):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
-    yield context
-    context.close()
+    with signed_in(browser, app, 900) as context:
+        yield context
 
 
 @pytest.fixture
 def page(context):
-    page, wrong = context.new_page(), []
-    page.set_default_timeout(8000)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
-    yield page
-    page.close()
-    assert [line for line in wrong if "script-src" not in line and "Failed to load" not in line] == []
+    expected = ("script-src", "Failed to load")
+    with watched_page(context, lambda line: not any(text in line.text for text in expected)) as page:
+        yield page
 
 
 def uid_of(app, name):
@@ -217,8 +202,7 @@ def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
         page.goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
         open_episode(page, app, "arm-07", "?span=20:60&similar=1")
         page.locator(".hit").first.wait_for(timeout=60000)
-        page.evaluate(AXE.read_text())
-        found = page.evaluate("axe.run().then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+        found = find_violations(page)
         page.screenshot(path=PICTURES / f"episode-{theme}.png")
         assert found == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

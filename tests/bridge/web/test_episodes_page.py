@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from paths import ROOT
-from web_app import PICTURES, make_archive, running_app, running_browser
-
-AXE = ROOT / "bridge" / "web" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with running_browser() as running:
-        yield running
+from web_app import PICTURES, find_violations, make_archive, running_app, signed_in, watched_page
 
 
 @pytest.fixture(scope="module")
@@ -25,26 +16,17 @@ def app(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def context(browser, app):
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
-    yield context
-    context.close()
+    with signed_in(browser, app) as context:
+        yield context
 
 
 @pytest.fixture
 def page(context, app):
     """Give the list, after which nothing may have gone wrong in the browser."""
-    page, wrong = context.new_page(), []
-    page.set_default_timeout(8000)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on(
-        "console", lambda line: wrong.append(line.text) if line.type == "error" and "400" not in line.text else None
-    )
-    page.goto(app.url)
-    page.locator(".grid .rows .row").first.wait_for()
-    yield page
-    page.close()
-    assert wrong == []
+    with watched_page(context, lambda line: "400" not in line.text) as page:
+        page.goto(app.url)
+        page.locator(".grid .rows .row").first.wait_for()
+        yield page
 
 
 def names(page):
@@ -199,8 +181,7 @@ def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
         page.goto(f"{app.url}/?token={app.sign_ins.new_link_token()}&q=env:lift")
         wait_for_count(page, "4 episodes")
         page.locator(".spark").nth(3).wait_for()
-        page.evaluate(AXE.read_text())
-        found = page.evaluate("axe.run().then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+        found = find_violations(page)
         page.screenshot(path=PICTURES / f"episodes-{theme}.png")
         assert found == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
