@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_lanes import lane_rows
 
 from wshard import Channel, Episode, TimebaseSpec, load_wshard, save_wshard
 from wshard.array_fields import DType
@@ -94,13 +95,10 @@ def test_packets_of_a_video_are_copied(tmp_path):
         assert np.abs(source.lane("0", "signal/observation.rgb").astype(int) - lane.decode()).mean() < 20
 
 
-LANES = st.dictionaries(
-    st.sampled_from(["state", "observation.pose", "next.success", "a/b", "task_number", "action"]),
-    st.tuples(
-        st.sampled_from(STORED), st.sampled_from([(), (1,), (3,), (2, 3), (1, 2, 2), (4, 4, 3)]), st.integers(0, 99)
-    ),
-    min_size=1,
-    max_size=4,
+LANES = lane_rows(
+    ["state", "observation.pose", "next.success", "a/b", "task_number", "action"],
+    STORED,
+    [(), (1,), (3,), (2, 3), (1, 2, 2), (4, 4, 3)],
 )
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_lanes import lane_rows, make_lane
 from rlds_sets import decode, read_tfrecord
 
-from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
+from wshard import Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
 from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
 from wshard.errors import CodecError, EpisodeError
@@ -149,21 +150,9 @@ def test_encoded_frames_pass_unchanged_and_losses_are_said(tmp_path):
     assert any(text.startswith("time/ticks: no feature") for text in losses) or not episode.has("time/ticks")
 
 
-LANES = st.dictionaries(
-    st.sampled_from(["state", "observation.pose", "a/b", "discount", "action"]),
-    st.tuples(
-        st.sampled_from(STORED), st.sampled_from([(), (1,), (3,), (2, 3), (300,), (4, 4, 3)]), st.integers(0, 99)
-    ),
-    min_size=1,
-    max_size=4,
+LANES = lane_rows(
+    ["state", "observation.pose", "a/b", "discount", "action"], STORED, [(), (1,), (3,), (2, 3), (300,), (4, 4, 3)]
 )
-
-
-def _lane(name, length, row):
-    dtype, shape, seed = row
-    most = 100 if dtype is DType.FLOAT16 else 2**40
-    values = np.random.default_rng(seed).integers(-most, most, (length, *shape))
-    return Channel.of(name, (values & 1 if dtype is DType.BOOL else values).astype(dtype.numpy_dtype))
 
 
 @settings(max_examples=20, deadline=None)
@@ -176,8 +165,8 @@ def test_lanes_survive_the_way_to_a_data_set_and_back(tmp_path_factory, seen, do
         "arm",
         length,
         timebase=TimebaseSpec(tick_hz=12.3),
-        observations={name: _lane(name, length, row) for name, row in seen.items()},
-        actions={name: _lane(name, length, row) for name, row in done.items()},
+        observations={name: make_lane(name, length, row) for name, row in seen.items()},
+        actions={name: make_lane(name, length, row) for name, row in done.items()},
         rewards=None if reward is None else np.arange(length, dtype=reward) / 3,
         terminations=np.arange(length) % 2 == 1 if ends else None,
         timestamps_ns=np.arange(length) * 10**17 if ends else None,

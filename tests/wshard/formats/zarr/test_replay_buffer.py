@@ -14,6 +14,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_lanes import lane_rows, make_lane
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
@@ -349,19 +350,9 @@ def test_equal_episodes_give_equal_bytes_and_frames_are_decoded(tmp_path):
         assert sink.losses(EpisodeInfo.of(episode)) == ["signal/cam: frames are stored decoded"]
 
 
-LANES = st.dictionaries(
-    st.sampled_from(["state", "observation.pose", "a/b", "reward", "action", "done"]),
-    st.tuples(st.sampled_from(STORED), st.sampled_from([(), (1,), (3,), (2, 3), (4, 4, 3)]), st.integers(0, 99)),
-    min_size=1,
-    max_size=4,
+LANES = lane_rows(
+    ["state", "observation.pose", "a/b", "reward", "action", "done"], STORED, [(), (1,), (3,), (2, 3), (4, 4, 3)]
 )
-
-
-def _lane(name, length, row):
-    dtype, shape, seed = row
-    most = 100 if dtype is DType.FLOAT16 else 2**40
-    values = np.random.default_rng(seed).integers(-most, most, (length, *shape))
-    return Channel.of(name, (values & 1 if dtype is DType.BOOL else values).astype(dtype.numpy_dtype))
 
 
 @settings(max_examples=6, deadline=None)
@@ -374,8 +365,8 @@ def test_lanes_survive_the_way_to_a_buffer_and_back(tmp_path_factory, seen, done
         "arm",
         length,
         timebase=TimebaseSpec(tick_hz=12.3, epoch_ns=5),
-        observations={name: _lane(name, length, row) for name, row in seen.items()},
-        actions={name: _lane(name, length, row) for name, row in done.items()},
+        observations={name: make_lane(name, length, row) for name, row in seen.items()},
+        actions={name: make_lane(name, length, row) for name, row in done.items()},
         rewards=None if reward is None else np.arange(length, dtype=reward) / 3,
         terminations=np.arange(length) % 2 == 1 if ends else None,
         truncations=np.arange(length) % 3 == 1 if ends else None,
