@@ -79,13 +79,13 @@ def shares_of(embedder: Embedder, channels: int) -> NDArray[np.float64] | None:
     return None if told is None else np.asarray(told(channels), np.float64)
 
 
-def blocks_of(embedder: Embedder, channels: int) -> tuple[int, ...]:
-    """Return the sizes of the descriptors that a vector consists of, each of which may be weighed by itself.
+def blocks_of(embedder: Embedder, space: Space) -> tuple[int, ...]:
+    """Return the sizes of the descriptors that a vector of a Space consists of, each of which may be weighed by itself.
 
     One for an embedder without a method `blocks(channels)`.
     """
     sizes = getattr(embedder, "blocks", None)
-    return (embedder.dim(channels),) if sizes is None else tuple(sizes(channels))
+    return (space.dim,) if sizes is None else tuple(sizes(space.channels))
 
 
 def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:

@@ -20,7 +20,6 @@ from bridge.search.ranking.rankers import (
     select_vector,
 )
 from bridge.search.ranking.text import rank_by_text
-from bridge.support.blas_threads import one_blas_thread
 from embedders.base import blocks_of
 from embedders.windows import WindowPlan
 
@@ -113,9 +112,8 @@ class EpisodeSearch:
             expand = 0 if windows is None else EXPAND
         return Fusion(self.archive.index, self.stored, query, windows, expand)
 
-    @one_blas_thread()  # the size of a function's vectors is asked of the function
     def _combine(self, view: PreparedView, like: int) -> QueryVector:
-        sizes = blocks_of(self.embedder_for(view.space), view.space.channels)
+        sizes = blocks_of(self.embedder_for(view.space), view.space)
         return combine_view(view, like, self.stored.weights(view.space, sizes))
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
