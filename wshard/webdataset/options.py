@@ -84,11 +84,6 @@ class ShardifyOptions:
         if self.masks not in ("position", "padding"):
             raise DatasetError(f"masks: expected 'position' or 'padding', found {shown(self.masks)}")
 
-    @property
-    def window_length(self) -> int:
-        """T, the number of timesteps of a window."""
-        return self.past_lowdim_steps + 1 + self.future_lowdim_steps
-
     def config(self, output_dir: str) -> dict[str, Any]:
         """Return the options that the original has, as it notes them."""
         names = [one.name for one in fields(self)]
