@@ -62,12 +62,12 @@ def test_the_order_of_channels_changes_no_similarity(seed, order, windows):
     assert abs(cosine(embedder, first, second) - shuffled) < 1e-5
 
 
-@given(seed=seeds, speeds=st.lists(st.floats(0.2, 5.0), min_size=8, max_size=8), shift=st.floats(-1, 1))
-def test_areas_neither_see_the_speed_nor_where_it_is(seed, speeds, shift):
+@given(seed=seeds, speed=st.floats(0.5, 5.0), shift=st.floats(-1, 1))
+def test_areas_neither_see_a_steady_speed_nor_where_it_is(seed, speed, shift):
     curve = make_curve(seed, np.linspace(0, 1, 120))
-    areas = slice(-10, None)
-    first, second = Blocks(smoothing=1).embed([curve, retime(curve, speeds) + shift * 0.1], FROZEN)[:, areas] * 3**0.5
-    assert first @ second > 0.9
+    other = make_curve(seed, np.linspace(0, 1, round(120 * speed))) + shift * 0.1
+    first, second = Blocks(smoothing=1).embed([curve, other], FROZEN)[:, -10:] * 3**0.5
+    assert first @ second > 0.99
 
 
 def test_the_spectrum_in_time_sees_what_the_path_does_not():
