@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import xxhash
 
 from wshard.container.layout import (
+    ALIGNMENTS,
     DATA_OFFSET_FIELD,
     HEADER_SIZE,
     INDEX_ENTRY,
@@ -21,7 +23,7 @@ from wshard.container.layout import (
 from wshard.errors import IndexCorruptError, LimitError, OverlapError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wshard.container.layout import Buffer
 
@@ -134,3 +136,31 @@ def front_size(names: Sequence[str], alignment: int, where: str) -> int:
     if section - strings > MAX_STRING_TABLE_SIZE:
         raise LimitError(f"{where}: names of {section - strings} bytes, limit {MAX_STRING_TABLE_SIZE}")
     return section
+
+
+def find_emptied(
+    entries: Sequence[IndexEntry],
+    header: Header,
+    size: int,
+    read_range: Callable[[int, int], Buffer],
+    outside: Sequence[IndexEntry] = (),
+) -> dict[int, int]:
+    """Return the numbers of entries of 0 bytes at whose place bytes lie that are no other entry's, and how many.
+
+    An empty entry and one that damage wiped out look alike, and 0 is the checksum of nothing: the file's bytes tell.
+    size: that of the file; outside: entries that claim bytes beyond its end.
+    """
+    empty = [number for number, entry in enumerate(entries) if not entry.orig_size and not entry.disk_size]
+    if not empty:
+        return {}
+    starts = sorted(entry.data_offset for entry in (*entries, *outside) if entry.disk_size)
+    ends = (header.schema_offset, header.total_file_size, size)
+    found: dict[int, int] = {}
+    for number in empty:
+        start = entries[number].data_offset
+        place = bisect_left(starts, start)
+        end = min(starts[place : place + 1] or [end for end in ends if start <= end <= size], default=start)
+        padded = {round_up(start, alignment) for alignment in ALIGNMENTS}
+        if end != start and (end not in padded or any(read_range(start, end))):
+            found[number] = end - start
+    return found

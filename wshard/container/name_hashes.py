@@ -11,6 +11,7 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Protocol
 
+from wshard.container.index import find_emptied
 from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, ROLE_WSHARD, name_hash
 from wshard.errors import FormatWarning, IndexCorruptError
 
@@ -36,6 +37,11 @@ class NamedBlocks(Protocol):
 
     where: str
     header: Header
+
+    @property
+    def size(self) -> int:
+        """The real size of the file in bytes."""
+        ...
 
     @property
     def entries(self) -> Sequence[IndexEntry]:
@@ -85,6 +91,9 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
     _warn(reader, doubted, "the stored hash is not that of the name: one of both is damaged")
     if known is None:
         _warn(reader, _find_shared(reader.entries), "another entry takes its name from the same place: one is damaged")
+        emptied = find_emptied(reader.entries, header, reader.size, reader.read_range)
+        names = [reader.entries[number].name for number in emptied]
+        _warn(reader, names, "its entry says 0 bytes, but some that are nobody's lie at its place")
 
 
 def _warn(reader: NamedBlocks, names: Sequence[str], message: str) -> None:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from wshard.container.index import find_emptied
 from wshard.container.layout import (
-    ALIGNMENTS,
     DATA_OFFSET_FIELD,
     HEADER_SIZE,
     INDEX_ENTRY,
     INDEX_ENTRY_SIZE,
     ROLE_UNKNOWN,
     ROLE_WSHARD,
-    round_up,
 )
 from wshard.container.name_hashes import count_room, count_uncounted, find_misnamed, hashes_of, is_table_moved
 from wshard.episode.encoded_lane import frames_of
@@ -168,19 +166,14 @@ def _hollow(reader: ShardReader) -> dict[int, str]:
     empty = [number for number, entry in enumerate(reader.entries) if not entry.orig_size]
     if not empty:
         return {}
-    starts = sorted(entry.data_offset for entry in (*reader.entries, *reader.outside) if entry.disk_size)
-    ends = (reader.header.schema_offset, reader.header.total_file_size, reader.size)
+    emptied = find_emptied(reader.entries, reader.header, reader.size, reader.read_range, reader.outside)
     about = described(reader, range(len(reader))) if reader.header.role == ROLE_WSHARD else Description("unknown")
     found: dict[int, str] = {}
     for number in empty:
         entry = reader.entries[number]
-        place = bisect_left(starts, entry.data_offset)
-        end = min(starts[place : place + 1] or [end for end in ends if entry.data_offset <= end <= reader.size])
-        padded = {round_up(entry.data_offset, alignment) for alignment in ALIGNMENTS}
         if entry.name in META_BLOCKS:
             found[number] = f"block {entry.name!r}: its entry says 0 bytes, expected JSON"
-        elif not entry.disk_size and (end not in padded or any(reader.read_range(entry.data_offset, end))):
-            gap = end - entry.data_offset
+        elif gap := emptied.get(number):
             found[number] = (
                 f"block {entry.name!r}: its entry says 0 bytes, but {gap} that are nobody's lie at its place"
             )
