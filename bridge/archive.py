@@ -35,7 +35,7 @@ _COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Archive:
     """An open archive: the catalog, which is the truth about episodes and vectors, and a vector index over it.
 
@@ -50,6 +50,9 @@ class Archive:
     def folder(self) -> Path:
         """The folder that holds the copies of vectors: the archive's own, or for a server one in the cache."""
         return self.place.index.parent
+
+    def __repr__(self) -> str:
+        return f"<archive {self.place.name!r}>"
 
     def __enter__(self) -> Self:
         return self

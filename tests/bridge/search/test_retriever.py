@@ -485,6 +485,7 @@ def test_text_that_is_no_query_is_refused(retriever):
 def test_an_archive_counts_its_episodes_and_yields_them(own):
     with open_archive(own[0]) as opened:
         assert opened
+        assert repr(opened) == f"<archive {str(own[0])!r}>"
         refs = list(opened)
         assert len(opened) == len(refs) == opened.catalog.query.count()
         rows = opened.catalog.episodes.rows(opened.catalog.query.ids())
