@@ -8,7 +8,7 @@ FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages wheel pictures bench bench-index rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web pages wheel pictures bench bench-index properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
@@ -19,6 +19,7 @@ help:
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
+	@echo "make properties  the property tests on examples that the gate does not draw     (about 3 minutes)"
 	@echo "make torture  kill recordings and packing at 3 x 200 random moments   (about 5 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
@@ -102,6 +103,9 @@ bench: $(VENV)/.bench
 fuzz: $(VENV)/.dev
 	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py \
 		tests/wshard/shardpack/test_mutations.py
+
+properties: $(VENV)/.dev
+	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py \

@@ -28,9 +28,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A deadline would measure the machine, not the code.
-settings.register_profile("gate", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("gate")
+# A deadline would measure the machine, not the code. The gate draws the same examples every time, so that a change is
+# judged by what it changed; `make properties` draws others.
+_PROFILE = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("gate", derandomize=True, **_PROFILE)
+settings.register_profile("properties", **_PROFILE)
+settings.load_profile(os.environ.get("WSHARD_PROPERTIES", "gate"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

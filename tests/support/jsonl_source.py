@@ -132,9 +132,9 @@ def write_lines(path: Path, episodes: Iterable[Episode]) -> Path:
     return path
 
 
-def thousand_episodes() -> Iterable[Episode]:
-    """Return 1,000 short episodes, line-0000 to line-0999."""
-    return (replace(make_episode(number, T=8), id=f"line-{number:04d}") for number in range(1000))
+def some_episodes(count: int) -> Iterable[Episode]:
+    """Return `count` short episodes, line-0000 and so on."""
+    return (replace(make_episode(number, T=8), id=f"line-{number:04d}") for number in range(count))
 
 
 def announce(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = "jsonl_source:JsonlSource") -> None:

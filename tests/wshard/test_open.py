@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl_source import SUFFIX, JsonlSource, announce, thousand_episodes, what_a_line_holds, write_lines
+from jsonl_source import SUFFIX, JsonlSource, announce, some_episodes, what_a_line_holds, write_lines
 from typer.testing import CliRunner
 
 from wshard.chunks.writer import ChunkedEpisodeWriter
@@ -174,7 +174,7 @@ class TestJsonlReader(EpisodeReaderContract):
 
 
 def test_a_thousand_episodes_of_another_packages_format_are_listed_and_opened(tmp_path, announced):
-    path = write_lines(tmp_path / f"many{SUFFIX}", thousand_episodes())
+    path = write_lines(tmp_path / f"many{SUFFIX}", some_episodes(1000))
     assert detect_format(path) == "jsonl"
     listed = dict(list_episodes(str(path)))
     assert [address.key for address in listed] == [f"line-{number:04d}" for number in range(1000)]

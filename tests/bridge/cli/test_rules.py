@@ -58,14 +58,10 @@ def verbs(whole=None, names=()):
 
 def test_every_verb_has_a_short_option_for_help(capsys):
     for names, _ in verbs():
-        told = set()
-        for option in ("-h", "--help"):
-            with pytest.raises(SystemExit) as ended:
-                bridge.cli.main.command()([*names, option], prog_name="wshard")
-            assert ended.value.code == 0, names
-            told.add(capsys.readouterr().out)
-        assert len(told) == 1
-        assert " ".join(("Usage: wshard", *names)) in " ".join(told.pop().split())
+        with pytest.raises(SystemExit) as ended:
+            bridge.cli.main.command()([*names, "-h"], prog_name="wshard")
+        assert ended.value.code == 0, names
+        assert " ".join(("Usage: wshard", *names)) in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from wshard.errors import EmbedderError, SpaceMismatchError
 
 
 class TestEmbeddedIndex(IndexContract):
-    filters = 2000
+    filters = 500
 
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder)

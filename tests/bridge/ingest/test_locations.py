@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 from bridge_episodes import command
-from jsonl_source import announce, line_of, thousand_episodes, write_lines
+from jsonl_source import announce, line_of, some_episodes, write_lines
 
 from bridge.archive import open_archive
 from bridge.ingest import register
@@ -249,13 +249,13 @@ class TestReplayFolder(LocationContract):
 
 
 class TestJsonLines(LocationContract):
-    """A file of 1,000 episodes, in a format that an entry point announces."""
+    """A file of many episodes, in a format that an entry point announces."""
 
-    count = 1000
+    count = 150
     times_differ = False
 
     def make(self, folder: Path) -> Path:
-        return write_lines(folder / "runs.jsonl", thousand_episodes())
+        return write_lines(folder / "runs.jsonl", some_episodes(self.count))
 
     def add(self, place: Path) -> None:
         write_lines(place, [replace(make_episode(5000, T=8), id="line-later")])
@@ -294,6 +294,19 @@ class TestEpisodeFiles(LocationContract):
 
     def episodes(self, place: Path) -> list[EpisodeAddress]:
         return [EpisodeAddress(str(path)) for path in sorted(place.glob("*.wshard"))]
+
+
+def test_a_thousand_episodes_in_one_file_are_taken_in_and_one_of_them_changes(tmp_path, monkeypatch):
+    announce(tmp_path / "site", monkeypatch)
+    lines, archive = TestJsonLines(), tmp_path / "archive"
+    place = write_lines(tmp_path / "runs.jsonl", some_episodes(1000))
+    assert ingest(archive, place).embedded == 1000
+    lines.change(place)
+    report = ingest(archive, place)
+    assert (report.changed, report.embedded, report.unchanged, report.failed) == (1, 1, 999, [])
+    with TrajectoryRetriever(archive) as retriever:
+        (best, *_) = retriever.search_similar_episodes(f"{place}#line-0567", 3)
+    assert best.episode_id == "line-0567"
 
 
 def write_replay(place: Path, uuid: str, successor: str, *, seed: int, steps: int, begins: tuple[int, ...]) -> None:
