@@ -41,7 +41,7 @@ class Blocks:
     """
 
     name: ClassVar[str] = "blocks"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     uses_statistics: ClassVar[bool] = True
     metric: ClassVar[str] = "cosine"
 
@@ -114,10 +114,11 @@ def area_count(channels: int) -> int:
 def areas(rows: Rows) -> NDArray[np.float64]:
     """Return [area_count(D)] of z-scored rows [T, D]: the signed root of the area between every two channels.
 
-    It is what their path sweeps around its mean: positive where the first channel moves before the second.
+    It is what their path sweeps around its mean along the arc, so that no speed changes it: positive where the first
+    channel moves before the second.
     """
     steps = np.diff(rows, axis=0)
-    before = rows[:-1] - rows.mean(axis=0)
+    before = rows[:-1] - _arc_mean(rows, steps)
     channels = rows.shape[1]
     if channels > MOST_PAIRED:
         found = (before * steps.mean(axis=1, keepdims=True) - before.mean(axis=1, keepdims=True) * steps).sum(
@@ -129,3 +130,10 @@ def areas(rows: Rows) -> NDArray[np.float64]:
         found = (ordered[first, second] - ordered[second, first]) / 2
     rooted: NDArray[np.float64] = np.sign(found) * np.sqrt(np.abs(found))
     return rooted
+
+
+def _arc_mean(rows: Rows, steps: Rows) -> Rows:
+    """Return the mean [D] of rows [T, D] along their path: the middle of every step counts the step's length."""
+    lengths = np.sqrt(np.einsum("td,td->t", steps, steps))
+    middles = rows[:-1] + steps / 2
+    return np.average(middles, axis=0, weights=lengths) if lengths.any() else rows[0]

@@ -149,8 +149,17 @@ def slow_smooth(rows):
     return [slow_mean(rows[max(0, at - 2) : at + 3]) for at in range(len(rows))]
 
 
+def slow_arc_mean(rows):
+    steps = [*pairwise(rows)]
+    lengths = [math.dist(a, b) for a, b in steps]
+    if not sum(lengths):
+        return rows[0]
+    middles = zip(*([(x + y) / 2 for x, y in zip(a, b, strict=True)] for a, b in steps), strict=True)
+    return [math.fsum(map(math.prod, zip(channel, lengths, strict=True))) / math.fsum(lengths) for channel in middles]
+
+
 def slow_areas(rows):
-    mean, channels = slow_mean(rows), len(rows[0])
+    mean, channels = slow_arc_mean(rows), len(rows[0])
     paths = [[x - m for x, m in zip(row, mean, strict=True)] for row in rows]
 
     def area(i, j):
