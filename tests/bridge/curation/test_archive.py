@@ -257,7 +257,7 @@ def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
     both = wshard(*verb)
     assert both.exit_code == 0
     assert "using dct over signal/state" in both.stderr
-    assert "also available (--space): blocks over" in both.stderr
+    assert "also available (--space): blocks version 2 over" in both.stderr
     with looked_into(own) as archive:
         arc = find_whole_spaces(archive)[0].fingerprint
     assert "compared by" not in wshard(*verb, "--space", arc).stderr

@@ -186,7 +186,7 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
     put(range(2, 9), 15.0)  # so many that statistics, and rates with them, are taken anew
     (second,) = spaces_of(tmp_path / "archive")
     assert (second.rates, second.family) == ((None, 10.0), first.family)
-    assert describe(second).startswith("blocks over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)")
+    assert describe(second).startswith("blocks version 2 over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)")
 
 
 def test_a_rate_that_nobody_gave_is_none_in_an_archive(tmp_path):

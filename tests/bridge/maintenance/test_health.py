@@ -108,7 +108,7 @@ def test_the_command_line_tells_health_and_how_hits_were_found(archive):
         return done.stdout
 
     told = wshard("health")
-    assert "blocks over state" in told.replace("signal/", "")
+    assert "blocks version 2 over state" in told.replace("signal/", "")
     assert "vectors       22" in told
     (found,) = json.loads(wshard("health --json"))["items"]
     assert (found["vectors"], found["certified"]) == (22, 1)

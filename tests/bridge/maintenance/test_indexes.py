@@ -122,7 +122,7 @@ def test_the_verbs(tmp_path):
         return CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive)])
 
     (listed,) = json.loads(run("spaces", "--json").stdout)["items"]
-    assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", "blocks 1", "cosine")
+    assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", "blocks 2", "cosine")
     assert (listed["episodes"], listed["vectors"], listed["bytes"]) == (4, 4, 16 * listed["dim"])
     assert listed["rates"] == [20.0] * len(listed["lanes"])
     header, row = run("spaces").stdout.splitlines()

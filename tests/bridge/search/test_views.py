@@ -198,7 +198,7 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
         assert "frames over signal/cam[20, 20]" in found.stderr
         assert "fits too" not in found.stderr
         about = json.loads(wshard(*asked, "--json").stdout)
-        assert {one["about"].partition(" over")[0] for one in about["spaces"]} == {"blocks", "arcdct", "frames"} - (
+        assert {one["about"].split()[0] for one in about["spaces"]} == {"blocks", "arcdct", "frames"} - (
             {"blocks"} if verb == "moments" else set()
         )
         assert (about["others"], about["notes"]) == ([], [])
