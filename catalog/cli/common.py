@@ -84,7 +84,8 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     if len(page.rows) == 1:
         return page.rows[0]
     if not page.rows:
-        if os.path.exists(name):  # noqa: PTH110  (Path's raises for names too long for a file, which an id may be)
+        # Path.exists raises for names too long for a file, which an id may be
+        if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
             raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
         raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
     places = "\n".join(f"  {row.uid}  {shorten(str(row.address))}" for row in page.rows)

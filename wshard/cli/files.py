@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,15 +21,11 @@ from wshard.cli.common import (
     printable,
     reported,
 )
-from wshard.errors import StepError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wshard.repair.report import RepairReport
 
 
-SUFFIXES = (".wshard", ".shard", ".shardpack")
 _REPORT_SECONDS = 2.0  # between lines of progress
 
 
@@ -44,17 +40,26 @@ app = typer.Typer(
 @app.command()
 @reported()
 def inspect(
-    path: Annotated[Path, typer.Argument(readable=False, help="Episode file, other Shard container, or ShardPack.")],
+    path: Annotated[Path, typer.Argument(readable=False, help="File, location of any format, or PATH#KEY.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum."""
+    """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum.
+
+    Of a location of several episodes, these are listed; PATH#KEY and PATH#KEY@START:STOP show one.
+    """
+    from wshard.cli.episodes import inspect_episodes, list_foreign
     from wshard.cli.inspect_text import print_report
     from wshard.cli.shardpack import inspect_pack
+    from wshard.conversion.jobs import list_jobs
     from wshard.repair.inspect import inspect_file
     from wshard.shardpack.inspect import is_shardpack
 
     if is_shardpack(path):
         inspect_pack(path, as_json=as_json)
+        return
+    jobs = list_foreign(path) or (list_jobs([path]) if path.is_dir() else None)
+    if jobs is not None:
+        inspect_episodes(path, jobs, as_json=as_json)
         return
     report = inspect_file(path)
     if as_json:
@@ -66,7 +71,9 @@ def inspect(
 @app.command()
 @reported()
 def verify(
-    paths: Annotated[list[Path], typer.Argument(readable=False, help="Files, and folders to search for them.")],
+    paths: Annotated[
+        list[Path], typer.Argument(readable=False, help="Files, folders, locations of any format, PATH#KEY.")
+    ],
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Also fail on tolerated defects and on blocks without a checksum."),
@@ -76,87 +83,44 @@ def verify(
     """Verify the integrity of files; exit 1 if any fails.
 
     Checks header and index, size and checksum of every block, hashes of block names, declared dtype and length of
-    every lane, the JSON section, and the chunks and files that a manifest lists.
+    every lane, the JSON section, and the chunks and files that a manifest lists. Of episodes in other formats, all data
+    are read and decoded.
     """
+    from wshard.cli.episodes import check_episode, list_foreign, named_place
     from wshard.cli.shardpack import check_range
+    from wshard.cli.verified_files import SUFFIXES, check_own, find_files, print_result
     from wshard.shardpack.shards import expand_shards
 
     ranges = [path for path in paths if not path.exists() and "{" in path.name]
     paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
     for path in paths:
-        path.stat()  # report missing files before reading others
-    files = sorted({file for path in paths for file in _files(path)})
-    if not files:
+        (path if path.exists() else named_place(path)).stat()  # report missing files before reading others
+    named = {path: list_foreign(path) for path in paths}
+    checks = [
+        partial(check_own, file)
+        for file in sorted({file for path in paths if named[path] is None for file in find_files(path)})
+    ]
+    checks += [partial(check_episode, job) for jobs in named.values() for job in jobs or ()]
+    if not checks:
         typer.echo(f"error: nothing to verify: no {' or '.join(SUFFIXES)} files found", err=True)
         raise typer.Exit(EXIT_FAILED)
     results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
     for result in [] if as_json else results:
-        _print_result(result)
-    for number, file in enumerate(files, 1):
-        results.append(_check(file, strict=strict))
+        print_result(result)
+    for number, check in enumerate(checks, 1):
+        results.append(check(strict=strict))
         if not as_json:
-            _print_result(results[-1])
+            print_result(results[-1])
         if time.monotonic() - reported_at >= _REPORT_SECONDS:
             reported_at = time.monotonic()
-            typer.echo(f"checked {number} of {len(files)} files", err=True)
+            typer.echo(f"checked {number} of {len(checks)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:
         print_items(results, failed=failed)
-    elif len(files) > 1:
+    elif len(checks) > 1:
         typer.echo(f"{len(results) - failed} of {len(results)} files OK")
     if failed:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the files to verify below a path; also unreadable folders, and links and pipes, which then fail."""
-    if not path.is_dir():
-        yield path
-        return
-    seen, unread, left = set[str](), list[Path](), [path]
-    while left:  # links last, so that files have their own names
-        for place, folders, names in os.walk(left.pop(0), onerror=lambda error: unread.append(Path(error.filename))):
-            real = os.path.realpath(place)
-            if real in seen:  # links lead to a folder again, or round in circles
-                folders.clear()
-                continue
-            seen.add(real)
-            inside = Path(place)
-            left += [inside / name for name in folders if (inside / name).is_symlink()]
-            yield from (inside / name for name in names if Path(name).suffix in SUFFIXES)
-    yield from unread
-
-
-def _check(path: Path, *, strict: bool) -> dict[str, Any]:
-    import shlex
-
-    from wshard.cli.shardpack import check_pack
-    from wshard.repair.inspect import check_file, is_repairable
-    from wshard.shardpack.inspect import is_shardpack
-
-    if is_shardpack(path):
-        return check_pack(path)
-    count, found = check_file(path, strict=strict)
-    problems = [{"block": block, "error": error} for block, error in found.items()]
-    help_ = f"wshard repair {shlex.quote(str(path))}" if found and is_repairable(path) else None
-    return {"path": str(path), "blocks": count, "problems": problems, "repair": help_}
-
-
-def _print_result(result: dict[str, Any]) -> None:
-    from wshard.repair.inspect import PARTS
-
-    path, problems = printable(result["path"]), result["problems"]
-    blocks = f"{result['blocks']} block(s)" if "blocks" in result else f"{result['records']} record(s)"
-    for problem in problems:
-        name = problem.get("block") or problem["record"]
-        shown = name if "record" in problem or name in PARTS else repr(name)
-        typer.echo(f"FAIL  {shown}: {printable(problem['error'])}")
-    if problems:
-        typer.echo(f"FAIL  {len(problems)} problem(s) in {blocks}  {path}")
-    else:
-        typer.echo(f"OK    {blocks} verified  {path}")
-    if result["repair"]:
-        typer.echo(f"      try: {printable(result['repair'])}")
 
 
 @app.command()
@@ -172,12 +136,14 @@ def repair(
     as_json: JsonOption = False,
 ) -> None:
     """Restore an interleaved stream exactly, or recover every intact block or record of a damaged file."""
+    from wshard.cli.episodes import check_own_file
     from wshard.repair.repair import repair as repair_file
     from wshard.shardpack.inspect import is_shardpack
     from wshard.shardpack.repair import repair_shardpack
 
     if output is not None and in_place:
         raise typer.BadParameter("expected --output or --in-place, not both")
+    check_own_file(path, "repair")
     report = (repair_shardpack if is_shardpack(path) else repair_file)(path, output, in_place=in_place)
     if as_json:
         print_json(asdict(report))
@@ -220,7 +186,9 @@ class LaneFormat(StrEnum):
 @app.command()
 @reported()
 def cat(
-    path: Annotated[Path, typer.Argument(readable=False, help="Episode file, manifest of chunks, or PATH#KEY.")],
+    path: Annotated[
+        Path, typer.Argument(readable=False, help="Episode file, manifest of chunks, PATH#KEY[@START:STOP].")
+    ],
     lane: Annotated[str, typer.Argument(help="Lane: block name or observation id.")],
     span: Annotated[str | None, typer.Option(help="Timesteps START:STOP.")] = None,
     form: Annotated[
@@ -230,17 +198,22 @@ def cat(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")] = None,
 ) -> None:
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
+    from wshard.cli.episodes import resolve_steps
     from wshard.cli.lane_output import as_csv, as_json, as_npy
     from wshard.container.atomic_write import publish
+    from wshard.episode.protocol import EpisodeSpan
     from wshard.open import open_episode
 
-    start, stop = parse_span(span)
+    place = EpisodeSpan.parse(str(path))
+    if span is not None:
+        if (place.start, place.stop) != (0, None):
+            raise typer.BadParameter("expected --span or @START:STOP, not both")
+        place = EpisodeSpan(place.address, *parse_span(span))
     if output is not None and output.resolve() == path.resolve():
         raise typer.BadParameter(f"--output: {output} is the file that is read; choose another one")
     form = form or _lane_format(output)
-    with open_episode(str(path)) as file:
-        if not start <= (file.length if stop is None else stop) <= file.length:
-            raise StepError(f"{path}: --span: expected timesteps within 0:{file.length}, found {span}")
+    with open_episode(place.address) as file:
+        start, stop = resolve_steps(place, file.length)
         array = file.lane_view(lane, verify=True)[start:stop]
         if form is LaneFormat.NPY:
             data = as_npy(array)

@@ -17,7 +17,8 @@ from wshard.repair.inspect import tree
 
 def print_report(report: dict[str, Any]) -> None:
     """Print what inspect_file returned."""
-    lines = {"path": report["path"], "file size": f"{report['file_size']} bytes", "blocks": len(report["blocks"])}
+    size = {"file size": f"{report['file_size']} bytes"} if "file_size" in report else {"format": report["format"]}
+    lines = {"path": report["path"]} | size | {"blocks": len(report["blocks"])}
     if report["episode"]:
         episode = report["episode"]
         rate, length = episode["tick_hz"], episode["length"]
@@ -27,9 +28,11 @@ def print_report(report: dict[str, Any]) -> None:
             clock = f"({rate:g} Hz is assumed: no rate was given)"
         lines |= {"length": f"{plural(length, 'timestep')} {clock}"}
         lines |= {"metadata": json.dumps(episode["metadata"], ensure_ascii=False)} if episode["metadata"] else {}
-        if episode["chunk_index"] is not None:
+        if episode.get("span", [0, length]) != [0, length]:
+            lines["span"] = "timesteps {}:{}".format(*episode["span"])
+        if episode.get("chunk_index") is not None:
             lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"
-        if episode["not_recorded"]:
+        if episode.get("not_recorded"):
             lines["filled in"] = f"{', '.join(episode['not_recorded'])} (not recorded)"
     if report["section"]:
         lines["section"] = json.dumps(report["section"], ensure_ascii=False)
@@ -49,10 +52,11 @@ def _print_blocks(blocks: list[dict[str, Any]]) -> None:
             continue
         block = blocks[number]
         shape = "" if block["shape"] is None else "x".join(map(str, block["shape"]))
-        ratio = f"{block['stored'] / block['size']:.0%}" if block["size"] else ""
+        stored = block["stored"]
+        ratio = f"{stored / block['size']:.0%}" if block["size"] and stored is not None else ""
         state = Text(block["crc"], style="bold red" if block["crc"] == "BAD" else "")
-        cells = (block["dtype"] or "", shape, block["codec"], str(block["size"]), str(block["stored"]), ratio)
-        table.add_row(name, *map(Text, cells), state)
+        cells = (block["dtype"] or "", shape, block["codec"], str(block["size"]), "" if stored is None else str(stored))
+        table.add_row(name, *map(Text, (*cells, ratio)), state)
     console = Console(highlight=False)
     # A pipe has no width; cutting names there would lose them.
     console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)

@@ -1,0 +1,91 @@
+"""Verbs about files take addresses of any format: checked on a D4RL file that h5py wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from wshard.cli.files import app
+from wshard.episode.file import save_wshard
+from wshard.testing import make_episode
+
+h5py = pytest.importorskip("h5py")
+RUNNER = CliRunner()
+
+
+def run(*arguments: object):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def rows(tmp_path) -> Path:
+    """Two episodes, of 4 and 6 steps."""
+    with h5py.File(tmp_path / "rows.hdf5", "w") as file:
+        file["observations"] = np.arange(20, dtype="f4").reshape(10, 2)
+        file["actions"] = np.zeros((10, 1), "f4")
+        file["rewards"] = np.ones(10, "f4")
+        file["terminals"] = np.isin(np.arange(10), (3, 9))
+        file["timeouts"] = np.zeros(10, bool)
+    return tmp_path / "rows.hdf5"
+
+
+def test_inspect_lists_the_episodes_of_a_location(rows):
+    found = json.loads(run("inspect", rows, "--json").stdout)
+    assert (found["format"], found["total"]) == ("d4rl", 2)
+    assert [(one["key"], one["length"]) for one in found["items"]] == [("0", 4), ("1", 6)]
+    text = run("inspect", rows).stdout
+    assert "episode_1" in text
+    assert "rows.hdf5#KEY" in text
+
+
+def test_inspect_shows_one_episode_and_a_span_of_it(rows, tmp_path):
+    whole = json.loads(run("inspect", f"{rows}#1", "--json").stdout)
+    assert {one["block"]: one["shape"] for one in whole["blocks"]}["signal/observations"] == [6, 2]
+    part = json.loads(run("inspect", f"{rows}#1@2:5", "--json").stdout)
+    assert {one["block"]: one["shape"] for one in part["blocks"]}["signal/observations"] == [3, 2]
+    assert "2:5" in run("inspect", f"{rows}#1@2:5").stdout
+    save_wshard(make_episode(0), tmp_path / "a.wshard")
+    assert "0:3" in run("inspect", f"{tmp_path / 'a.wshard'}@0:3").stdout
+
+
+def test_cat_takes_a_span_of_an_address(rows):
+    assert run("cat", f"{rows}#1@1:3", "observations").stdout == "t,0,1\n1,10.0,11.0\n2,12.0,13.0\n"
+    assert run("cat", f"{rows}#1@1:3", "observations", "--span", "0:1").exit_code == 2
+    assert "within 0:6" in run("cat", f"{rows}#1@1:30", "observations").stderr
+
+
+def test_verify_reads_all_data_of_every_episode(rows, tmp_path):
+    assert "2 of 2 files OK" in run("verify", rows).stdout
+    assert run("verify", f"{rows}#1").stdout.startswith("OK")
+    with h5py.File(rows, "r+") as file:
+        values = file["observations"][:]
+        del file["observations"]
+        file.create_dataset("observations", data=values, chunks=(5, 2), fletcher32=True)
+        place = file["observations"].id.get_chunk_info(1).byte_offset
+    data = bytearray(rows.read_bytes())
+    data[place] ^= 1
+    rows.write_bytes(data)
+    found = run("verify", rows, "--json")
+    assert found.exit_code == 1
+    problems = {one["path"]: one["problems"] for one in json.loads(found.stdout)["items"]}
+    assert not problems[f"{rows}#0"]
+    assert "observations" in problems[f"{rows}#1"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "place", "said"),
+    [
+        ("inspect", "rows.hdf5#7", "no episode '7'"),
+        ("verify", "rows.hdf5#7", "no episode '7'"),
+        ("verify", "none.hdf5#7", "No such file"),
+        ("repair", "rows.hdf5#1", "the address of an episode"),
+    ],
+)
+def test_what_is_not_there_is_reported(verb, place, said, rows):
+    found = run(verb, rows.parent / place)
+    assert found.exit_code == 1
+    assert said in found.stdout + found.stderr

@@ -1,0 +1,184 @@
+"""What `inspect`, `verify` and `cat` say of episodes in locations of other formats, and of single ones by address."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from wshard.cli.common import print_json, printable
+from wshard.errors import FormatError, FormatWarning, StepError, WShardError
+from wshard.messages import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wshard.conversion.jobs import ConversionJob
+    from wshard.episode.protocol import EpisodeReader, EpisodeSpan
+
+_SHOWN: Final = 20  # episodes that `inspect` lists
+
+
+def list_foreign(path: Path) -> list[ConversionJob] | None:
+    """Return the episodes that an argument names, None for a file of this project and a folder to search for them.
+
+    They are those of a location of another format, of an address `PATH#KEY`, or the timesteps of one,
+    `PATH#KEY@START:STOP`. Raises what list_jobs raises.
+    """
+    from wshard.conversion.jobs import list_jobs
+    from wshard.formats.detect import detect_format
+
+    own = ("", "wshard", "shardpack")
+    if path.exists():
+        return None if str(detect_format(path)) in own else list_jobs([path])
+    return list_jobs([path]) if named_place(path).exists() else None
+
+
+def named_place(path: Path) -> Path:
+    """Return the path of the location that an argument names, which may be followed by a key and a span."""
+    from wshard.episode.protocol import EpisodeSpan
+
+    return Path(EpisodeSpan.parse(str(path)).address.uri)
+
+
+def check_own_file(path: Path, verb: str) -> None:
+    """Raise FormatError for an address of an episode, which `repair` and the like cannot take."""
+    if not path.exists() and named_place(path) != path and named_place(path).exists():
+        raise FormatError(f"{path}: {verb}: expected a file, found the address of an episode in {named_place(path)}")
+
+
+def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
+    """Return the first timestep and the one after the last; raises StepError."""
+    stop = length if span.stop is None else span.stop
+    if not span.start <= stop <= length:
+        raise StepError(f"{span.address}: expected timesteps within 0:{length}, found {span.start}:{stop}")
+    return span.start, stop
+
+
+# ---- inspect -------------------------------------------------------------------------------------------------------
+
+
+def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+    """Print one episode with its lanes, or a list of the episodes of a location."""
+    from wshard.cli.inspect_text import print_report
+
+    if len(jobs) != 1:
+        _print_list(path, jobs, as_json=as_json)
+        return
+    report = _report(jobs[0].span)
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report)
+
+
+def _report(span: EpisodeSpan) -> dict[str, Any]:
+    from wshard.conversion.jobs import open_for_conversion
+    from wshard.formats.detect import detect_format
+
+    address = span.address
+    with open_for_conversion(address) as source, source.open(address.key) as episode:
+        start, stop = resolve_steps(span, episode.length)
+        blocks = [_describe_lane(episode, name, stop - start) for name in episode.lanes() if episode.has(name)]
+        return {
+            "path": str(address),
+            "format": str(detect_format(address.uri)) or "wshard",
+            "digest": episode.digest(),
+            "episode": _about(episode) | {"span": [start, stop]},
+            "blocks": blocks,
+            "section": None,
+        }
+
+
+def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, Any]:
+    lane, stored = episode.lanes()[name], episode.stored(name)
+    unknown = stored.codec != "none" and stored.stored == stored.size  # as of the frames of one episode in a long video
+    about = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
+    return about | {"size": stored.size, "stored": None if unknown else stored.stored, "crc": ""}
+
+
+def _about(episode: EpisodeReader) -> dict[str, Any]:
+    clock = episode.timebase
+    return {
+        "episode_id": episode.id,
+        "env_id": episode.env_id,
+        "length": episode.length,
+        "tick_hz": clock.tick_hz,
+        "assumed_rate": clock.assumed,
+        "timebase": clock.type.value,
+        "epoch_ns": clock.epoch_ns,
+        "metadata": dict(episode.metadata),
+    }
+
+
+def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from wshard.formats.detect import detect_format
+
+    items = _list_infos(jobs if as_json else jobs[:_SHOWN])
+    about = {"path": str(path), "format": str(detect_format(path)) or "wshard", "total": len(jobs)}
+    if as_json:
+        print_json(about | {"items": items})
+        return
+    for name, value in {"path": path, "format": about["format"], "episodes": len(jobs)}.items():
+        typer.echo(f"{name:<11}: {printable(str(value))}")
+    table = Table("key", "episode", "env", "length", "task", box=None, pad_edge=False)
+    for item in items:
+        texts = (item["key"], item["episode_id"], item["env_id"], str(item["length"]), str(item["task"] or ""))
+        table.add_row(*(Text(printable(text)) for text in texts))
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)
+    if len(jobs) > _SHOWN:
+        typer.echo(f"and {plural(len(jobs) - _SHOWN, 'episode')} more")
+    typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'")
+
+
+def _list_infos(jobs: Iterable[ConversionJob]) -> list[dict[str, Any]]:
+    from wshard.conversion.open_sources import OpenSources
+
+    sources, found = OpenSources(), []
+    try:
+        for job in jobs:
+            address = job.span.address
+            about: dict[str, Any] = {"key": address.key, "episode_id": "", "env_id": "", "length": 0, "task": None}
+            try:
+                info = sources.source_of(address).info(address.key)
+            except (WShardError, OSError) as error:
+                found.append(about | {"task": f"error: {error}"})
+                continue
+            about |= {"episode_id": info.id, "env_id": info.env_id, "length": info.length}
+            found.append(about | {"task": info.metadata.get("task")})
+    finally:
+        sources.close()
+    return found
+
+
+# ---- verify --------------------------------------------------------------------------------------------------------
+
+
+def check_episode(job: ConversionJob, *, strict: bool) -> dict[str, Any]:
+    """Return what `verify` reports of an episode: whether all of its data can be read and decoded.
+
+    strict: each FormatWarning is a problem, too.
+    """
+    from wshard.conversion.jobs import open_for_conversion
+
+    address, problems, count = job.span.address, list[str](), 0
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        try:
+            with open_for_conversion(address) as source, source.open(address.key) as episode:
+                count = len(episode.lanes())
+                episode.verify()
+        except (WShardError, OSError) as error:
+            problems.append(str(error))
+    if strict:
+        problems += dict.fromkeys(str(one.message) for one in found if issubclass(one.category, FormatWarning))
+    shown = [{"block": "episode", "error": error} for error in problems]
+    return {"path": os.fspath(str(address)), "blocks": count, "problems": shown, "repair": None}
