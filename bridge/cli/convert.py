@@ -40,12 +40,12 @@ def convert(
         list[str],
         typer.Argument(
             metavar="IN... OUT",
-            help="Files and folders to read, PATH#KEY or PATH#KEY@START:STOP for a part; last, the place to write.",
+            help="Files and folders to read (PATH#KEY or PATH#KEY@START:STOP for a part), then the path to write.",
         ),
     ],
     source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
     target_format: Annotated[
-        str | None, typer.Option("--to", help="Format of OUT (default: by its name, wshard for a folder).")
+        str | None, typer.Option("--to", help="Format of OUT (default: from its suffix; wshard for a folder).")
     ] = None,
     lane_map: Annotated[
         list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
@@ -53,20 +53,24 @@ def convert(
     collection: Annotated[
         str | None, typer.Option("--collection", help="Convert the episodes and spans of this collection of --archive.")
     ] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Convert what passes this filter of --archive.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", help="Convert the episodes of --archive that match this filter.")
+    ] = None,
     archive: ArchiveOption = None,
     mode: Annotated[
         Literal["append", "overwrite", "error"],
-        typer.Option(help="What to do where episodes are: add those that are not there yet, replace all, or refuse."),
+        typer.Option(help="If OUT has episodes: append missing ones, replace all, or fail."),
     ] = "append",
-    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if OUT cannot hold all of it.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail, and write nothing, if the format of OUT would lose data.")
+    ] = False,
     compression: CompressionOption = "none",
     encode: Annotated[
         str | None, typer.Option(help="Encode camera lanes: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR.")
     ] = None,
     workers: WorkersOption = 1,
 ) -> None:
-    """Convert episodes from any format that is read into any that is written; see `wshard formats`."""
+    """Convert episodes between formats; `wshard formats` lists which can be read and written."""
     from bridge.support.progress import watched
     from wshard.container.codec import Codec
     from wshard.conversion.jobs import list_jobs
@@ -176,10 +180,10 @@ def _print_outcome(
 
 @reported()
 def formats(
-    name: Annotated[str | None, typer.Argument(help="Show what the fields of this format become.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show how the fields of this format are mapped.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the formats of episodes: what is read, what is written, and what each needs."""
+    """List the episode formats: which can be read or written, and the packages each requires."""
     from wshard.formats.base import describe_format
     from wshard.formats.table import FORMATS
 

@@ -97,9 +97,9 @@ def leaks(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find episodes of the second set that are in the first, or duplicate one there; exit 1 if there are any.
+    """Find episodes of the second set that are in the first or duplicate one of it; exit 1 if there are any.
 
-    Put filters that begin with a minus after --. --collection saves the second set without these episodes.
+    Put filters that start with a minus sign after `--`. --collection saves the second set without these episodes.
     """
     from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared

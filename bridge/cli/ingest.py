@@ -62,11 +62,13 @@ def ingest(
     ],
     archive: ArchiveOption = None,
     format_name: Annotated[
-        str, typer.Option("--format", help="Format of the locations, where several fit; see `wshard formats`.")
+        str, typer.Option("--format", help="Format of the locations, if it is ambiguous; see `wshard formats`.")
     ] = "",
     lane_map: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'. Kept for later runs."),
+        typer.Option(
+            "--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'. Applies to later runs, too."
+        ),
     ] = None,
     index: IndexOption = None,
     embedder: EmbedderOption = None,

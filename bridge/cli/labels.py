@@ -59,8 +59,9 @@ def evaluate(
 ) -> None:
     """Evaluate the search on labels: each episode is used as a query for others with the same label.
 
-    The first table has the default ranking, where it combines several Spaces, and every Space alone; the second one
-    the first ranking label by label, worst first. mAP is 1 if all episodes with the label rank before all others.
+    The first table compares the default ranking (if it combines several Spaces) with each Space alone. The second
+    one lists the results of the first ranking per label, worst first. mAP is 1 if all episodes with the label rank
+    before all others.
     """
     from bridge.evaluation.compare import evaluate_label, evaluate_search
     from bridge.search.retriever import TrajectoryRetriever

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 app = typer.Typer(
-    help="The episode archive you can search.",
+    help="Catalog of, and similarity search over, robot-learning episodes.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -60,7 +60,7 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """The episode archive you can search."""  # noqa: D401  (what `wshard --help` says first)
+    """Catalog of, and similarity search over, robot-learning episodes."""
 
 
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {

@@ -16,22 +16,22 @@ from wshard.messages import plural
 def probe(
     right: Annotated[
         list[str],
-        typer.Option("--right", help="Episode that is right (id, uid or file); may be repeated.", metavar="EPISODE"),
+        typer.Option("--right", help="Positive example (id, uid or file); may be repeated.", metavar="EPISODE"),
     ],
     wrong: Annotated[
-        list[str] | None, typer.Option("--wrong", help="Episode that is wrong; may be repeated.", metavar="EPISODE")
+        list[str] | None, typer.Option("--wrong", help="Negative example; may be repeated.", metavar="EPISODE")
     ] = None,
     where: WhereOption = None,
     space: SpaceOption = None,
     write: Annotated[
         str | None,
-        typer.Option("--write", help="Save the values as a score, and the right ones as a collection, of this name."),
+        typer.Option("--write", help="Name of the score, and of the collection of positive examples, to save."),
     ] = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="Number of episodes to print.")] = 20,
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rank episodes by a linear classifier that learns from a few right and wrong ones."""
+    """Rank episodes with a linear classifier trained on a few positive and negative examples."""
     from bridge.cli.curation_output import open_named
     from bridge.curation.probe import save_probe, train_probe
     from bridge.present.probe import present_probe

@@ -24,20 +24,22 @@ def serve(
     place: Annotated[str | None, typer.Argument(help="Archive, instead of --archive.", metavar="[ARCHIVE]")] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; other machines' only with --auth.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8642,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; anything but this machine requires --auth.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free port.")] = 8642,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Reject all changes.")] = False,
     auth: Annotated[
         Path | None,
-        typer.Option(help="File of accounts, a line NAME ROLE SHA256 each.", parser=named_path, metavar="FILE"),
+        typer.Option(help="File of accounts, one line NAME ROLE SHA256 each.", parser=named_path, metavar="FILE"),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Further host name that the server is reached by; may be repeated.", metavar="HOST"),
+        typer.Option(help="Additional host name of the server; may be repeated.", metavar="HOST"),
     ] = None,
     new_token: Annotated[
-        bool, typer.Option("--new-token", help="Print a new token and its SHA-256 for the file of accounts, and exit.")
+        bool, typer.Option("--new-token", help="Print a new token and its SHA-256 for the --auth file, and exit.")
     ] = False,
 ) -> None:
     """Serve the archive to your browser until Ctrl-C."""

@@ -41,46 +41,50 @@ def shardify(
     collection: Annotated[
         str | None, typer.Option("--collection", help="Episodes and spans of this collection of --archive.")
     ] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Episodes of --archive that pass this filter.")] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Episodes of --archive that match this filter.")] = None,
     archive: ArchiveOption = None,
     data_dir: Annotated[str, typer.Option(help="Folder with Raiden's `processed`, for --task.")] = "data",
     tasks: Annotated[
-        list[str] | None, typer.Option("--task", help="A task of --data-dir, or 'all'; may be repeated.")
+        list[str] | None, typer.Option("--task", help="Task of --data-dir, or 'all'; may be repeated.")
     ] = None,
     output_dir: Annotated[str, typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.")] = "data/shards",
     task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
     source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=LANE[A:B]", help="An array or camera of the samples, instead of the default ones."),
+        typer.Option(
+            metavar="KEY=LANE[A:B]", help="Array or camera to write, instead of the default fields; may be repeated."
+        ),
     ] = None,
     past_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window before its anchor.")] = 1,
-    future_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window behind its anchor.")] = 19,
+    future_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window after its anchor.")] = 19,
     stride: Annotated[int, typer.Option(help="Frames between the timesteps of a window.")] = 3,
     image_indices: Annotated[str, typer.Option(help="Images of a sample, in frames from its anchor.")] = "-1,0",
-    max_padding_left: Annotated[int, typer.Option(help="Most repeated timesteps at the beginning.")] = 3,
-    max_padding_right: Annotated[int, typer.Option(help="Most repeated timesteps at the end.")] = 15,
-    samples_per_shard: Annotated[int, typer.Option(help="Samples in a tar.")] = 100,
-    camera: Annotated[list[str] | None, typer.Option(help="A camera to write (default: all); repeatable.")] = None,
-    resize_images: Annotated[str, typer.Option(metavar="HxW", help="Size of images, or None.")] = "384x384",
-    jpeg_quality: Annotated[int, typer.Option(help="Quality of JPEG that are made.")] = 95,
+    max_padding_left: Annotated[int, typer.Option(help="Maximum number of padded timesteps at the beginning.")] = 3,
+    max_padding_right: Annotated[int, typer.Option(help="Maximum number of padded timesteps at the end.")] = 15,
+    samples_per_shard: Annotated[int, typer.Option(help="Samples per tar file.")] = 100,
+    camera: Annotated[list[str] | None, typer.Option(help="Camera to write (default: all); may be repeated.")] = None,
+    resize_images: Annotated[str, typer.Option(metavar="HxW", help="Size to resize images to, or None.")] = "384x384",
+    jpeg_quality: Annotated[int, typer.Option(help="JPEG quality of encoded images.")] = 95,
     use_depth: Annotated[bool, typer.Option(help="Write depth maps.")] = False,
-    resize_depth: Annotated[bool, typer.Option(help="Resize depth maps as the images.")] = False,
-    scale_intrinsics: Annotated[bool, typer.Option(help="Scale intrinsics as the images.")] = False,
-    filter_still_samples: Annotated[bool, typer.Option(help="Leave out windows in which no arm moves.")] = False,
-    still_threshold: Annotated[float, typer.Option(help="Distance from which an arm moves.")] = 0.05,
-    fail_on_nan: Annotated[bool, typer.Option(help="End at NaN, or leave out such windows.")] = True,
+    resize_depth: Annotated[bool, typer.Option(help="Resize depth maps like the images.")] = False,
+    scale_intrinsics: Annotated[bool, typer.Option(help="Scale intrinsics like the images.")] = False,
+    filter_still_samples: Annotated[bool, typer.Option(help="Skip windows in which no arm moves.")] = False,
+    still_threshold: Annotated[float, typer.Option(help="Distance above which an arm counts as moving.")] = 0.05,
+    fail_on_nan: Annotated[bool, typer.Option(help="Fail on NaN instead of skipping the window.")] = True,
     keep_incomplete: Annotated[bool, typer.Option(help="Write samples that lack an image.")] = False,
     masks: Annotated[
-        Literal["position", "padding"], typer.Option(help="What past_mask and future_mask tell.")
+        Literal["position", "padding"], typer.Option(help="Meaning of past_mask and future_mask.")
     ] = "position",
-    window_timesteps: Annotated[bool, typer.Option(help="Note the frames of a window in its metadata.")] = False,
-    stats_stride: Annotated[int, typer.Option(help="Statistics of every n-th sample.")] = 1,
-    max_episodes: Annotated[int, typer.Option(help="Most episodes, -1 for all.")] = -1,
+    window_timesteps: Annotated[
+        bool, typer.Option(help="Store the frame numbers of a window in its metadata.")
+    ] = False,
+    stats_stride: Annotated[int, typer.Option(help="Compute statistics on every n-th sample.")] = 1,
+    max_episodes: Annotated[int, typer.Option(help="Maximum number of episodes; -1 for all.")] = -1,
     num_workers: Annotated[int, typer.Option(help="Threads.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for shuffling.")] = 0,
     mode: Annotated[
-        Literal["error", "overwrite"], typer.Option(help="Refuse a folder that is not empty, or replace its shards.")
+        Literal["error", "overwrite"], typer.Option(help="Fail if the folder is not empty, or replace its shards.")
     ] = "error",
     as_json: JsonOption = False,
 ) -> None:

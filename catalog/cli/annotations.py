@@ -11,17 +11,19 @@ from catalog.cli.common import ArchiveOption, WhereOption, open_catalog
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
 from wshard.messages import plural
 
-app = typer.Typer(help="Tags, notes, reviews, scores and collections as a JSON file.", no_args_is_help=True)
+app = typer.Typer(
+    help="Export or import tags, notes, reviews, scores and collections as a JSON file.", no_args_is_help=True
+)
 
 
 @app.command("export")
 @reported()
 def export_file(
-    file: Annotated[Path, typer.Argument(readable=False, help="File to write; an earlier one is replaced.")],
+    file: Annotated[Path, typer.Argument(readable=False, help="File to write; replaced if it exists.")],
     where: WhereOption = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write the annotations of episodes, and all collections, to a JSON file."""
+    """Write the annotations of episodes and all collections to a JSON file."""
     from wshard.container.atomic_write import publish
 
     with open_catalog(archive) as catalog:
@@ -38,7 +40,7 @@ def import_file(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add the annotations of such a file to the same episodes; exit 1 if any had to be left out."""
+    """Add the annotations of an exported file to the same episodes; exit 1 if any were skipped."""
     text = file.read_bytes()
     with open_catalog(archive) as catalog:
         report = catalog.annotations.import_json(text)

@@ -99,7 +99,7 @@ def union(name: NameArgument, left: RefArgument, right: RefArgument, archive: Ar
 @app.command()
 @reported()
 def intersection(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
-    """Save the picks that two collections share under a new name."""
+    """Save the picks that are in both collections under a new name."""
     _combine(name, "intersection", left, right, archive)
 
 
@@ -173,7 +173,7 @@ def export_list(
     ] = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write a collection as a list of files, spans and weights; exit 1 if any episode is gone."""
+    """Write a collection as a list of files, spans and weights; exit 1 if episodes are missing."""
     from catalog.curation.export_list import FORMATS, encode_list
     from wshard.container.atomic_write import publish
 

@@ -45,7 +45,7 @@ def inspect(
 ) -> None:
     """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum.
 
-    Of a location of several episodes, these are listed; PATH#KEY and PATH#KEY@START:STOP show one.
+    Lists the episodes of a location that has several; PATH#KEY or PATH#KEY@START:STOP selects one.
     """
     from wshard.cli.episodes import inspect_episodes, list_foreign
     from wshard.cli.inspect_text import print_report
@@ -83,8 +83,8 @@ def verify(
     """Verify the integrity of files; exit 1 if any fails.
 
     Checks header and index, size and checksum of every block, hashes of block names, declared dtype and length of
-    every lane, the JSON section, and the chunks and files that a manifest lists. Of episodes in other formats, all data
-    are read and decoded.
+    every lane, the JSON section, and the chunks and files that a manifest lists. Episodes in other
+    formats are read and decoded completely.
     """
     from wshard.cli.episodes import check_episode, list_foreign, named_place
     from wshard.cli.shardpack import check_range

@@ -21,20 +21,22 @@ def pack(
     sources: Annotated[
         list[str], typer.Argument(metavar="SRC...", help="Folders, WebDataset tars, ShardPacks and single files.")
     ],
-    to: Annotated[str, typer.Option("--to", help="File, or files such as train-{000000..}.shardpack.")],
+    to: Annotated[
+        str, typer.Option("--to", help="File to write, or a numbered series such as train-{000000..}.shardpack.")
+    ],
     compression: Annotated[
-        str, typer.Option(help="Compression of entries: none, gzip, lz4 or zstd, or with a level as zstd:19.")
+        str, typer.Option(help="Compression of entries: none, gzip, lz4, zstd, or with a level, e.g. zstd:19.")
     ] = "none",
-    max_bytes: Annotated[int | None, typer.Option(help="Bytes of records in one file.")] = None,
-    max_records: Annotated[int | None, typer.Option(help="Records in one file.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Maximum bytes of records per file.")] = None,
+    max_records: Annotated[int | None, typer.Option(help="Maximum number of records per file.")] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", help="NAME=TEXT of the dataset; may be repeated.")
+        list[str] | None, typer.Option("--metadata", help="Dataset metadata NAME=TEXT; may be repeated.")
     ] = None,
-    key_table: Annotated[bool, typer.Option(help="Store a table to find records by their key.")] = True,
+    key_table: Annotated[bool, typer.Option(help="Store a table for lookup of records by key.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files of that name.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Pack files into ShardPacks: those that share a path up to the first dot of their name are one record."""
+    """Pack files into ShardPacks; files whose paths agree up to the first dot of the name form one record."""
     from wshard.shardpack.codecs import PackCompression
     from wshard.shardpack.pack import pack_sources
     from wshard.shardpack.shards import ShardNames
@@ -82,7 +84,7 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 @reported()
 def unpack(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="ShardPack, or a range of them as a-{000000..}...")],
+    source: Annotated[str, typer.Argument(metavar="FILE", help="ShardPack, or a range of them, e.g. a-{000000..}...")],
     to: Annotated[Path, typer.Option("--to", help="New folder, or a .tar file to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing .tar file.")] = False,
     as_json: JsonOption = False,
