@@ -82,8 +82,9 @@ class TrajectoryRetriever:
         self._queries = QueryPreparer(self._catalog, embedder, names)
         self._stored = StoredVectors(self._archive)
         rows = EpisodeRows(self._catalog)
-        self._episodes = EpisodeSearch(self._archive, rows, self._stored, encoder, self._queries.embedder_for)
         self._moments = MomentSearch(self._archive, rows)
+        made, read = self._queries.embedder_for, self._moments.read_rows
+        self._episodes = EpisodeSearch(self._archive, rows, self._stored, encoder, made, read)
 
     def __enter__(self) -> Self:
         return self

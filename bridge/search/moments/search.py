@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.alignment.arrays import Ints
+    from bridge.alignment.arrays import Ints, Rows
     from bridge.archive import Archive
     from bridge.index.base import Answer, Request, Vectors
     from bridge.results import EpisodeRef
@@ -142,6 +142,13 @@ class MomentSearch:
             else (ref, match)
             for ref, match in hits
         ]
+
+    def read_rows(self, view: PreparedView, episodes: Sequence[int]) -> tuple[Rows, dict[int, Rows]]:
+        """Return the standardised rows of the view's first query, and by id of those episodes that have a file."""
+        scaling = self._scaling(view.space)
+        rows = self._episode_rows.load(set(episodes))
+        lanes, _ = self._read([*rows], rows, view.space, scaling)
+        return prepare_rows(view.windows[0], scaling).rows, {id_: lane.rows for id_, lane in lanes.items()}
 
     def _find_shifted(self, query: WindowQuery, request: Request) -> _Windows:
         """Return the windows that are most like the query but for an offset; none where vectors do not tell that."""

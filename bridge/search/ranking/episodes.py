@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.open import OpenLocations
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
 from bridge.search.ranking.contributions import average_parts, split_by_lane
+from bridge.search.ranking.first_hits import FirstHits
 from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
 from bridge.search.ranking.query_vector import combine_view
 from bridge.search.ranking.rankers import (
@@ -24,8 +26,9 @@ from embedders.base import blocks_of
 from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from bridge.alignment.arrays import Rows
     from bridge.archive import Archive
     from bridge.index.base import Answer, Match
     from bridge.search.matches import EpisodeRows
@@ -52,13 +55,17 @@ class FoundEpisodes:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeSearch:
-    """Searches one archive; embedder_for: gives the embedder of a Space."""
+    """Searches one archive; embedder_for: gives the embedder of a Space.
+
+    read_rows: gives the rows of a view's first query, and of those of the episodes that have a file.
+    """
 
     archive: Archive
     rows: EpisodeRows
     stored: StoredVectors
     encoder: TextEncoder | None
     embedder_for: Callable[[Space], Embedder]
+    read_rows: Callable[[PreparedView, Sequence[int]], tuple[Rows, Mapping[int, Rows]]]
 
     def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
         """Return the best hits whose files are there, with contributions if asked for. Raises SpaceMismatchError."""
@@ -93,7 +100,8 @@ class EpisodeSearch:
         elif fusions:
             alone = fusions[0]
             fuses = alone.windows is not None or alone.expand
-            rankers = [alone if fuses else rank_nearest(index, alone.main), *rankers]
+            rank = alone if fuses else rank_nearest(index, alone.main)
+            rankers = [self._align_first(rank, alone, prepared.views[0]), *rankers]
         rank = fuse_by_rank(rankers)
         if options.min_score is not None:
             rank = limit_score(rank, options.min_score)
@@ -105,6 +113,12 @@ class EpisodeSearch:
 
             rank = diversify(rank, self.stored, spaces, options.diversity, find_present)
         return rank
+
+    def _align_first(self, rank: Ranker, alone: Fusion, view: PreparedView) -> Ranker:
+        """Return the ranker; where one channel is ranked in several ways by one example, its first hits are aligned."""
+        if alone.windows is None or view.space.channels > 1 or len(view.vectors) > 1:
+            return rank
+        return FirstHits(rank, self.stored, alone.main, partial(self.read_rows, view))
 
     def _fuse(self, view: PreparedView, query: QueryVector, expand: int | None, like: int) -> Fusion:
         windows = None if view.parts is None else self._combine(view.parts, like)

@@ -108,7 +108,9 @@ class Fusion:
             return _Scored([], np.zeros(0), answers, _proof(answers, deep, float("-inf")))
         near, parts = _near(seen, main, windows)
         scores = near
-        beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
+        share = self.main.weights.windows
+        tails = np.array([[_tail(answer, deep, one)] for answer, one in zip(answers, scaled, strict=True)])
+        beyond = combine_nearness(tails[0], tails.max(axis=0), share)
         if self.expand:
             grown = self._scaled(self._expand(seen, near))
             answers.append(grown.query.search(self.index, deeper))
@@ -116,11 +118,10 @@ class Fusion:
             if more.keys != seen.keys:
                 seen = more
                 near, parts = _near(seen, main, windows)
-            share = self.main.weights.windows
             scores = fuse_scores(near, grown.of(_cosines(seen.vectors, grown.query)), parts, share)
-            last, part = np.array([beyond]), None if windows is None else np.array([beyond])
-            beyond = float(fuse_scores(last, np.array([_tail(answers[-1], deep, grown)]), part, share)[0])
-        return _Scored(seen.keys, scores, answers, _proof(answers, deep, beyond))
+            part = None if windows is None else tails.max(axis=0)
+            beyond = fuse_scores(beyond, np.array([_tail(answers[-1], deep, grown)]), part, share)
+        return _Scored(seen.keys, scores, answers, _proof(answers, deep, float(beyond[0])))
 
     def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
         """Return candidates that still have vectors, by episode and window; what was read before is not read again."""

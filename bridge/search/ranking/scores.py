@@ -53,7 +53,7 @@ def combine_nearness(whole: Scores, windows: Scores, share: float = 1.0) -> Scor
     """
     if share == 1.0:
         return np.maximum(whole, windows)
-    nearer: Scores = np.maximum(whole, share * windows)
+    nearer: Scores = np.maximum(whole, share * windows) if share else whole
     return np.maximum(nearer, 1.0 - _PART_STEEPNESS * (1.0 - windows))
 
 
@@ -63,7 +63,7 @@ def fuse_scores(near: Scores, grown: Scores, windows: Scores | None, share: floa
     It is 1 where near is 1, and below 1 elsewhere unless the others are 1 too. share: as in combine_nearness.
     """
     weight = share * WINDOWS_WEIGHT
-    similarity = grown if windows is None else (grown + weight * windows) / (1 + weight)
+    similarity = (grown + weight * windows) / (1 + weight) if weight and windows is not None else grown
     scores: Scores = np.maximum(similarity, 1.0 - STEEPNESS * (1.0 - near))
     return scores
 

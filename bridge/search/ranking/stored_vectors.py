@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -51,7 +52,10 @@ class StoredVectors:
         return float(np.mean(np.maximum.reduceat(rows @ vector, firsts), dtype=np.float64)) / top
 
     def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
-        """Return what the descriptors of these sizes count in a Space, until the archive has doubled."""
+        """Return what the descriptors of these sizes count in a Space, until the archive has doubled.
+
+        Of a single channel windows count nothing: the path along it, which is all that they describe, has no shape.
+        """
         if len(sizes) < 2 or not space.windows.whole:
             return BlockWeights()
         clock = self._now().clock
@@ -59,6 +63,7 @@ class StoredVectors:
         if weights is None or clock > 2 * taken:
             sample = self._read_sample(space, _GROUPED)
             weights = measure_weights(np.concatenate(sample), sizes) if sample else BlockWeights()
+            weights = replace(weights, windows=0.0) if space.channels == 1 else weights
             self._weights[space.fingerprint] = (clock, weights)
         return weights
 
