@@ -49,18 +49,25 @@ class Arm:
             "versions": {name: importlib.metadata.version(name) for name in ("metaworld", "mujoco")},
         }
 
-    def run(self, job: Job, write: Callable[[Step], None]) -> Mapping[str, Any]:
+    def run(
+        self,
+        job: Job,
+        write: Callable[[Step], None],
+        respond: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+    ) -> Mapping[str, Any]:
         """Play one episode; `job.episode` picks the goal, `job.seed` the action noise.
 
-        The environment never terminates: the last step is marked as truncated, because we stop.
+        respond: a policy, state -> action, by default the scripted one. The environment never terminates: the
+        last step is marked as truncated, because we stop.
         """
         policy = self._policy_class()
+        act = respond or (lambda state: _respond(policy, state))
         rng = np.random.default_rng(job.seed)
         self._env.set_task(self._goals[job.episode])
         state, _ = self._env.reset()
         successes = 0
         for step in range(1, _MAX_STEPS + 1):
-            wanted = _respond(policy, state) + rng.normal(0.0, job.noise, size=4)
+            wanted = act(state) + rng.normal(0.0, job.noise, size=4)
             # Rounded before the step, so that replaying the recorded actions gives the recorded states.
             action = np.clip(wanted, -1.0, 1.0).astype(np.float32)
             following, reward, _, _, info = self._env.step(action)

@@ -182,7 +182,7 @@ class IndexEntry(NamedTuple):
 
 def checksum(data: Buffer, start: int = 0) -> int:
     """Return the CRC32C (Castagnoli) of data, continuing from start."""
-    return int(_crc32c.crc32c(data, start))
+    return _crc32c.crc32c(data, start)
 
 
 def name_hash(name: str) -> int:

@@ -64,7 +64,7 @@ class MetadataEncoding(IntEnum):
     OPAQUE = 255
 
 
-_CODECS: Final = frozenset(PackCodec)
+_LAST_CODEC: Final = int(max(PackCodec))
 _ENCODINGS: Final = frozenset(MetadataEncoding)
 
 
@@ -147,8 +147,11 @@ class EntryHeader(NamedTuple):
         return b"".join((head, check.to_bytes(4, "little"), name, content_type))
 
     @staticmethod
-    def unpack(block: memoryview, start: int, where: str, number: int) -> EntryHeader:
-        """Read and check the header of entry `number`, which begins at `start` of a record; raises FormatError."""
+    def unpack(block: memoryview, start: int, where: str, number: int) -> tuple[int, int, int, int, int, int]:
+        """Read and check the header of entry `number`, which begins at `start` of a record; raises FormatError.
+
+        Returns the fields as a plain tuple: a record may have many small entries.
+        """
         text = start + ENTRY_HEADER_SIZE
         if text > len(block):
             raise FormatError(f"{where}: entry {number}: expected it inside the record of {len(block)} bytes")
@@ -159,19 +162,18 @@ class EntryHeader(NamedTuple):
         found = checksum(block[text:payload], checksum(block[start : start + _CHECKED]))
         if found != check:
             raise ChecksumError(f"{where}: entry {number}: header: stored 0x{check:08x}, computed 0x{found:08x}")
-        if codec not in _CODECS:
-            raise CodecError(f"{where}: entry {number}: codec: expected 0 to 3, found {codec}")
+        if codec > _LAST_CODEC:
+            raise CodecError(f"{where}: entry {number}: codec: expected 0 to {_LAST_CODEC}, found {codec}")
         if flags:
             raise FormatError(f"{where}: entry {number}: flags: expected 0, found {flags}")
-        if not 1 <= name <= MAX_NAME_SIZE or kind > MAX_TYPE_SIZE:
-            sizes = f"{name} and {kind}"
+        if not 0 < name <= MAX_NAME_SIZE or kind > MAX_TYPE_SIZE:
             raise FormatError(
                 f"{where}: entry {number}: name and content type: expected 1 to {MAX_NAME_SIZE} and at most "
-                f"{MAX_TYPE_SIZE} bytes, found {sizes}"
+                f"{MAX_TYPE_SIZE} bytes, found {name} and {kind}"
             )
         if codec == 0 and size != stored:
             raise FormatError(f"{where}: entry {number}: stored raw in {stored} bytes, but file_size is {size}")
-        return EntryHeader(size, stored, name, kind, codec, payload_check)
+        return size, stored, name, kind, codec, payload_check
 
 
 class PackFooter(NamedTuple):

@@ -40,18 +40,17 @@ def decode_text(data: bytes, where: str) -> str:
     return text
 
 
-@lru_cache(_REMEMBERED)
-def decode_type(data: bytes) -> str:
-    """Return a content type; raises FormatError as decode_text. The records of a file have few of them."""
-    return decode_text(data, "content type")
-
-
-@lru_cache(_REMEMBERED)
 def decode_name(data: bytes) -> str:
     """Return the name of an entry; raises FormatError for one that is no relative path inside its record."""
     name = decode_text(data, "name")
     check_path(name, "name")
     return name
+
+
+@lru_cache(_REMEMBERED)
+def decode_texts(data: bytes, name_size: int) -> tuple[str, str]:
+    """Return name and content type, which stand side by side; raises FormatError. A file has few different ones."""
+    return decode_name(data[:name_size]), decode_text(data[name_size:], "content type")
 
 
 def encode_key(key: str, where: str) -> bytes:

@@ -19,7 +19,7 @@ from wshard.shardpack.layout import (
     PackCodec,
     RecordHeader,
 )
-from wshard.shardpack.names import DEFAULT_TYPE, decode_name, decode_text, decode_type
+from wshard.shardpack.names import DEFAULT_TYPE, decode_text, decode_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +96,9 @@ class ShardPackEntry(NamedTuple):
         return f"{self.where}: entry {self.name!r}"
 
 
+_ENTRY: Final = ShardPackEntry._make  # quicker than the call
+
+
 @dataclass(slots=True)
 class ShardPackRecord:
     """One record: its key, metadata and entries in stored order; `record["left.jpg"]` returns the bytes of one."""
@@ -119,7 +122,11 @@ class ShardPackRecord:
 
     def read(self) -> dict[str, Buffer]:
         """Return the decoded bytes of all entries by name."""
-        return {found.name: found.read() for found in self.entries}
+        files: dict[str, Buffer] = {}
+        for found in self.entries:
+            name, _, codec, _, stored, check, _ = found
+            files[name] = stored if codec == 0 and checksum(stored) == check else found.read()
+        return files
 
     def __getitem__(self, name: str) -> bytes:
         """Return the decoded bytes of an entry, verified."""
@@ -152,28 +159,18 @@ def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
         metadata = RecordMetadata(MetadataEncoding(header.encoding), raw)
     entries = []
     for number in range(header.entry_count):
-        entry, position = _unpack_entry(block, position, here, number)
-        entries.append(entry)
+        size, stored, name_size, type_size, codec, check = EntryHeader.unpack(block, position, here, number)
+        text = position + ENTRY_HEADER_SIZE
+        payload = text + name_size + type_size
+        position = payload + stored
+        try:
+            name, content_type = decode_texts(bytes(block[text:payload]), name_size)
+        except FormatError as error:
+            raise FormatError(f"{here}: entry {number}: {error}") from None
+        entries.append(_ENTRY((name, content_type, _CODEC[codec], size, block[payload:position], check, here)))
     if position != len(block):
         raise FormatError(f"{here}: expected its {len(entries)} entries to end at {len(block)}, found {position}")
-    names = [entry.name for entry in entries]
-    if len(set(names)) != len(names):
-        twice = Counter(names).most_common(1)[0][0]
+    if len({entry[0] for entry in entries}) != len(entries):
+        twice = Counter(entry.name for entry in entries).most_common(1)[0][0]
         raise FormatError(f"{here}: entry {twice!r}: expected unique names, found it twice")
     return ShardPackRecord(key, metadata, tuple(entries), here)
-
-
-def _unpack_entry(block: memoryview, start: int, where: str, number: int) -> tuple[ShardPackEntry, int]:
-    """Return one entry and where the next one begins."""
-    header = EntryHeader.unpack(block, start, where, number)
-    text = start + ENTRY_HEADER_SIZE
-    kind = text + header.name_size
-    payload = kind + header.type_size
-    end = payload + header.stored_size
-    try:
-        name = decode_name(bytes(block[text:kind]))
-        content_type = decode_type(bytes(block[kind:payload])) if header.type_size else ""
-    except FormatError as error:
-        raise FormatError(f"{where}: entry {number}: {error}") from None
-    codec = _CODEC[header.codec]
-    return ShardPackEntry(name, content_type, codec, header.size, block[payload:end], header.payload_check, where), end
