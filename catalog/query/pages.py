@@ -9,25 +9,36 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, func, null, select
 
 from catalog.database.engine import among_listed, listed, one_of
 from catalog.database.roots import absolute, join
-from catalog.database.schema import episode, layout, root, score, tag
+from catalog.database.schema import episode, layout, root, tag
 from catalog.database.sql_functions import json_list
 from catalog.filters.fields import FIELDS, Field, field_of
 from catalog.filters.sql_fields import value_of
 from catalog.filters.to_sql import condition, words_found
 from catalog.filters.where import Compare, Where, parts_of
-from catalog.query.paging import LAST_ID, WANTED, Cursor, computed, last_value, parameters, place_of, sortable
+from catalog.query.paging import (
+    LAST_ID,
+    WANTED,
+    Cursor,
+    computed,
+    has_values,
+    parameters,
+    place_of,
+    sortable,
+    stored,
+)
 from catalog.query.statement_cache import remember
+from catalog.query.walk import hidden, is_walkable, walk_a_little
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.values import storable
 from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by from columns, `score.NAME` beside it; other fields of one value are computed for each."""
@@ -95,8 +106,11 @@ def load_page(connection: Connection, where: Where, part: PageRequest, *, base: 
     order, limit = part.order, whole_number(part.limit, "limit", FilterError, least=1)
     skip = whole_number(part.skip, "skip", FilterError, least=0)
     cursor = Cursor.decode(part.after, order=order) if part.after is not None else None
-    found: list[tuple[int, Any]] = []
-    for statement in _limited(connection, where, order=order, cursor=cursor, base=base):
+    found, walked = [], False
+    if not skip and connection.dialect.name == "sqlite" and is_walkable(where, _ordering(order)):
+        found, walked = _find_near(connection, where, part, cursor, base=base), True
+    statements = [] if found else _limited(connection, where, part, cursor, base=base, few=walked)
+    for statement in statements:
         asked = parameters(cursor, wanted=limit + 1 - len(found))
         here = statement.offset(skip) if skip else statement
         rows = [(number, value) for number, value in connection.execute(here, asked).all()]
@@ -113,6 +127,25 @@ def load_page(connection: Connection, where: Where, part: PageRequest, *, base: 
     return Page(tuple(by_id[number] for number, _ in taken), last)
 
 
+def _find_near(
+    connection: Connection, where: Where, part: PageRequest, cursor: Cursor | None, *, base: str | None
+) -> list[tuple[int, Any]]:
+    """Return the rows of a page, and one more, if they stand near where it begins in its order; else none."""
+    field, descending = _ordering(part.order), part.order.startswith("-")
+    if not has_values(cursor):
+        return []
+
+    def make() -> Select[Any]:
+        statement = next(stored(field, cursor, descending=descending))
+        wanted = condition(connection, where, base=base)
+        return walk_a_little(statement, field, wanted, descending=descending).limit(WANTED)
+
+    statement = remember(where, ("walk", part.order, place_of(cursor)), make)
+    asked = parameters(cursor, wanted=part.limit + 1)
+    rows = [(number, value) for number, value in connection.execute(statement, asked).all()]
+    return rows if len(rows) > part.limit else []
+
+
 def _count_of(connection: Connection, statement: Select[Any], asked: dict[str, Any], *, most: int) -> int:
     """Return how many rows a statement has, `most` at most."""
     counted = select(func.count()).select_from(statement.subquery())
@@ -120,18 +153,24 @@ def _count_of(connection: Connection, statement: Select[Any], asked: dict[str, A
 
 
 def _limited(
-    connection: Connection, where: Where, *, order: str, cursor: Cursor | None, base: str | None
+    connection: Connection, where: Where, part: PageRequest, cursor: Cursor | None, *, base: str | None, few: bool
 ) -> list[Select[Any]]:
-    """Return the statements of a page, each for as many rows as are wanted when it is asked."""
+    """Return the statements of a page, each for as many rows as are wanted when it is asked.
+
+    few: pass, as far as one knows, so that they are found first and then sorted.
+    """
+    order, field = part.order, _ordering(part.order)
 
     def make() -> list[Select[Any]]:
         statements = page_statements(connection, where, order=order, cursor=cursor, base=base)
+        if few and has_values(cursor):
+            sorted_ = next(stored(field, cursor, descending=order.startswith("-"), value=hidden(episode.c[field.root])))
+            statements[0] = sorted_.where(condition(connection, where, base=base))
         return [statement.limit(WANTED) for statement in statements]
 
-    field = _ordering(order)
     if _is_computed(field):  # what sorts all that matches depends on more, and saves nothing
         return make()
-    return remember(where, ("page", connection.dialect.name, order, place_of(cursor)), make)
+    return remember(where, ("page", connection.dialect.name, order, place_of(cursor), few), make)
 
 
 def _spoken(where: Where) -> list[Compare]:
@@ -167,7 +206,7 @@ def page_statements(
         if _is_computed(field):
             phases = computed(connection, field, cursor, descending=descending, base=base)
         else:
-            phases = _phases(field, cursor, descending=descending, value=value)
+            phases = stored(field, cursor, descending=descending, value=value)
         statements = [statement.where(wanted) for statement in phases]
     if not spoken or connection.dialect.name == "sqlite":
         return statements
@@ -206,42 +245,6 @@ def _ordering(order: str) -> Field:
 
 def _is_computed(field: Field) -> bool:
     return field.root not in ORDERS and field.root != "score"
-
-
-def _phases(
-    field: Field, cursor: Cursor | None, *, descending: bool, value: ColumnElement[Any] | None = None
-) -> Iterator[Select[Any]]:
-    """Yield the statement for the rows with a value, then that for those without.
-
-    Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
-    value: an expression for it where no index is to give the order.
-    """
-    scored = field.root == "score"
-    column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
-    walked = scored and value is None
-    if column is not None and (cursor is None or cursor.value is not None):
-        place = column if value is None else value
-        statement: Select[Any] = select(episode.c.id, place.label("sorted_by"))
-        if walked:
-            joined = score.join(episode, episode.c.id == score.c.episode_row)
-            statement = statement.select_from(joined).where(score.c.name == field.parts[0])
-        elif column.nullable or scored:
-            statement = statement.where(place.is_not(None))
-        key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
-        if cursor is not None:
-            here, last = tuple_(place, key), tuple_(last_value(column.type), LAST_ID)
-            statement = statement.where(here < last if descending else here > last)
-        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
-    if column is None or column.nullable or scored:
-        statement = select(episode.c.id, null().label("sorted_by"))
-        if scored:
-            has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
-            statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())
-        elif column is not None:
-            statement = statement.where(column.is_(None))
-        if cursor is not None and cursor.value is None:
-            statement = statement.where(episode.c.id < LAST_ID if descending else episode.c.id > LAST_ID)
-        yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())
 
 
 def count_rows(connection: Connection, where: Where, *, base: str | None) -> int:

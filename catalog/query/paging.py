@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Integer, and_, bindparam, literal, null, select, tuple_
 
 from catalog.database.column_types import BIG
-from catalog.database.schema import episode
+from catalog.database.schema import episode, score
 from catalog.filters.sql_fields import value_of
 from catalog.filters.where import Compare
 from catalog.values import INTEGER_LIMIT, Scalar
@@ -72,6 +72,11 @@ def place_of(cursor: Cursor | None) -> str:
     return "start" if cursor is None else "missing" if cursor.value is None else "value"
 
 
+def has_values(cursor: Cursor | None) -> bool:
+    """Say whether rows with a value of the order come after the cursor."""
+    return cursor is None or cursor.value is not None
+
+
 def parameters(cursor: Cursor | None, *, wanted: int) -> dict[str, Any]:
     """Return what is said when a statement is asked for the rows after the cursor."""
     last = {} if cursor is None else {"last_id": cursor.id, "last_value": cursor.value}
@@ -113,3 +118,39 @@ def _place(cursor: Cursor, phases: list[tuple[str, Any]], field: Field) -> int:
         return 0
     is_flag, is_text = isinstance(cursor.value, bool), isinstance(cursor.value, str)
     return [kind for kind, _ in phases].index("flag" if is_flag else "text" if is_text else "number")
+
+
+def stored(
+    field: Field, cursor: Cursor | None, *, descending: bool, value: ColumnElement[Any] | None = None
+) -> Iterator[Select[Any]]:
+    """Yield the statement for the rows with a value, then that for those without.
+
+    Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
+    value: an expression for it where no index is to give the order.
+    """
+    scored = field.root == "score"
+    column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
+    walked = scored and value is None
+    if column is not None and has_values(cursor):
+        place = column if value is None else value
+        statement: Select[Any] = select(episode.c.id, place.label("sorted_by"))
+        if walked:
+            joined = score.join(episode, episode.c.id == score.c.episode_row)
+            statement = statement.select_from(joined).where(score.c.name == field.parts[0])
+        elif column.nullable or scored:
+            statement = statement.where(place.is_not(None))
+        key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
+        if cursor is not None:
+            here, last = tuple_(place, key), tuple_(last_value(column.type), LAST_ID)
+            statement = statement.where(here < last if descending else here > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
+    if column is None or column.nullable or scored:
+        statement = select(episode.c.id, null().label("sorted_by"))
+        if scored:
+            has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
+            statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())
+        elif column is not None:
+            statement = statement.where(column.is_(None))
+        if cursor is not None and cursor.value is None:
+            statement = statement.where(episode.c.id < LAST_ID if descending else episode.c.id > LAST_ID)
+        yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())

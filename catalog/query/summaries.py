@@ -28,8 +28,9 @@ from sqlalchemy import (
 from catalog.database.schema import episode, finding, tag
 from catalog.database.sql_functions import bin_of, json_element, json_scalar, square
 from catalog.filters.fields import Field, field_of
-from catalog.filters.sql_fields import rows_of, value_of
+from catalog.filters.sql_fields import REVIEW, rows_of, value_of
 from catalog.filters.to_sql import condition
+from catalog.query.reviewed import load_reviewed
 from catalog.query.summary_records import Facet, Group, Histogram, NumberSummary
 from catalog.values import Scalar, comparable_number, storable
 from wshard.arguments import whole_number
@@ -56,6 +57,8 @@ def load_facet(connection: Connection, name: str, *, where: Where, limit: int | 
     """Return (value, episodes) of a field among the matching ones, the most frequent first; None counts the missing."""
     field = field_of(name)
     limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
+    if field.root in REVIEW and (reviewed := rows_of(connection, field, base=base)) is not None:
+        return load_reviewed(connection, reviewed, where, base=base)[:limit]
     (column,), source = _keys(connection, [name], base=base)
     statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
     statement = statement.group_by(column).order_by(func.count().desc(), column.asc().nulls_first()).limit(limit)
