@@ -15,7 +15,7 @@ from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, read_as
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog.records import Asset, LaneRecord
     from catalog.values import JSON
@@ -104,6 +104,8 @@ def checked_reward(value: object, *, path: str) -> float | None:
 
 
 def _check_text(value: object, *, name: str, path: str) -> None:
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return  # nearly all are such, and there are twenty in a record
     if not isinstance(value, str) or not storable(value):
         raise IngestError(f"{name} must be text in UTF-8 without NUL, found {value!r}, in the episode at {path}")
 
@@ -112,6 +114,12 @@ def _check_integer(value: object, *, name: str, path: str) -> None:
     least = -INTEGER_LIMIT if name == "mtime_ns" else 0
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
         raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
+
+
+def _check_counts(values: Iterable[object], name: str, *, path: str) -> None:
+    for value in values:
+        if type(value) is not int or not 0 <= value < INTEGER_LIMIT:
+            _check_integer(value, name=name, path=path)
 
 
 def _check_success(value: object, *, path: str) -> None:
@@ -125,8 +133,7 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
     for lane in lanes:
         _check_text(lane.name, name="a lane's name", path=path)
         _check_text(lane.dtype, name="a lane's dtype", path=path)
-        for number in (lane.count, *lane.shape):
-            _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        _check_counts((lane.count, *lane.shape), f"a count or axis of lane {lane.name}", path=path)
         _check_storage(lane, path=path)
         for spread in lane.channels or ():
             if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
@@ -153,6 +160,5 @@ def _check_storage(lane: LaneRecord, *, path: str) -> None:
     if lane.rate is not None and not (math.isfinite(lane.rate) and lane.rate > 0):
         raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
     if lane.storage is not None:
-        _check_text(lane.storage.codec, name=f"the codec of lane {lane.name}", path=path)
-        for number in (lane.storage.bytes, lane.storage.stored):
-            _check_integer(number, name=f"the bytes of lane {lane.name}", path=path)
+        _check_text(lane.storage.codec, name="the codec of a lane", path=path)
+        _check_counts((lane.storage.bytes, lane.storage.stored), f"the bytes of lane {lane.name}", path=path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -91,6 +91,10 @@ class _Look:
     numbers: Numbers
 
 
+_LookedAt: TypeAlias = dict[tuple[LaneDefinition, ...], list[str]]
+"""The lanes that are read of episodes with these lanes; most episodes have those of the one before."""
+
+
 def read_episodes(
     episodes: Sequence[FoundEpisode], wanted: LaneChoice, *, measuring: bool = True
 ) -> tuple[list[Reading], list[Failure]]:
@@ -108,9 +112,10 @@ def read_episodes(
     readings: list[Reading] = []
     failures: list[Failure] = []
     looks, size = [], 0
+    looked_at: _LookedAt = {}
     with OpenLocations() as locations:
         for found in episodes:
-            look = attempt(partial(_look, found, wanted, locations), found.address)
+            look = attempt(partial(_look, found, wanted, locations, looked_at=looked_at), found.address)
             if isinstance(look, Failure):
                 failures.append(look)
                 continue
@@ -142,7 +147,7 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
         failures.append(found)
 
 
-def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations) -> _Look:
+def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, *, looked_at: _LookedAt) -> _Look:
     address = found.address
     seen = found.fingerprint or locations.fingerprint(address)
     with locations.open(address, hashed=True) as file:
@@ -151,10 +156,9 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations) -> 
         assets = () if address.key else assets_of(file, seen)
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
         definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
-        chosen = _chosen(definitions, wanted, str(address))
-        summarised = [
-            lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
-        ]
+        if definitions not in looked_at:
+            looked_at[definitions] = _summarised(definitions, wanted, str(address))
+        summarised = looked_at[definitions]
         success = file.metadata.get("success")
         format_name, lane_map = parse_read_as(address.read_as)
         about = {
@@ -193,6 +197,11 @@ def _check_whole(file: EpisodeReader) -> None:
             f"{file.where}: expected a whole episode, found a chunk of {file.id!r}: ingest the manifest that lists it, "
             f"a file that ends in {MANIFEST_SUFFIX}"
         )
+
+
+def _summarised(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> list[str]:
+    chosen = _chosen(definitions, wanted, path)
+    return [lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))]
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:

@@ -9,6 +9,7 @@ import json
 import math
 import reprlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wshard.array_fields import DType
@@ -60,7 +61,7 @@ class Declaration:
         """The channel id: the block name without its first part."""
         return self.block.partition("/")[2]
 
-    @property
+    @cached_property
     def step_size(self) -> int:
         """Bytes per timestep."""
         return self.dtype.size * math.prod(self.shape)

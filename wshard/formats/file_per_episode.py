@@ -77,7 +77,7 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         return self._scan()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_location": self._location}
+        return {"_location": self._location} | {name: value for name, value in vars(self).items() if name == "clock"}
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""

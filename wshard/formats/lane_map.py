@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _STEP_LANES = (REWARD, DONE, TRUNCATIONS)
 _PLAIN = "/._-+:@, "
+_CLOCK = "clock"
 
 
 def encode_lane_map(renamed: Iterable[str] | Mapping[str, str]) -> str:
@@ -54,13 +55,18 @@ class MappedSource:
     """A Source whose lanes have other names; those that the map does not name stay as they are.
 
     Names are block names ("signal/observation.state") or ids ("observation.state"); a new id stays of the old kind, and
-    "reward", "done" and "truncated" are the lanes of steps. Raises EntryNotFoundError where an episode lacks a lane
-    that the map names, FormatError where two lanes get one name.
+    "reward", "done" and "truncated" are the lanes of steps; of recordings, "clock" is what gives the timesteps.
+
+    Raises EntryNotFoundError where an episode lacks a lane that the map names, FormatError where two have one name.
     """
 
     def __init__(self, source: Source, lane_map: str) -> None:
         self._source = source
         self._renamed = parse_lane_map(lane_map)
+        clock = next((old for old, new in self._renamed.items() if new == _CLOCK), None)
+        if clock is not None and hasattr(source, _CLOCK):
+            setattr(source, _CLOCK, clock)
+            del self._renamed[clock]
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
-_MOST_OPEN: Final = 32
 _MOST_INFOS: Final = 64
 
 
@@ -41,6 +40,9 @@ class LazySource(FilesSource[_Found]):
     opens files by `open_once`. Episodes that were opened stay readable when the Source is closed; files are closed with
     the last of them, and opened again in another process.
     """
+
+    most_open = 32
+    """Files that stay open; the longest unused of more is closed."""
 
     _readers = 0
     _closed = False
@@ -132,11 +134,11 @@ class LazySource(FilesSource[_Found]):
     # ---- open files --------------------------------------------------------------------------------------------------
 
     def open_once(self, name: str, opener: Callable[[], _Open]) -> _Open:
-        """Return what is open by this name, or open it; the longest unused of more than 32 is closed."""
+        """Return what is open by this name, or open it; the longest unused of many is closed."""
         handles = self._cache("handles")
         if name not in handles:
             handles[name] = opener()
-            if len(handles) > _MOST_OPEN:
+            if len(handles) > self.most_open:
                 handles.popitem(last=False)[1].close()
         handles.move_to_end(name)
         found: _Open = handles[name]
@@ -161,4 +163,7 @@ class LazySource(FilesSource[_Found]):
         """Return what this process remembers by a name: what a parent process opened is not its own."""
         if self._process != os.getpid():
             self._process, self._caches = os.getpid(), dict[str, OrderedDict[str, Any]]()
-        return self._caches.setdefault(name, OrderedDict())
+        found = self._caches.get(name)
+        if found is None:
+            found = self._caches[name] = OrderedDict()
+        return found

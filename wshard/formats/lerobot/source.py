@@ -31,7 +31,7 @@ from wshard.formats.lerobot.features import (
     declare_frames,
     declare_numbers,
 )
-from wshard.formats.lerobot.parquet_columns import ParquetColumns
+from wshard.formats.lerobot.parquet_columns import MOST_FOOTERS, ParquetColumns
 from wshard.formats.look import LocationLook
 from wshard.media.frames import ImageFrames
 from wshard.media.video_frames import VideoFrames
@@ -53,6 +53,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     """A folder with meta/info.json of codebase v2.0, v2.1 or v3.0. The key of an episode is its number."""
 
     whole = True
+    most_open = MOST_FOOTERS
     meaning: ClassVar = (
         ("observation.NAME", "signal/observation.NAME"),
         ("action, action.NAME", "action/action, action/action.NAME; action t was taken at observation t"),

@@ -22,25 +22,28 @@ _ROOT: Final = "rosbag2_bagfile_information"
 
 @dataclass(frozen=True)
 class BagMetadata:
-    """What a bag says of itself. storage: of STORAGES."""
+    """What a bag says of itself. storage: of STORAGES; compressed: each message by zstd."""
 
     storage: str
     files: tuple[Path, ...]
     distribution: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    compressed: bool = False
 
 
 def read_bag_metadata(folder: Path) -> BagMetadata:
-    """Read metadata.yaml; raises FormatError, MissingFileError, UnsupportedFormatError for compressed bags."""
+    """Read metadata.yaml; raises FormatError, MissingFileError, UnsupportedFormatError for bags of compressed files."""
     where = folder / NAME
     about = _mapping(_read_yaml(where), _ROOT, where)
     storage = about.get("storage_identifier")
     if storage not in STORAGES:
         raise UnsupportedFormatError(f"{where}: expected storage {' or '.join(STORAGES)}, found {shown(storage)}")
-    if about.get("compression_mode") or about.get("compression_format"):
+    compression = str(about.get("compression_mode") or ""), str(about.get("compression_format") or "")
+    is_compressed = compression in (("MESSAGE", "zstd"), ("message", "zstd"))
+    if any(compression) and not is_compressed:
         raise UnsupportedFormatError(
-            f"{where}: expected a bag that is not compressed, found compression_mode "
-            f"{shown(about.get('compression_mode'))}: `ros2 bag convert` writes one"
+            f"{where}: expected no compression, or that of messages by zstd, found compression_mode "
+            f"{shown(compression[0])}: `ros2 bag convert` writes a bag without"
         )
     names = about.get("relative_file_paths")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -55,7 +58,7 @@ def read_bag_metadata(folder: Path) -> BagMetadata:
         files.append(path)
     custom = about.get("custom_data")
     notes = {"custom_data": {str(key): str(value) for key, value in custom.items()}} if isinstance(custom, dict) else {}
-    return BagMetadata(str(storage), tuple(files), str(about.get("ros_distro") or ""), notes)
+    return BagMetadata(str(storage), tuple(files), str(about.get("ros_distro") or ""), notes, is_compressed)
 
 
 def _read_yaml(path: Path) -> object:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from wshard.errors import EntryNotFoundError, FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +23,13 @@ CAMERA, NUMBERS, TEXTS = range(3)
 
 _NS: Final = 1e9
 _DIGITS: Final = 6
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?) *hz", re.IGNORECASE)
+_MOST_STEPS: Final = 10_000_000
 
 
 @dataclass(frozen=True)
 class EpisodeClock:
-    """The topic whose messages are the timesteps, and when they were recorded, in nanoseconds [T]."""
+    """When the timesteps are, in nanoseconds [T]: as messages of the topic were recorded; "" at a rate."""
 
     topic: str
     stamps: NDArray[np.int64]
@@ -42,7 +47,7 @@ class EpisodeClock:
 
     def describe(self) -> dict[str, Any]:
         """Return what the metadata say of it."""
-        return {"topic": self.topic, "method": "hold"}
+        return ({"topic": self.topic} if self.topic else {"rate": self.hz}) | {"method": "hold"}
 
 
 def choose_clock(kinds: Mapping[str, int], stamps: Mapping[str, NDArray[np.int64]]) -> EpisodeClock:
@@ -57,3 +62,23 @@ def choose_clock(kinds: Mapping[str, int], stamps: Mapping[str, NDArray[np.int64
 
     topic = min(kinds, key=rank)
     return EpisodeClock(topic, stamps[topic])
+
+
+def named_clock(
+    text: str, kinds: Mapping[str, int], stamps: Mapping[str, NDArray[np.int64]], where: str
+) -> EpisodeClock:
+    """Return the clock of a topic, or one of a rate such as "20Hz" while the topic of choose_clock was recorded.
+
+    Raises EntryNotFoundError for a topic that is not there or cannot be read, FormatError for a rate that cannot be.
+    """
+    rate = _RATE.fullmatch(text)
+    if rate is None:
+        topic = next((name for name in kinds if name.strip("/") == text.strip("/")), None)
+        if topic is None:
+            raise EntryNotFoundError(f"{where}: no topic {text!r} for the clock; it has {', '.join(kinds)}")
+        return EpisodeClock(topic, stamps[topic])
+    whole, hz = choose_clock(kinds, stamps).stamps, float(rate[1])
+    count = int(float(whole[-1] - whole[0]) * hz / _NS) + 1
+    if not hz > 0 or count > _MOST_STEPS:
+        raise FormatError(f"{where}: expected a rate that gives at most {_MOST_STEPS} timesteps, found {text!r}")
+    return EpisodeClock("", whole[0] + np.round(np.arange(count) * (_NS / hz)).astype(np.int64))

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
+import zstandard
+
+from wshard.container.codec import decompress
+from wshard.container.layout import ENTRY_ZSTD
+from wshard.errors import CodecError, LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,10 +64,10 @@ class MessageLog(Protocol):
 
 
 class JoinedLog:
-    """The files of a recording that was split, as one."""
+    """The files of a recording that was split, as one. compressed: each message is a frame of zstd."""
 
-    def __init__(self, parts: Sequence[MessageLog], notes: Mapping[str, Any]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[MessageLog], notes: Mapping[str, Any], *, compressed: bool = False) -> None:
+        self._parts, self._compressed = parts, compressed
         self._orders: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
         self.notes = notes
         self.topics: dict[str, Topic] = {}
@@ -78,7 +83,8 @@ class JoinedLog:
         """Return the bytes of a message."""
         _, parts, numbers = self._order(topic)
         part: MessageLog = self._parts[parts[number]]
-        return part.read(topic, int(numbers[number]))
+        data = part.read(topic, int(numbers[number]))
+        return _decompress(data, f"topic {topic!r}: message {number}") if self._compressed else data
 
     def _order(self, topic: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         if topic not in self._orders:
@@ -94,3 +100,14 @@ class JoinedLog:
         """Close the files."""
         for part in self._parts:
             part.close()
+
+
+def _decompress(data: bytes, where: str) -> bytes:
+    """Return a message of a bag whose messages were compressed one by one."""
+    try:
+        size = zstandard.frame_content_size(data)
+    except zstandard.ZstdError as error:
+        raise CodecError(f"{where}: expected a frame of zstd: {error}") from error
+    if not 0 <= size <= MAX_MESSAGE_SIZE:
+        raise LimitError(f"{where}: expected a frame that states at most {MAX_MESSAGE_SIZE} bytes, found {size}")
+    return bytes(decompress(data, size, ENTRY_ZSTD, where))

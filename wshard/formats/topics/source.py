@@ -34,7 +34,10 @@ _LOOKED_AT: Final = 4096
 
 MEANING: Final = (
     ("messages of the clock's topic", "the timesteps; metadata clock: its topic"),
-    ("the clock's topic", "the camera with the most messages, else the topic of numbers with the most"),
+    (
+        "the clock's topic",
+        "the camera with the most messages, else the topic of numbers with the most; --map TOPIC=clock, or 20Hz=clock",
+    ),
     ("other topics", "the latest message at the timestep; before the first one, the first one"),
     ("time of recording (log time)", "time/timestamps_ns; of other topics aux/stamps_ns/TOPIC"),
     ("numeric field of a message", "signal/TOPIC/FIELD, nested fields joined by /, in its dtype"),
@@ -46,7 +49,7 @@ MEANING: Final = (
     ("CompressedImage", "encoded lane signal/TOPIC of JPEG or PNG"),
     ("Image, RawImage", "signal/TOPIC [H, W, C], colors as red, green, blue"),
     ("text that stays the same", "metadata TOPIC/FIELD; of topics named task or instruction, metadata task"),
-    ("text that changes", "signal/TOPIC/FIELD: the place in the list metadata TOPIC/FIELD"),
+    ("text that changes", "aux/text/TOPIC/FIELD: the place in the list metadata TOPIC/FIELD; it is not embedded"),
     ("metadata records of MCAP, custom_data of a bag", "metadata, by their name; a key task in them, metadata task"),
     ("rate", "by the median step of the clock; rewards, ends and success are not stated"),
     ("fields whose size changes, bytes, topics that cannot be decoded", "left out; metadata left_out says why"),
@@ -57,6 +60,8 @@ class TopicsSource(LazySource[str]):
     """A location that is one recording. A subclass says in which files it is, and opens them."""
 
     meaning: ClassVar = MEANING
+    clock = ""
+    """A topic, or a rate such as "20Hz", that gives the timesteps; "" for the rule of the table."""
 
     @property
     def _path(self) -> Path:
@@ -81,7 +86,7 @@ class TopicsSource(LazySource[str]):
     def _open_episode(self) -> TopicEpisode:
         log = self._open_log()
         try:
-            return TopicEpisode(log, self.where_of(""))
+            return TopicEpisode(log, self.where_of(""), self.clock)
         except BaseException:
             log.close()
             raise
@@ -158,7 +163,7 @@ class Rosbag2Source(TopicsSource):
                 opened.callback(part.close)
                 parts += [part]
             opened.pop_all()
-        return JoinedLog(parts, about.notes)
+        return JoinedLog(parts, about.notes, compressed=about.compressed)
 
 
 def _look(location: str | os.PathLike[str]) -> LocationLook:

@@ -15,7 +15,7 @@ from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import TIMESTAMPS
 from wshard.episode.meta_reader import Declaration
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
-from wshard.formats.topics.clock import CAMERA, NUMBERS, TEXTS, choose_clock
+from wshard.formats.topics.clock import CAMERA, NUMBERS, TEXTS, choose_clock, named_clock
 from wshard.formats.topics.decoders import choose_decoder
 from wshard.formats.topics.images import encoded_image, holds_encoded_images, holds_raw_images, raw_image
 from wshard.formats.topics.topic_columns import TopicColumns, make_columns
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 TIMES: Final = "aux/stamps_ns/"
 """Before the lanes of other stamps than those of the clock: TOPIC, or TOPIC/FIELD of times in messages."""
 
+TEXT_PLACES: Final = "aux/text/"
+"""Before the lanes of texts that change, TOPIC/FIELD: numbers of a list are nothing to embed."""
+
 _ACTION: Final = re.compile("cmd|action|command", re.IGNORECASE)
 _HIDDEN: Final = re.compile("(^|/)_")  # topics that the action servers of ROS 2 use among themselves
 _TASKS: Final = frozenset({"task", "instruction", "language_instruction"})
@@ -53,7 +56,8 @@ class _Camera:
 class TopicEpisode:
     """The episode of an open log, which is closed with it. Its numbers are read once, its frames on demand."""
 
-    def __init__(self, log: MessageLog, where: str) -> None:
+    def __init__(self, log: MessageLog, where: str, clock: str = "") -> None:
+        """Look at the topics; clock: the topic or the rate, such as "20Hz", that gives the timesteps, "" to choose."""
         self.where = where
         self._log = log
         self._left_out: dict[str, str] = {}
@@ -65,7 +69,7 @@ class TopicEpisode:
         if not kinds:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self._left_out.items()) or "no messages"
             raise FormatError(f"{where}: expected messages that can be read, found none: {reasons[:1000]}")
-        self._clock = choose_clock(kinds, self._stamps)
+        self._clock = named_clock(clock, kinds, self._stamps, where) if clock else choose_clock(kinds, self._stamps)
 
     def close(self) -> None:
         """Close the log."""
@@ -128,7 +132,7 @@ class TopicEpisode:
         for topic, columns in self._columns.items():
             prefix = f"{_group_of(topic)}/{_name_of(topic)}"
             rows = {f"{prefix}/{path}": array for path, array in columns.numbers.items()}
-            rows |= {f"{prefix}/{path}": numbers for path, (numbers, _) in columns.texts.items()}
+            rows |= {f"{TEXT_PLACES}{_name_of(topic)}/{path}": numbers for path, (numbers, _) in columns.texts.items()}
             rows |= {f"{TIMES}{_name_of(topic)}/{path}": array for path, array in columns.times.items()}
             for block, array in rows.items():
                 if block not in found:

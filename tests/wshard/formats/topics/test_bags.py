@@ -9,6 +9,7 @@ import sqlite3
 import mcap_ros2.decoder
 import numpy as np
 import pytest
+import zstandard
 from mcap.reader import make_reader
 
 from wshard import open_episode
@@ -57,7 +58,8 @@ def test_messages_are_those_that_the_library_of_ros2_reads(bags, name):
             nested = [[item.float64_value for item in value.defaults_values] for value in values]
             assert episode.lane("array_topic/defaults_values/float64_value").tolist() == nested
         else:
-            found = [episode.metadata[f"{topic.strip('/')}/data"][n] for n in episode.lane(f"{topic.strip('/')}/data")]
+            texts = episode.metadata[f"{topic.strip('/')}/data"]
+            found = [texts[number] for number in episode.lane(f"aux/text/{topic.strip('/')}/data")]
             expected = [one.data for name_, _, one in rows if name_ == topic]
             stamps = [time for name_, time, _ in rows if name_ == topic]
             last = dict(zip(stamps, expected, strict=True))
@@ -115,6 +117,22 @@ def test_wrong_metadata_are_typed_errors(copy, old, new, error):
     file.write_text(text.replace(old, new))
     with pytest.raises(error, match=r"metadata\.yaml"), Rosbag2Source(folder) as source:
         source.info("")
+
+
+def test_messages_that_were_compressed_one_by_one_are_read(copy):
+    folder = copy("sqlite3_cdr_test")
+    with open_episode(folder) as episode:
+        expected = episode.load()
+    with sqlite3.connect(folder / "cdr_test_0.db3") as base:
+        rows = base.execute("SELECT id, data FROM messages").fetchall()
+        packed = [(zstandard.compress(data), number) for number, data in rows]
+        base.executemany("UPDATE messages SET data = ? WHERE id = ?", packed)
+    base.close()
+    about = folder / "metadata.yaml"
+    text = about.read_text().replace('compression_format: ""', "compression_format: zstd")
+    about.write_text(text.replace('compression_mode: ""', "compression_mode: MESSAGE"))
+    with open_episode(folder) as episode:
+        assert_same_episode(episode.load(), expected)
 
 
 def test_a_hostile_database_is_refused(copy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 
 import numpy as np
@@ -23,9 +24,10 @@ from topic_logs import (
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import load_wshard, open_episode, save_wshard
-from wshard.errors import ChecksumError, CodecError, FormatError
+from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError
 from wshard.formats.detect import detect_format
 from wshard.formats.topics.source import McapSource
+from wshard.open import open_location
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,25 @@ def test_without_a_camera_the_topic_of_numbers_with_most_messages_is_the_clock(t
         assert episode.metadata["clock"]["topic"] == "/joint_states"
 
 
+def test_the_clock_can_be_chosen(robot):
+    joints = [time for time, topic, *_ in robot_messages() if topic == "/joint_states"]
+    with open_location(robot, ";/joint_states=clock") as source, pickle.loads(pickle.dumps(source)) as again:  # noqa: S301
+        for one in (source, again):
+            assert one.lane("", "time/timestamps_ns").tolist() == joints
+            assert one.info("").metadata["clock"] == {"topic": "/joint_states", "method": "hold"}
+    with open_location(robot) as source, open_location(robot, ";20Hz=clock") as rated:
+        first, *_, last = source.lane("", "time/timestamps_ns").tolist()
+        stamps = rated.lane("", "time/timestamps_ns")
+        assert (stamps[0], rated.info("").timebase.tick_hz) == (first, 20.0)
+        assert np.diff(stamps).tolist() == [50_000_000] * (len(stamps) - 1)
+        assert last - 50_000_000 < stamps[-1] <= last
+        held = [max(time for time in joints if time <= stamp) for stamp in stamps]
+        assert rated.lane("", "aux/stamps_ns/joint_states").tolist() == held
+    for clock, error in (("/none", EntryNotFoundError), ("0hz", FormatError), ("1000000000Hz", FormatError)):
+        with pytest.raises(error), open_location(robot, f";{clock}=clock") as source:
+            source.info("")
+
+
 def test_every_compression_and_no_index_give_the_same_episode(robot, tmp_path):
     with open_episode(robot) as episode:
         expected = episode.digest()
@@ -142,11 +163,15 @@ def test_json_and_protobuf_messages_have_the_dtypes_of_their_fields(tmp_path):
     rows += [(time, "/state", one.SerializeToString()) for (time, _, _), one in zip(rows, states, strict=True)]
     topics = {"/arm": ("", "", b"", "json"), "/state": ("toy.State", "protobuf", schema, "protobuf")}
     with open_episode(write_encoded(tmp_path / "a.mcap", rows, topics)) as episode:
-        lanes = {name: lane.dtype.value for name, lane in episode.lanes().items() if name.startswith("signal/")}
+        lanes = {
+            name: lane.dtype.value
+            for name, lane in episode.lanes().items()
+            if name.startswith(("signal/", "aux/text/"))
+        }
         assert lanes == {
             "signal/arm/big": "f64",
             "signal/arm/grip": "i64",
-            "signal/arm/mode": "i32",
+            "aux/text/arm/mode": "i32",
             "signal/arm/q": "f64",
             "signal/state/count": "u64",
             "signal/state/ok": "bool",
