@@ -56,6 +56,7 @@ def write_robomimic(path: Path, steps: dict[str, int]) -> dict[str, Episode]:
                 lanes(actions=arrays["actions"], actions_abs=arrays["actions_abs"]),
                 rewards=arrays["rewards"],
                 terminations=arrays["dones"] != 0,
+                blocks={"aux/attributes/model_file": b"<mujoco/>" * 1000},
                 metadata={
                     "operator": 7, "env_args": ENV_ARGS, "filters": ["valid" if number % 2 else "train"],
                     "final_observation": {"robot0_eef_pos": final.tolist()},

@@ -141,6 +141,10 @@ class _RenamedLanes:
         """Return what differs where the encoded frames of a lane do."""
         return self._reader.identify(self._old(block)) if isinstance(self._reader, LazyEpisode) else b""
 
+    def blocks(self, _: str) -> dict[str, bytes]:
+        """Return what a whole episode has beside its lanes."""
+        return self._reader.blocks() if isinstance(self._reader, LazyEpisode) else {}
+
     def where_of(self, _: str) -> str:
         """Return what messages call the episode."""
         return self._reader.where

@@ -57,6 +57,10 @@ class LaneReader(Protocol):
         """Return what differs where the encoded frames of a lane do."""
         ...
 
+    def blocks(self, key: str) -> dict[str, bytes]:
+        """Return what a whole episode has beside its lanes."""
+        ...
+
     def where_of(self, key: str) -> str:
         """Return what messages call an episode."""
         ...
@@ -189,9 +193,16 @@ class LazyEpisode:
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard).
 
-        Lanes that an Episode has no place for, those of aux/, are its blocks: their bytes.
+        Lanes that an Episode has no place for, those of aux/, are its blocks: their bytes; so are long texts.
         """
-        return self._gather(channels, range(self.length), whole=True)
+        ep = self._gather(channels, range(self.length), whole=True)
+        if channels is None:
+            ep.blocks.update(self.blocks())
+        return ep
+
+    def blocks(self) -> dict[str, bytes]:
+        """Return what an Episode has beside its lanes, by block name."""
+        return self._source.blocks(self._key)
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode; StepError unless 0 <= start < stop <= T."""

@@ -64,6 +64,10 @@ class LazySource(FilesSource[_Found]):
         """Return what differs where the encoded frames of a lane do, as far as that is known without reading them."""
         return str(info.stored_sizes.get(block)).encode()
 
+    def _extra_blocks(self, found: _Found) -> dict[str, bytes]:
+        """Return what a whole episode has beside its lanes, by block name: what is too long for metadata."""
+        return {}
+
     # ---- what a Source gives -----------------------------------------------------------------------------------------
 
     def info(self, key: str) -> EpisodeInfo:
@@ -97,6 +101,10 @@ class LazySource(FilesSource[_Found]):
     def identify(self, key: str, block: str) -> bytes:
         """Return what differs where the encoded frames of a lane do."""
         return self._identify(self._find(key), self.info(key), block)
+
+    def blocks(self, key: str) -> dict[str, bytes]:
+        """Return what a whole episode has beside its lanes, by block name."""
+        return self._extra_blocks(self._find(key))
 
     def open(self, key: str) -> LazyEpisode:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""

@@ -106,7 +106,7 @@ class LaneTable:
 
     def _add_lane(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
         """Add numbers, flags or images; False for what is none of these."""
-        shape = tuple(dataset.shape[1:])
+        shape, kind = tuple(dataset.shape[1:]), dataset.dtype
         if block in _STEP_LANES and math.prod(shape) == 1:
             shape = ()
         image = first_image(dataset, place.first)
@@ -115,12 +115,12 @@ class LaneTable:
             dtype = DType.from_numpy(header.dtype)
             self.columns[block] = replace(place, kind="images")
             self.lanes[block] = Declaration(block, dtype, header.shape, encoding=header.encoding)
-        elif dataset.dtype.kind not in "biuf" or dataset.dtype.itemsize > 8 or (block in _STEP_LANES and shape):
+        elif kind.kind not in "biuf" or kind.itemsize > 8 or (block in _STEP_LANES and shape):
             return False
         else:
             flags = block in _FLAGS
             self.columns[block] = replace(place, kind="flags" if flags else "numbers")
-            self.lanes[block] = Declaration(block, DType.BOOL if flags else DType.from_numpy(dataset.dtype), shape)
+            self.lanes[block] = Declaration(block, DType.BOOL if flags else DType.from_numpy(kind), shape)
         return True
 
     def _add_words(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
@@ -166,15 +166,18 @@ def first_image(dataset: Any, row: int) -> bytes | None:
 
     Each row is a list of bytes of its own length, or a row of a table that is filled up with zeros.
     """
-    if dataset.dtype.kind == "S" and len(dataset.shape) == 1:
+    kind = dataset.dtype
+    if kind.kind in "fi" or (kind.kind == "u" and len(dataset.shape) != 2):
+        return None
+    if kind.kind == "S" and len(dataset.shape) == 1:
         image = bytes(dataset[row])
         return image if image.startswith((_JPEG_BEGIN, _PNG_BEGIN)) else None
-    if dataset.dtype.kind != "O":
-        padded = dataset.dtype == np.uint8 and len(dataset.shape) == 2
+    if kind.kind != "O":
+        padded = kind == np.uint8 and len(dataset.shape) == 2
         if not padded or not bytes(dataset[row, : len(_PNG_BEGIN)]).startswith((_JPEG_BEGIN, _PNG_BEGIN)):
             return None
         return bytes(dataset[row])
-    if len(dataset.shape) != 1 or _items_of(dataset.dtype) not in (np.uint8, np.int8):
+    if len(dataset.shape) != 1 or _items_of(kind) not in (np.uint8, np.int8):
         return None
     image = dataset[row].tobytes()
     return image if image.startswith((_JPEG_BEGIN, _PNG_BEGIN)) else None

@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
@@ -36,7 +37,7 @@ _DIGITS: Final = re.compile(r"(\d+)")
 
 def import_h5py() -> Any:
     """Return the module h5py; raises MissingExtraError where it is not installed."""
-    return import_library("h5py", "hdf5")
+    return sys.modules.get("h5py") or import_library("h5py", "hdf5")  # asked for each dataset
 
 
 @contextlib.contextmanager
@@ -70,11 +71,20 @@ def child(group: Any, name: str, where: str) -> Any:
     """Return the group or dataset of this name, None where there is none; raises FormatError for links elsewhere."""
     if "\0" in name or not group.id.links.exists(name.encode()):
         return None
-    if group.id.links.get_info(name.encode()).type != import_h5py().h5l.TYPE_HARD:
+    return _linked(group, name, where)
+
+
+def _linked(group: Any, name: str, where: str) -> Any:
+    """Return what a group has by a name that it lists."""
+    h5py, encoded = import_h5py(), name.encode()
+    if group.id.links.get_info(encoded).type != h5py.h5l.TYPE_HARD:
         link = group.get(name, getlink=True)
         target = getattr(link, "filename", "") or getattr(link, "path", "")
         raise FormatError(f"{where}: {name!r}: expected data, found a link to {shown(target)}, which is not followed")
-    return group[name]
+    found = h5py.h5o.open(group.id, encoded)  # group[name] asks the file for its mode each time
+    if isinstance(found, h5py.h5d.DatasetID):
+        return h5py.Dataset(found, readonly=True)
+    return h5py.Group(found) if isinstance(found, h5py.h5g.GroupID) else group[name]
 
 
 def find(group: Any, path: str, where: str) -> Any:
@@ -120,7 +130,7 @@ def _below(group: Any, prefix: str, where: str, seen: set[int]) -> Iterator[tupl
         raise LimitError(f"{where}: {prefix!r}: expected groups in groups at most {_DEEPEST} deep, found more")
     seen.add(address)
     for name in sorted(group):
-        found = child(group, name, where)
+        found = _linked(group, name, where)
         if hasattr(found, "keys"):
             yield from _below(found, f"{prefix}{name}/", where, seen)
         elif hasattr(found, "shape"):
@@ -139,8 +149,9 @@ def check_dataset(dataset: Any, where: str) -> None:
             raise FormatError(f"{where}: expected data, found a reference to those of other files")
         _check_filters((settings.get_filter(number) for number in range(settings.get_nfilters())), where)
         chunk = settings.get_chunk() if layout == kinds.CHUNKED else (0,)
-        chunk_size = math.prod(chunk) * dataset.dtype.itemsize
-        size, stored = dataset.nbytes if dataset.shape else 0, dataset.id.get_storage_size()
+        item, shape = dataset.dtype.itemsize, dataset.shape
+        chunk_size, size = math.prod(chunk) * item, math.prod(shape) * item if shape else 0
+        stored = dataset.id.get_storage_size() if size > _PLAIN_SIZE else 0
     if chunk_size > _MAX_CHUNK:
         raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
     if size > _PLAIN_SIZE and size > _MAX_EXPANSION * (stored + 1):

@@ -12,7 +12,14 @@ from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import WSHARD_ID, json_attribute, read_attributes, stated_rate, text_attribute
+from wshard.formats.hdf5.values import (
+    WSHARD_ID,
+    json_attribute,
+    read_attributes,
+    read_long_texts,
+    stated_rate,
+    text_attribute,
+)
 
 if TYPE_CHECKING:
     import os
@@ -26,6 +33,9 @@ ENV_ARGS: Final = "env_args"
 FILTERS: Final = "filters"
 STEP_LANES: Final = {"rewards": REWARD, "dones": DONE}
 NEXT: Final = "next_obs/"
+MODEL: Final = "model_file"
+TEXT_BLOCKS: Final = "aux/attributes/"
+"""Before the blocks of a loaded episode that have long texts of attributes, as the XML of a simulation."""
 
 _INSTRUCTION: Final = "language_instruction"
 _JSON_ATTRIBUTES: Final = ("problem_info", "ep_meta")
@@ -41,7 +51,10 @@ class RobomimicSource(Hdf5Source[str]):
         ("data/DEMO/rewards", "reward"),
         ("data/DEMO/dones", "done (not 0)"),
         ("data/DEMO/states and other datasets with a row a timestep", "signal/states, signal/NAME"),
-        ("attributes of data/DEMO", "metadata, texts of at most 4,096 characters: longer ones are left out"),
+        (
+            "attributes of data/DEMO",
+            "metadata; model_file and texts of over 4,096 characters: blocks aux/attributes/NAME",
+        ),
         ("mask/FILTER", "metadata filters: the names of those that list the demonstration"),
         ("attribute env_args of data", "metadata env_args; env_name: the environment"),
         ("language_instruction, problem_info, ep_meta.lang", "metadata task"),
@@ -71,7 +84,7 @@ class RobomimicSource(Hdf5Source[str]):
                 table.add_final(path.removeprefix(NEXT), dataset, table.length - 1)
             else:
                 table.add(_block(path, taken), path, dataset)
-        own = read_attributes(group)
+        own = read_attributes(group, without=(MODEL,))
         own.pop("num_samples", None)
         own_id = own.pop(WSHARD_ID, None)
         details = {name: json_attribute(group, name, where) for name in _JSON_ATTRIBUTES}
@@ -79,6 +92,12 @@ class RobomimicSource(Hdf5Source[str]):
         table.metadata.update(_file_metadata(about, details, own, key))
         env_args = about[ENV_ARGS]
         return table.info(str(own_id or key), env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
+
+    def _extra_blocks(self, found: str) -> dict[str, bytes]:
+        where = self.where_of("")
+        with translate_errors(where):
+            texts = read_long_texts(expect_group(self._open(self._location), found, where), (MODEL,))
+        return {f"{TEXT_BLOCKS}{name}": text.encode(errors="surrogateescape") for name, text in texts.items()}
 
     def _about(self, file: Any) -> dict[str, Any]:
         """Return what the file says of all demonstrations."""

@@ -14,7 +14,7 @@ from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft import Draft
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import child, expect_group, natural
-from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT
+from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT, TEXT_BLOCKS
 from wshard.formats.hdf5.sink import Hdf5Sink, plain_array, put_array, put_attributes, without_place
 from wshard.formats.hdf5.values import MOST_NUMBERS, json_attribute
 
@@ -79,6 +79,9 @@ class RobomimicSink(Hdf5Sink):
             put_array(group, "dones", np.asarray(ep.terminations).astype(np.int64))
         group.attrs["num_samples"] = ep.length
         put_attributes(group, {name: value for name, value in ep.metadata.items() if name not in _ELSEWHERE})
+        for block, text in ep.blocks.items():
+            if block.startswith(TEXT_BLOCKS):
+                group.attrs[block.removeprefix(TEXT_BLOCKS)] = bytes(text).decode(errors="surrogateescape")
         if isinstance(ep.metadata.get("task"), str):
             group.attrs["language_instruction"] = ep.metadata["task"]
         self._add_filters(ep, group, file)

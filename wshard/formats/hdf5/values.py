@@ -13,6 +13,8 @@ from wshard.errors import FormatError, LimitError
 from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from wshard.types import Array
 
 WSHARD_ID: Final = "wshard_id"
@@ -63,10 +65,19 @@ def stated_rate(value: Any) -> TimebaseSpec:
     return TimebaseSpec() if rate is None else TimebaseSpec(tick_hz=rate)
 
 
-def read_attributes(node: Any) -> dict[str, Any]:
+def read_attributes(node: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the attributes of a group that are metadata: texts of at most 4,096 characters, small arrays."""
-    found = {str(name): json_value(value) for name, value in node.attrs.items()}
+    attributes = node.attrs
+    found = {str(name): json_value(attributes[name]) for name in attributes if name not in without}
     return {name: value for name, value in found.items() if value is not NOT_JSON}
+
+
+def read_long_texts(node: Any, names: Collection[str] = ()) -> dict[str, str]:
+    """Return the texts of attributes that are no metadata: those of the names, and longer ones than others have."""
+    texts = {str(name): text_attribute(node, name) for name in node.attrs}
+    return {
+        name: text for name, text in texts.items() if text is not None and (name in names or len(text) > _LONGEST_TEXT)
+    }
 
 
 def text_attribute(node: Any, name: str) -> str | None:

@@ -46,7 +46,7 @@ def test_the_file_is_known_by_its_groups(path, tmp_path):
     ]
 
 
-def test_a_span_of_a_lane_is_read_and_long_texts_are_left_out(path):
+def test_a_span_of_a_lane_is_read_and_long_texts_are_no_metadata(path):
     with h5py.File(path) as file, open_episode(f"{path}#demo_3") as episode:
         assert np.array_equal(episode["robot0_eef_pos"][2:5], file["data/demo_3/obs/robot0_eef_pos"][2:5])
         assert episode.timebase.tick_hz == 20

@@ -12,6 +12,7 @@ from hdf5_files import write_robomimic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wshard import load_wshard, open_episode, save_wshard
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.memory_reader import MemoryReader
 from wshard.errors import CodecError, EpisodeError, FormatError
@@ -111,6 +112,23 @@ def test_of_other_episodes_it_says_what_is_lost(tmp_path):
     assert {*found.lanes()} == {block.replace("ctrl", "actions") for block in stored if "/" in block}
     assert found.id == ep.id
     assert not (tmp_path / "a.hdf5").with_name("nothing").exists()
+
+
+def test_model_and_environment_survive_a_conversion_there_and_back(tmp_path):
+    write_robomimic(tmp_path / "a.hdf5", {"demo_0": 4})
+    model = "<mujoco/>" * 20_000  # more than the 64 KiB of an attribute that is no text
+    with h5py.File(tmp_path / "a.hdf5", "r+") as file:
+        file["data/demo_0"].attrs["model_file"] = model
+        expected = dict(file["data"].attrs) | dict(file["data/demo_0"].attrs)
+    with open_episode(f"{tmp_path}/a.hdf5#demo_0") as episode:
+        save_wshard(episode.load(), tmp_path / "a.wshard")
+    with RobomimicSink(tmp_path / "b.hdf5") as sink:
+        sink.write(load_wshard(tmp_path / "a.wshard"))
+    with h5py.File(tmp_path / "b.hdf5") as file:
+        found = dict(file["data"].attrs) | dict(file["data/demo_0"].attrs)
+    assert found["model_file"] == model
+    assert json.loads(found["env_args"]) == json.loads(expected["env_args"])
+    assert {**expected, "env_args": 0, "total": 0} == {**found, "env_args": 0, "total": 0}
 
 
 def test_more_is_appended_and_numbers_go_on(tmp_path):

@@ -182,7 +182,7 @@ def test_json_and_protobuf_messages_have_the_dtypes_of_their_fields(tmp_path):
         assert episode.lane("arm/q").tolist() == [one["q"] for one in arm]
         assert episode.lane("state/count").tolist() == [2**63 + n for n in range(5)]
         assert episode.lane("state/pose/x").tolist() == [0, 1, 2, 3, 4]
-        assert [episode.metadata["arm/mode"][n] for n in episode.lane("arm/mode")] == list("abcab")
+        assert [episode.metadata["arm/mode"][n] for n in episode.lane("aux/text/arm/mode")] == list("abcab")
         assert episode.metadata["session"] == {"task": "wipe the table", "operator": "7"}
         assert (episode.metadata["task"], episode.metadata["state/note"]) == ("wipe the table", "same")
         assert episode.metadata["left_out"] == {"arm/t": "some messages lack it"}
