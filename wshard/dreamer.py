@@ -1,7 +1,7 @@
-"""DreamerV3 files under the import path that the format's documents name; see formats/dreamer.py."""
+"""DreamerV3 files under the import path that the format's documents name; see formats/dreamer."""
 
 from __future__ import annotations
 
-from wshard.formats.dreamer_files import load_dreamer, save_dreamer
+from wshard.formats.dreamer.files import load_dreamer, save_dreamer
 
 __all__ = ["load_dreamer", "save_dreamer"]

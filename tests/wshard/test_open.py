@@ -23,7 +23,7 @@ from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, Fingerprint
 from wshard.errors import EntryNotFoundError, FormatError, UnknownSchemeError, WShardError
 from wshard.formats.contract import EpisodeReaderContract, SourceContract
 from wshard.formats.detect import detect_format
-from wshard.formats.dreamer_files import save_dreamer
+from wshard.formats.dreamer.files import save_dreamer
 from wshard.open import list_episodes, open_episode, open_location
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Episode, Format

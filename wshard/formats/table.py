@@ -31,8 +31,8 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         about="episode files of this project, whole or in chunks",
     ),
     "dreamerv3": FormatEntry(
-        "wshard.formats.dreamer:DreamerSource",
-        "wshard.formats.dreamer:DreamerSink",
+        "wshard.formats.dreamer.replay:DreamerSource",
+        "wshard.formats.dreamer.replay:DreamerSink",
         about="DreamerV3 replay: a folder of .npz files, or one",
     ),
     "mcap": FormatEntry(

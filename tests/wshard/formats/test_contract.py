@@ -30,8 +30,8 @@ from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract import EpisodeReaderContract, SinkContract, SourceContract
 from wshard.formats.convert import convert, load, save
 from wshard.formats.detect import detect_format, detect_format_bytes
-from wshard.formats.dreamer import DreamerSink, DreamerSource
-from wshard.formats.dreamer_files import save_dreamer
+from wshard.formats.dreamer.files import save_dreamer
+from wshard.formats.dreamer.replay import DreamerSink, DreamerSource
 from wshard.formats.table import FORMATS
 from wshard.formats.wshard import WShardSink, WShardSource
 from wshard.testing import assert_same_episode, make_episode

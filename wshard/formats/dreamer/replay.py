@@ -17,7 +17,7 @@ from wshard.container.codec_plan import CodecPlan
 from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CodecError, FormatError, LaneError
-from wshard.formats.dreamer_files import IS_FIRST, episode_of, id_of, length_of, save_dreamer, where_of
+from wshard.formats.dreamer.files import IS_FIRST, episode_of, id_of, length_of, save_dreamer, where_of
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
 from wshard.formats.npz import read_npz
 

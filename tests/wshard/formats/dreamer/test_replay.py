@@ -23,8 +23,8 @@ from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
 from wshard.formats.convert import convert, load
-from wshard.formats.dreamer import DreamerSource
-from wshard.formats.dreamer_files import load_dreamer, save_dreamer
+from wshard.formats.dreamer.files import load_dreamer, save_dreamer
+from wshard.formats.dreamer.replay import DreamerSource
 from wshard.formats.npz import read_npz, write_npz
 from wshard.testing import make_episode
 from wshard.types import Channel, Episode, Format

@@ -1,0 +1,1 @@
+"""DreamerV3 replay: files, and folders in which episodes cross files."""
