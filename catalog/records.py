@@ -114,7 +114,10 @@ class Known:
 
 
 class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so they must be made quickly
-    """One catalogued episode; path and its root are absolute, ingested_at is UTC in ISO 8601, tags are sorted."""
+    """One catalogued episode; path and its root are absolute, ingested_at is UTC in ISO 8601, tags are sorted.
+
+    Its members are in the order of the table's columns, with `root` for `root_id`, and the tags behind them.
+    """
 
     id: int
     uid: str

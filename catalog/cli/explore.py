@@ -38,8 +38,8 @@ def facets(
     wanted = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
-        plural = catalog.query.facets(wanted, where or "", limit=limit + 1)  # one more shows that there are more
-        found = {name: values[:limit] for name, values in plural.items()}
+        counted = catalog.query.facets(wanted, where or "", limit=limit + 1)  # one more shows that there are more
+        found = {name: values[:limit] for name, values in counted.items()}
         drawn = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
     if as_json:
@@ -47,7 +47,7 @@ def facets(
         return
     for name, rows in shown.items():
         print_table((name, ">episodes"), rows)
-        typer.echo("more values: increase --limit\n" if len(plural[name]) > limit else "")
+        typer.echo("more values: increase --limit\n" if len(counted[name]) > limit else "")
     for name, shape in drawn.items():
         most = max(shape.counts, default=0)
         bars = [

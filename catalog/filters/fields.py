@@ -77,6 +77,9 @@ STATISTICS: Final[Mapping[str, type]] = MappingProxyType(
 """What is known of a lane -> type of its values: count in timesteps, rate per second, bytes decoded and as stored,
 shape of one timestep as in "64x64x3", "scalar" for that of one number."""
 
+TEXT_OPERATORS: Final = ("contains", "startswith")
+"""Operators that only text knows."""
+
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
 )
@@ -135,7 +138,7 @@ class Field:
             return ("eq", "ne", "in", "exists")
         # Of many values "another one" is rarely meant.
         ordered = ("eq", *(() if self.many else ("ne",)), "lt", "le", "gt", "ge", "in", "between", "exists")
-        return ordered if self.type in (int, float) else (*ordered, "contains", "startswith")
+        return ordered if self.type in (int, float) else (*ordered, *TEXT_OPERATORS)
 
     @property
     def name(self) -> str:

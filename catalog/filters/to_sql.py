@@ -5,7 +5,8 @@ Values are always parameters, never text of a statement. `base` is the catalog's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -33,7 +34,7 @@ from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
 from catalog.full_text import phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import FromClause
 
@@ -106,10 +107,8 @@ def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -
         floats = [value for value in clause.values if isinstance(value, float)]
         others = [value for value in clause.values if not isinstance(value, float)]
         return or_(false(), *(one_of(connection, column, part) for part in (floats, others) if part))
-    if clause.op == "contains":
-        return contains(column, str(clause.value))
-    if clause.op == "startswith":
-        return _starts_with(column, str(clause.value))
+    if clause.op in _TEXT_TESTS:
+        return _TEXT_TESTS[clause.op](column, str(clause.value))
     values = [literal(value, column.type) for value in clause.values]
     if clause.op == "between":
         return and_(column >= values[0], column <= values[1])
@@ -125,6 +124,11 @@ def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:
         after = 0xE000 if after == 0xD800 else after  # surrogates are no text
         bounds.append(column < literal(stem[:-1] + chr(after)))
     return and_(*bounds)
+
+
+_TEXT_TESTS: Final[Mapping[str, Callable[[ColumnElement[Any], str], ColumnElement[bool]]]] = MappingProxyType(
+    {"contains": contains, "startswith": _starts_with}
+)
 
 
 def _collected(connection: Connection, clause: Compare) -> ColumnElement[bool]:

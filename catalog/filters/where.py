@@ -14,7 +14,7 @@ from dataclasses import field as member
 from numbers import Real
 from typing import Any, Final, NoReturn, TypeAlias
 
-from catalog.filters.fields import Field, field_of
+from catalog.filters.fields import TEXT_OPERATORS, Field, field_of
 from catalog.full_text import words
 from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
 from wshard.errors import FilterError
@@ -277,7 +277,7 @@ def _normal(about: Field, op: str, value: object) -> Scalar:
 def _wanted(about: Field, op: str, value: object) -> type:
     if about.type is not None:
         return about.type
-    if op in ("contains", "startswith") or isinstance(value, str):
+    if op in TEXT_OPERATORS or isinstance(value, str):
         return str
     return bool if isinstance(value, bool) and op in ("eq", "ne", "in") else float
 

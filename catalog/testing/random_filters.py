@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from catalog.filters.fields import FIELDS, Field, field_of
+from catalog.filters.fields import FIELDS, TEXT_OPERATORS, Field, field_of
 from catalog.filters.where import EVERYTHING, NOTHING, Compare, Where
 from catalog.testing.records import AWKWARD, JSON_NUMBERS, LENGTHS, PHRASES, REWARDS, TAGS, WORDS
 
@@ -107,7 +107,7 @@ def _compares_with(field: Field, op: str) -> st.SearchStrategy[Compare]:
     if op == "exists":
         return st.just(Compare(field.name, op))
     values = _values(field)
-    if op in ("contains", "startswith") or (field.type is None and op not in ("eq", "ne", "in")):
+    if op in TEXT_OPERATORS or (field.type is None and op not in ("eq", "ne", "in")):
         values = values.filter(lambda value: isinstance(value, str))
     if op == "between":
         values = st.tuples(values, values)
