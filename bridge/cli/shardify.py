@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -47,6 +48,9 @@ def shardify(
     tasks: Annotated[
         list[str] | None, typer.Option("--task", help="Task of --data-dir, or 'all'; may be repeated.")
     ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Choose tasks of --data-dir from a list.")
+    ] = False,
     output_dir: Annotated[str, typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.")] = "data/shards",
     task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
     source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
@@ -120,8 +124,10 @@ def shardify(
         how = read_as(format_named(source_format), "")
     places = _Places(output_dir, task_name, to, how)
     chosen = collection is not None or where is not None
-    if sum((bool(paths), bool(tasks), chosen)) != 1:
-        raise typer.BadParameter("expected one of IN..., --task, and --collection or --where")
+    if sum((bool(paths), bool(tasks), chosen, interactive)) != 1:
+        raise typer.BadParameter("expected one of IN..., --task, --interactive, and --collection or --where")
+    if interactive:
+        tasks = _ask_for_tasks(data_dir)
     if chosen:
         exports = [places.of(chosen_spans(archive, collection, where), collection or "archive")]
     elif paths:
@@ -144,6 +150,23 @@ class _Places:
 
         folder = Path(self._output_dir, self._task_name or name, "shards") if self._to is None else Path(self._to)
         return list(list_jobs(places, self._how)), folder
+
+
+def _ask_for_tasks(data_dir: str) -> list[str]:
+    """Return the tasks that a person chooses; raises BadParameter where nobody can answer."""
+    from rich.prompt import Prompt
+
+    from wshard.cli.choose_tasks import choose_tasks
+    from wshard.formats.raiden.source import list_tasks
+
+    if not _has_terminal():
+        raise typer.BadParameter("--interactive: expected a terminal; use --task NAME")
+    known = list_tasks(Path(data_dir, "processed"))
+    return choose_tasks(known, Prompt.ask, lambda line: typer.echo(line, err=True)) if known else ["all"]
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _find_tasks(data_dir: str, names: Sequence[str]) -> list[Path]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from wshard.arguments import integer
 from wshard.errors import CodecError, LaneError, LimitError, StepError
-from wshard.media.image_header import ImageHeader, read_image_header
+from wshard.media.image_header import ImageHeader, find_lead, read_image_header
 from wshard.media.images import decode_as
 from wshard.messages import shown
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_DECODED_SIZE: Final = 1 << 34
 """Bytes of what one call decodes: 16 GiB. What is larger can be decoded in parts."""
+_KNOWN: Final = "known"  # what the last image began with, and its header: as a rule, the next one begins with the same
 
 
 class EncodedFrames(ABC):
@@ -155,11 +156,16 @@ class ImageFrames(EncodedFrames):
 
     def decode_into(self, out: NDArray[Any], start: int) -> None:
         """Decode images into out [n, H, W, C]."""
+        expected = self.encoding, out.shape[1:], out.dtype
+        lead, header = self.__dict__.get(_KNOWN, (b"", None))
         for number in range(len(out)):
             step = start + number
             image, where = self.image(step), f"{self.where}: step {step}"
-            header = read_image_header(image, where)
-            if (header.encoding, header.shape, header.dtype) != (self.encoding, out.shape[1:], out.dtype):
+            if header is None or not lead or bytes(image[: len(lead)]) != lead:
+                header = read_image_header(image, where)
+                lead = find_lead(image)
+                self.__dict__[_KNOWN] = lead, header
+            if (header.encoding, header.shape, header.dtype) != expected:
                 raise LaneError(
                     f"{where}: expected {self.encoding} {self.dtype} {list(self.shape)}, "
                     f"found {header.encoding} {header.dtype} {list(header.shape)}"
@@ -168,7 +174,7 @@ class ImageFrames(EncodedFrames):
 
     def __getstate__(self) -> dict[str, Any]:
         """Send views of larger memory as the bytes that they are."""
-        state = {name: value for name, value in self.__dict__.items() if name != "pixels"}
+        state = {name: value for name, value in self.__dict__.items() if name not in {"pixels", _KNOWN}}
         if isinstance(self.images, list | tuple):
             images = [bytes(self.image(step)) for step in range(self.length)]
             state |= {"images": images, "first": 0, "count": None}

@@ -45,7 +45,7 @@ def read_image_header(data: Buffer, where: str = "image") -> ImageHeader:
     if begin == _PNG_BEGIN:
         return _read_png(data, where)
     if begin[:2] == _JPEG_BEGIN:
-        return _read_jpeg(data, where)
+        return _read_jpeg_frame(data, _find_frame(data, where), where)
     raise CodecError(f"{where}: expected a JPEG or PNG, found {len(data)} bytes that begin with {begin!r}")
 
 
@@ -71,7 +71,19 @@ def _read_png(data: Buffer, where: str) -> ImageHeader:
     return ImageHeader("png", (height, width, channels), np.dtype(np.uint16 if depth == 16 else np.uint8))
 
 
-def _read_jpeg(data: Buffer, where: str) -> ImageHeader:
+def find_lead(data: Buffer) -> bytes:
+    """Return what a JPEG that has a header begins with, up to its size: images that begin so have the same header.
+
+    b"" for a PNG, and for a progressive JPEG, whose scans are counted in every image.
+    """
+    if bytes(data[: len(_JPEG_BEGIN)]) != _JPEG_BEGIN:
+        return b""
+    place = _find_frame(data, "image")
+    return b"" if data[place + 1] == _JPEG_PROGRESSIVE else bytes(data[: place + 4 + _JPEG_FRAME.size])
+
+
+def _find_frame(data: Buffer, where: str) -> int:
+    """Return where the frame header of a JPEG begins; raises CodecError for none."""
     place = len(_JPEG_BEGIN)
     while place + 4 <= len(data):
         if data[place] != 0xFF:
@@ -82,7 +94,7 @@ def _read_jpeg(data: Buffer, where: str) -> ImageHeader:
             continue
         size = data[place + 2] << 8 | data[place + 3]
         if marker in _JPEG_FRAMES and place + 4 + _JPEG_FRAME.size <= len(data):
-            return _read_jpeg_frame(data, place, where)
+            return place
         if marker == _JPEG_SCAN or size < 2:
             break
         place += 2 + size

@@ -12,6 +12,7 @@ from webdataset_tars import read_samples
 from bridge.archive import open_archive
 from bridge.cli.shardify import shardify
 from bridge.ingest.ingestor import TrajectoryIngestor
+from wshard.cli.choose_tasks import choose_tasks
 
 app = typer.Typer()
 app.command()(shardify)
@@ -51,6 +52,26 @@ def test_episodes_of_an_archive(raiden_folder, tmp_path):
     assert {place[0] for place in read_samples(tmp_path / "one")} == {"0000"}
     assert run("--archive", archive, "--where", "length:..30", "--to", tmp_path / "two", *SMALL)[0] == 0
     assert {place[0] for place in read_samples(tmp_path / "two")} == {"0002"}
+
+
+def test_tasks_are_chosen_by_number():
+    tasks = {"pick": 3, "open drawer": 1, "push": 2}
+    answers, asked, shown = iter(["", "4", "2-", "3-1", "x", "3, 1-2 1"]), [], []
+    chosen = choose_tasks(tasks, lambda question: asked.append(question) or next(answers), shown.append)
+    assert chosen == ["push", "pick", "open drawer"]
+    assert len(asked) == 6
+    assert shown[0].endswith("ALL TASKS ***")
+    assert shown[2].endswith("open drawer (1 episode)")
+    assert choose_tasks(tasks, lambda _: "1 0", shown.append) == list(tasks)
+
+
+def test_what_a_person_chooses_at_a_terminal_is_written(raiden_folder, tmp_path, monkeypatch):
+    place = ("--data-dir", raiden_folder.parent, "--to", tmp_path / "to", "--interactive", *SMALL)
+    assert run(*place)[0] == 2, "nobody can answer"
+    monkeypatch.setattr("bridge.cli.shardify._has_terminal", lambda: True)
+    result = CliRunner().invoke(app, [*map(str, place)], input="9\n3\n")
+    assert (result.exit_code, "3  open_drawer (" in result.stderr) == (0, True)
+    assert "(21 samples" in result.stdout
 
 
 @pytest.mark.parametrize("wrong", [(), ("x", "--task", "y"), ("x", "--stride", 0), ("x", "--image-indices", "a")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -62,6 +63,24 @@ def test_steps_that_there_are_not():
     for start, stop in ((0, 4), (-1, 2), (2, 1), (0.5, 2)):
         with pytest.raises(StepError, match="cam: expected 0 <= start <= stop <= 3"):
             frames.decode(start, stop)
+
+
+def test_every_image_is_decoded_by_its_own_header():
+    files = []
+    for quality, subsampling, progressive in ((95, 2, False), (95, 0, False), (95, 2, True), (20, 2, False)):
+        for _ in range(2):
+            file = io.BytesIO()
+            pixels = Image.fromarray(RNG.integers(0, 256, (24, 40, 3), dtype=np.uint8))
+            pixels.save(file, "JPEG", quality=quality, subsampling=subsampling, progressive=progressive)
+            files.append(file.getvalue())
+    truth = np.stack([np.asarray(Image.open(io.BytesIO(data))) for data in files])
+    assert np.array_equal(ImageFrames("jpeg", files).decode(), truth)
+    place = files[1].index(bytes((0xFF, 0xC0))) + 5
+    other = files[1][:place] + bytes((0, 25, 0, 40)) + files[1][place + 4 :]  # 25 rows instead of 24
+    with pytest.raises(LaneError, match=r"step 1: expected .*24, 40, 3.* found .*25, 40, 3"):
+        ImageFrames("jpeg", [files[0], other]).decode()
+    frames = ImageFrames("jpeg", [b"torn", files[1], files[0]], frame_shape=(24, 40, 3))
+    assert np.array_equal(frames.decode(1), truth[[1, 0]]), "a torn image does not hinder the others"
 
 
 def test_other_frames_name_their_step():
