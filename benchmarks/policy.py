@@ -113,8 +113,10 @@ def report(folder: Path) -> Iterator[str]:
         cells = [", ".join(f"{score:.2f}" for score in scores[target][name]) for target in TARGETS]
         mean = np.mean([scores[target][name] for target in TARGETS])
         yield f"| {name} | {' | '.join(cells)} | {mean:.3f} |"
-    yield f"\nAmong what was retrieved were {np.mean(shares):.0%} of the pool's episodes of the task. "
-    yield f"A training took {np.median(TRAINED):.0f} s of CPU time (median of {len(TRAINED)}).\n"
+    yield (
+        f"\nAmong what was retrieved were {np.mean(shares):.0%} of the pool's episodes of the task. A training took "
+        f"{np.median(TRAINED):.0f} s of CPU time (median of {len(TRAINED)}).\n"
+    )
 
 
 if __name__ == "__main__":

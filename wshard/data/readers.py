@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from wshard.data.cache import dataset_folder
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError, UnsupportedFormatError
+from wshard.data.writers import refuse_option
+from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
 from wshard.formats.base import open_source
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class HDF5Dataset(SourceDataset):
         path: Place = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        _refuse("storage_options", storage_options)
+        refuse_option("storage_options", storage_options)
         place = _place(name, path, cache_dir, "{}.h5")
         super().__init__(
             [open_source(find_h5(place), "hdf5")],
@@ -121,10 +122,10 @@ class LanceDataset(SourceDataset):
         step_index_column: str = "step_idx",
         connect_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        _refuse("image_columns", image_columns)
-        _refuse("episode_index_column", episode_index_column, "episode_idx")
-        _refuse("step_index_column", step_index_column, "step_idx")
-        _refuse("connect_kwargs", connect_kwargs)
+        refuse_option("image_columns", image_columns)
+        refuse_option("episode_index_column", episode_index_column, "episode_idx")
+        refuse_option("step_index_column", step_index_column, "step_idx")
+        refuse_option("connect_kwargs", connect_kwargs)
         table = find_table(_place(None, uri if path is None else path, None, "{}"), table_name)
         super().__init__(
             [open_source(table, self._format)],
@@ -138,11 +139,22 @@ class LanceDataset(SourceDataset):
 
 
 class LanceVideoDataset(LanceDataset):
-    """Clips of a Lance table with the videos of its episodes in a table beside it; video_keys: by default all."""
+    """Clips of a Lance table with the videos of its episodes in a table beside it; video_keys: by default all.
+
+    decoder_cache_size, blob_buffer_size: taken as the original takes them, without effect: memory decides.
+    """
 
     _format = "lance_video"
 
-    def __init__(self, path: Place = None, *, video_keys: Sequence[str] | None = None, **kw: Any) -> None:
+    def __init__(
+        self,
+        path: Place = None,
+        *,
+        video_keys: Sequence[str] | None = None,
+        decoder_cache_size: int = 16,  # noqa: ARG002  (see above)
+        blob_buffer_size: int = 1 << 22,  # noqa: ARG002  (see above)
+        **kw: Any,
+    ) -> None:
         super().__init__(path, **kw)
         if video_keys is not None:
             videos = {key for key, one in self.columns.items() if one.lane is not None and one.lane.encoding == "mp4"}
@@ -181,12 +193,6 @@ def find_table(place: str | os.PathLike[str], name: str | None = None) -> Path:
         names = ", ".join(one.name for one in found[:10])
         raise AmbiguousFormatError(f"{path}: Ambiguous: expected one table, found {names}: give table_name")
     return found[0]
-
-
-def _refuse(option: str, value: object, known: object = None) -> None:
-    """Refuse an option that the original has for remote stores, or for columns of other names."""
-    if value != known:
-        raise UnsupportedFormatError(f"{option}: expected {known!r}, found {value!r}: nothing else is supported")
 
 
 def _place(name: str | None, path: Place, cache_dir: Place, pattern: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wshard.data.tensors import as_numpy
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
-from wshard.errors import EpisodeError, FormatError, RecordingStateError
+from wshard.errors import EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
 from wshard.formats.draft import check_mode
 from wshard.formats.world_model.columns import block_of, index_texts
 from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderSink
@@ -107,22 +107,38 @@ class LanceWriter(SinkWriter):
         table_name: str | None = None,
         *,
         jpeg_quality: int = 95,
+        connect_kwargs: Mapping[str, Any] | None = None,
         mode: WriteMode = "append",
     ) -> None:
+        refuse_option("connect_kwargs", connect_kwargs)
         sink = LanceSink(table_path(path, table_name), mode=mode)
         sink.quality = jpeg_quality
         super().__init__(sink)
 
 
 class LanceVideoWriter(SinkWriter):
-    """Writes the folder `path` of a Lance table and a table of videos."""
+    """Writes the folder `path` of a Lance table and a table of videos; table_name: by default that of the folder."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, fps: float = 10, codec: str = "libx264", mode: WriteMode = "append"
+        self,
+        path: str | os.PathLike[str],
+        table_name: str | None = None,
+        *,
+        fps: float = 10,
+        codec: str = "libx264",
+        connect_kwargs: Mapping[str, Any] | None = None,
+        mode: WriteMode = "append",
     ) -> None:
+        refuse_option("connect_kwargs", connect_kwargs)
         sink = LanceVideoSink(path, mode=mode)
-        sink.fps, sink.codec = fps, codec
+        sink.fps, sink.codec, sink.table_name = fps, codec, table_name
         super().__init__(sink)
+
+
+def refuse_option(option: str, value: object, known: object = None) -> None:
+    """Raise UnsupportedFormatError for an option of the original for remote stores, or for columns of other names."""
+    if value != known:
+        raise UnsupportedFormatError(f"{option}: expected {known!r}, found {value!r}: nothing else is supported")
 
 
 def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:

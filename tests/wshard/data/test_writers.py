@@ -36,7 +36,7 @@ from wshard.data import (
     split_episode_data,
     validate_write_mode,
 )
-from wshard.errors import DatasetError, EpisodeError, FormatError, RecordingStateError
+from wshard.errors import DatasetError, EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
 
 WRITERS = {
     "hdf5": (HDF5Writer, "a.h5", lambda place: HDF5Dataset(path=place)),
@@ -94,6 +94,31 @@ def test_writers_write_inside_with_and_in_their_mode(tmp_path, name):
     with pytest.raises(EpisodeError, match="schema mismatch"), writer(tmp_path / place) as out:
         out.write_episode({key: values for key, values in columns_of().items() if key != "reward"})
     assert load_dataset(tmp_path / place).lengths.tolist() == [6]
+
+
+@pytest.mark.parametrize("name", ["folder", "video", "lance_video"])
+def test_overwriting_replaces_the_files_of_the_set_alone(tmp_path, name):
+    writer, place, _ = WRITERS[name]
+    for number in (2, 1):
+        with writer(tmp_path / place, mode="overwrite") as out:
+            out.write_episodes([columns_of()] * number)
+        (tmp_path / place / "notes").mkdir(exist_ok=True)
+        (tmp_path / place / "notes" / "mine.txt").write_text("mine")
+    assert load_dataset(tmp_path / place).lengths.tolist() == [6]
+    assert (tmp_path / place / "notes" / "mine.txt").read_text() == "mine"
+
+
+def test_other_dimensions_have_the_originals_names(tmp_path):
+    for name, text in (("hdf5", "shape mismatch"), ("lance", "dimension mismatch")):
+        writer, place, _ = WRITERS[name]
+        with pytest.raises(EpisodeError, match=text), writer(tmp_path / place) as out:
+            out.write_episodes([columns_of(), columns_of() | {"action": np.zeros((6, 3), np.float32)}])
+    with LanceVideoWriter(tmp_path / "v", "table", fps=5) as out:
+        out.write_episode(columns_of())
+    assert (tmp_path / "v" / "table.lance").is_dir()
+    assert load_dataset(tmp_path / "v").lengths.tolist() == [6]
+    with pytest.raises(UnsupportedFormatError, match="connect_kwargs: expected None"):
+        LanceWriter(tmp_path / "a.lance", connect_kwargs={"region": "x"})
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -30,6 +30,7 @@ class LanceSink(RowsSink):
     frame_encoding = "jpeg"
     reserved = (EPISODE, STEP)
     separator = "_"
+    other_shape = "dimension mismatch"
     quality: int = 95
 
     def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
@@ -113,7 +114,11 @@ class LanceSink(RowsSink):
             operation = lance.LanceOperation.Append(self._fragments)
             lance.LanceDataset.commit(self._table, operation, read_version=self._version)
         if self._draft is not None:
-            self._draft.publish()
+            self._draft.publish(self._is_own)
+
+    def _is_own(self, path: str) -> bool:
+        """Say whether the sink replaces a file of its target, by the path below that."""
+        return True
 
     def _discard(self) -> None:
         if self._draft is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.formats.draft import Draft
-from wshard.formats.world_model.lance import EPISODE, SUFFIX, VIDEOS
+from wshard.formats.world_model.lance import EPISODE, EPISODES, SUFFIX, VIDEOS
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
 from wshard.media.video_copy import copy_video
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wshard.formats.world_model.columns import StepColumn
     from wshard.types import Channel
 
+_VIDEO_TABLES: Final = f"*{VIDEOS}{SUFFIX}"
 _BLOB: Final = {"lance-encoding:blob": "true"}
 
 
@@ -31,12 +32,17 @@ class LanceVideoSink(LanceSink):
     frame_encoding = "mp4"
     fps: float = 10
     codec: str = "libx264"
+    table_name: str | None = None
+    _own: frozenset[str] = frozenset()
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         import_library("lance", "lance")
         self._draft = Draft(self.path, self.mode, folder=True)
-        stem, known, count = Path(self.path).name, None, 0
-        found = sorted(self._draft.path.glob(f"*{VIDEOS}{SUFFIX}"))
+        stem, known, count = self.table_name or Path(self.path).name, None, 0
+        sides = (VIDEOS, EPISODES, "")
+        stems = [stem, *(one.name.removesuffix(f"{VIDEOS}{SUFFIX}") for one in Path(self.path).glob(_VIDEO_TABLES))]
+        self._own = frozenset(f"{one}{side}{SUFFIX}" for one in stems for side in sides)
+        found = sorted(self._draft.path.glob(_VIDEO_TABLES))
         if found:
             stem = found[0].name.removesuffix(f"{VIDEOS}{SUFFIX}")
             with LanceVideoSource(self._draft.path) as source:
@@ -74,6 +80,10 @@ class LanceVideoSink(LanceSink):
         arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
         mode = "append" if Path(self._video_table).exists() else "create"
         import_library("lance", "lance").write_dataset(pa.table(arrays, schema=schema), self._video_table, mode=mode)
+
+    def _is_own(self, path: str) -> bool:
+        """Say whether a file is of the tables of the data set: other files in its folder stay there."""
+        return path.partition("/")[0] in self._own
 
     def _publish(self) -> None:
         if not Path(self._video_table).exists():

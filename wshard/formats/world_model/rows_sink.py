@@ -41,6 +41,7 @@ class RowsSink(ABC):
     frame_encoding: ClassVar[str] = ""
     reserved: ClassVar[tuple[str, ...]] = ("ep_len", "ep_offset")
     separator: ClassVar[str] = "."
+    other_shape: ClassVar[str] = "shape mismatch"
 
     def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
         check_mode(mode)
@@ -97,7 +98,7 @@ class RowsSink(ABC):
         found = {name: self._column_of(name, block, rows) for name, (block, rows) in columns.items()}
         if self._columns is None:
             self._columns = found
-        compare_columns(self._columns, found, f"{self.path}: episode {ep.id!r}")
+        compare_columns(self._columns, found, f"{self.path}: episode {ep.id!r}", self.other_shape)
         try:
             with self._name_disk_errors():
                 self._append({name: columns[name][1] for name in self._columns}, ep.length)
@@ -193,8 +194,10 @@ def is_text_index(name: str, value: object, columns: Mapping[str, Any]) -> bool:
     return texts and (name in columns or f"signal/{name}" in columns)
 
 
-def compare_columns(known: Mapping[str, StepColumn], found: Mapping[str, StepColumn], where: str) -> None:
-    """Raise EpisodeError where the columns of an episode are not those of the others."""
+def compare_columns(
+    known: Mapping[str, StepColumn], found: Mapping[str, StepColumn], where: str, other_shape: str
+) -> None:
+    """Raise EpisodeError where the columns of an episode are not those of the others; other_shape: its name."""
     missing, unexpected = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
     if missing or unexpected:
         raise EpisodeError(
@@ -203,7 +206,7 @@ def compare_columns(known: Mapping[str, StepColumn], found: Mapping[str, StepCol
     for name, column in known.items():
         other = found[name]
         facts = [(one.encoding, one.shape, _dtype_of(one)) for one in (column, other)]
-        kinds = ("image-vs-tabular type mismatch", "shape mismatch", "dtype mismatch")
+        kinds = ("image-vs-tabular type mismatch", other_shape, "dtype mismatch")
         for kind, existing, incoming in zip(kinds, *facts, strict=True):
             if existing != incoming:
                 raise EpisodeError(f"{where}: column {name!r}: {kind}: existing={existing}, incoming={incoming}")
