@@ -20,7 +20,7 @@ from wshard.cli.common import (
     reported,
 )
 from wshard.cli.convert import CompressionOption, format_named
-from wshard.episode.protocol import EpisodeSpan, read_as
+from wshard.episode.protocol import read_as
 from wshard.errors import WShardError
 from wshard.messages import how_to_install, plural
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from wshard.conversion.jobs import ConversionJob
     from wshard.conversion.target import ConversionTarget
+    from wshard.episode.protocol import EpisodeSpan
 
 _AT_ONCE: Final = 16
 _SHOWN: Final = 20  # failures and losses by name
@@ -139,22 +140,12 @@ class _Refused(typer.Exit):
 
 def chosen_spans(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
     """Return the episodes and spans of a collection, or those that pass a filter."""
+    from bridge.episodes.chosen_spans import find_spans
     from catalog.cli.common import open_catalog
     from catalog.location import archive_named
-    from wshard.errors import CollectionError
 
     with open_catalog(archive_named(archive)) as opened:
-        if collection is None:
-            return [EpisodeSpan(row.address) for row in opened.episodes.rows(opened.query.ids(where or "")).values()]
-        picked = opened.collections.picked(collection)
-    gone = [pick.uid for pick, row in picked if row is None]
-    if gone:
-        raise CollectionError(f"collection {collection!r}: {len(gone)} of its episodes are gone or changed: {gone[0]}")
-    return [
-        EpisodeSpan(row.address, pick.start, None if (pick.start, pick.stop) == (0, row.length) else pick.stop)
-        for pick, row in picked
-        if row is not None
-    ]
+        return find_spans(opened, collection=collection, where=where)
 
 
 def _print_outcome(

@@ -15,7 +15,19 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bridge.web.api import annotate, collections, episode, listing, machine, probe, queues, scatter, search, state
+from bridge.web.api import (
+    annotate,
+    collections,
+    episode,
+    exports,
+    listing,
+    machine,
+    probe,
+    queues,
+    scatter,
+    search,
+    state,
+)
 from bridge.web.guard import Guard, Rules, read_cookie, set_cookie
 from bridge.web.openapi import describe_api
 from bridge.web.page_shell import render_page
@@ -35,6 +47,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *search.ENDPOINTS,
     *annotate.ENDPOINTS,
     *collections.ENDPOINTS,
+    *exports.ENDPOINTS,
     *queues.ENDPOINTS,
     *probe.ENDPOINTS,
     *scatter.ENDPOINTS,

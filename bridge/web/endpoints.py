@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bridge.web.guard import MAX_BODY
+from catalog.database.abandon import ASKER, Asker
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -125,7 +127,8 @@ class Endpoint:
                 if self.changes and account.role != "editor":
                     raise RequestError("expected an account that may change the archive: this one only reads", 403)
                 call = ApiCall(archive, account, await self._read(request), request.headers)
-                found = await run_sync(partial(self.answer, call))
+                answer = partial(self.answer, call)
+                found = await (run_sync(answer) if self.changes else _read_for(request, answer))
             except (WShardError, OSError) as error:
                 return refuse(error)
             return found if isinstance(found, Response) else as_json(found)
@@ -143,6 +146,24 @@ class Endpoint:
         if unknown := sorted(given.keys() - known):
             raise RequestError(f"expected parameters among {', '.join(sorted(known)) or 'none'}, found {unknown[0]!r}")
         return {one.name: one.read(given.get(one.name, ())) for one in self.parameters}
+
+
+async def _read_for(request: Request, answer: Callable[[], Any]) -> Any:
+    """Return an answer in a thread; if the browser leaves before, the catalog stops what it reads for it."""
+    asker = Asker()
+    known = ASKER.set(asker)
+    watch = asyncio.ensure_future(_leave(request, asker))
+    try:
+        return await run_sync(answer)
+    finally:
+        watch.cancel()
+        ASKER.reset(known)
+
+
+async def _leave(request: Request, asker: Asker) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    asker.leave()
 
 
 async def _read_body(request: Request) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from bridge.archive import open_archive
 from bridge.results import make_ref
 from bridge.search.retriever import TrajectoryRetriever
 from bridge.web.jobs import Jobs
+from bridge.web.undo import Undos
 
 if TYPE_CHECKING:
     import os
@@ -32,6 +33,7 @@ class ServedArchive:
         self.place, self._index = place, index
         self.archive: Archive = open_archive(index or place, archive=place)
         self.jobs = Jobs()
+        self.undos = Undos()
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.searching = threading.Lock()  # searches compute: side by side they only take each other's time
         self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from catalog.database.abandon import ASKER
 from catalog.values import Scalar, storables
 from wshard.errors import CatalogBusyError, CatalogError, CatalogWriteError
 from wshard.messages import public_url, shown
@@ -104,7 +105,9 @@ class Database:
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
-            yield connection
+            asker = ASKER.get() if mode == "read" else None
+            with asker.reading(connection) if asker else contextlib.nullcontext():
+                yield connection
 
     def peek(self, statement: str) -> tuple[Any, ...]:
         """Return the one row of a statement without parameters, which is remembered while nothing is written.

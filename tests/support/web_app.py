@@ -21,7 +21,8 @@ from bridge.web.application import AppOptions, are_pages_built, make_app
 from bridge.web.guard import Rules
 from bridge.web.served import ServedArchive
 from bridge.web.server import listen
-from wshard import Channel, Episode, TimebaseSpec, save_wshard
+from wshard import Channel, Episode, Residual, TimebaseSpec, save_wshard
+from wshard.episode.residual import compute_sign2nd_diff_multidim, pack_multidim_residual_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +71,8 @@ def write_episodes(folder: Path, count: int = 12) -> None:
             episode.omens["state"] = {"model": Channel.of("state", np.roll(path, 2, axis=0).astype(np.float32))}
             doubt = np.full((steps, 3), 0.2, np.float32)
             episode.uncerts["state/model/std"] = Channel.of("state/model/std", doubt)
+            signs = pack_multidim_residual_bits(compute_sign2nd_diff_multidim(path.astype(np.float32)))
+            episode.residuals["state"] = Residual("state", "sign2nddiff", signs)
         save_wshard(episode, folder / f"{number:02d}.wshard", encode={3: "mp4", 6: "jpeg"}.get(number))
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.filters.where import Compare
 from wshard.errors import RequestError
 from wshard.messages import plural
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SHOWN: Final = 1000  # notes and reviews of one answer
 EPISODES: Final = (
     Parameter("episodes", "uids", many=True),
     Parameter("where", "instead: all episodes that pass this filter"),
@@ -34,15 +39,37 @@ def chosen_ids(call: ApiCall) -> list[int]:
 
 def tag_episodes(call: ApiCall) -> dict[str, Any]:
     """Tag episodes, or take the tag off them."""
-    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
-    changed = (annotations.untag if call["remove"] else annotations.tag)(ids, call["name"])
-    return {"episodes": len(ids), "changed": changed}
+    ids, catalog = chosen_ids(call), call.archive.catalog
+    tag, untag = catalog.annotations.tag, catalog.annotations.untag
+    had = set(catalog.query.ids(Compare("tag", "eq", call["name"])))
+    changed = [number for number in ids if (number in had) == call["remove"]]
+    act, back = (untag, tag) if call["remove"] else (tag, untag)
+    count = act(ids, call["name"])
+    return {"episodes": len(ids), "changed": count, **_undo(call, lambda: back(changed, call["name"]))}
+
+
+def _undo(call: ApiCall, act: Callable[[], object]) -> dict[str, int]:
+    return {"undo": call.archive.undos.remember(call.account.name, act)}
+
+
+def undo_change(call: ApiCall) -> dict[str, Any]:
+    """Take back a change of tags, notes or reviews, of as many episodes as it changed."""
+    call.archive.undos.run(call["undo"], call.account.name)
+    return {"undone": call["undo"]}
 
 
 def write_notes(call: ApiCall) -> dict[str, Any]:
     """Write a note about episodes."""
-    found = call.archive.catalog.annotations.add_note(chosen_ids(call), call["text"], who=call.account.name)
-    return {"items": [asdict(one) for one in found], "total": len(found)}
+    annotations = call.archive.catalog.annotations
+    found = annotations.add_note(chosen_ids(call), call["text"], who=call.account.name)
+    numbers = [one.id for one in found]
+
+    def take_away() -> None:
+        for number in numbers:
+            annotations.remove_note(number)
+
+    told = _undo(call, take_away)
+    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), **told}
 
 
 def remove_note(call: ApiCall) -> dict[str, Any]:
@@ -57,10 +84,11 @@ def review_episodes(call: ApiCall) -> dict[str, Any]:
     if (call["state"] is None) != call["undo"]:
         raise RequestError("expected a state, or undo")
     if call["undo"]:
-        found = annotations.undo_review(ids, who=call.account.name)
+        found, told = annotations.undo_review(ids, who=call.account.name), {}
     else:
         found = annotations.review(ids, call["state"], who=call.account.name)
-    return {"items": [asdict(one) for one in found], "total": len(found), "episodes": len(ids)}
+        told = _undo(call, lambda: annotations.undo_review(ids, who=call.account.name))
+    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), "episodes": len(ids), **told}
 
 
 def set_scores(call: ApiCall) -> dict[str, Any]:
@@ -100,6 +128,15 @@ ENDPOINTS: Final = (
         review_episodes,
         Parameter("state", "accepted, rejected, or what you like"),
         Parameter("undo", "take back the last review of each", bool, default=False),
+    ),
+    Endpoint(
+        "POST",
+        "/api/undos",
+        "Take back a change of tags, notes or reviews",
+        undo_change,
+        (Parameter("undo", "the number `undo` that the change answered", int, required=True, least=0, most=1 << 40),),
+        changes=True,
+        body=True,
     ),
     _change(
         "/api/scores",

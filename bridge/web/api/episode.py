@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import FileResponse, Response
 
 from bridge.episodes.pictures import picture_axes, read_picture
+from bridge.episodes.residuals import read_residuals
 from bridge.episodes.series import read_series
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.present.episodes import present_details
@@ -86,7 +87,8 @@ def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[s
         most = max(1, _MOST_NUMBERS // max(1, len(names) * len(call["of"]) * 64))
         points = min(call["points"], max(2, most))
         series = [asdict(read_series(file, name, span, points=points, channels=wanted)) for name in names]
-    return {"lanes": series, "pictures": pictures}
+        residuals = [] if call["lane"] else [asdict(one) for one in read_residuals(file, span, points=points)]
+    return {"lanes": series, "pictures": pictures, "residuals": residuals}
 
 
 def default_lanes(file: EpisodeReader) -> list[str]:

@@ -1,5 +1,5 @@
 // Changes that people make: each can be undone, one after another.
-import { get, post, remove } from "./api.js";
+import { get, post } from "./api.js";
 import { h, say } from "./dom.js";
 import { askText, confirmed, openDialog } from "./keys.js";
 import { plural } from "./format.js";
@@ -11,7 +11,7 @@ const done = [];
 /** @type {Set<() => void>} */
 const watchers = new Set();
 
-/** ApiCall `act` after every change. @param {() => void} act */
+/** Call `act` after every change. @param {() => void} act */
 export function afterChange(act) {
   watchers.add(act);
 }
@@ -55,19 +55,25 @@ function many(target) {
   return plural("episodes" in target ? target.episodes.length : target.expect, "episode");
 }
 
+/**
+ * Change tags, notes or reviews; undoing takes back what this call has changed, and nothing else.
+ * @param {string} label
+ * @param {string} path
+ * @param {import("./api.js").Json} body
+ */
+function changeMany(label, path, body) {
+  let number = 0;
+  return change(label, async () => { number = (await post(path, body)).undo; }, () => post("/api/undos", { undo: number }));
+}
+
 /** @param {Target} target @param {string} name @param {boolean} [off] */
 export function tag(target, name, off = false) {
-  const label = `${off ? `tag ${name} off` : `tagged ${name}:`} ${many(target)}`;
-  const body = { ...target, name };
-  // Undoing takes off what this call put on only if all of them were without it; with a filter nobody knows.
-  return change(label, () => post("/api/tags", { ...body, remove: off }),
-    "episodes" in target ? () => post("/api/tags", { ...body, remove: !off }) : null);
+  return changeMany(`${off ? `tag ${name} off` : `tagged ${name}:`} ${many(target)}`, "/api/tags", { ...target, name, remove: off });
 }
 
 /** @param {Target} target @param {string} state */
 export function review(target, state) {
-  const undo = "episodes" in target ? () => post("/api/reviews", { ...target, undo: true }) : null;
-  return change(`${state}: ${many(target)}`, () => post("/api/reviews", { ...target, state }), undo);
+  return changeMany(`${state}: ${many(target)}`, "/api/reviews", { ...target, state });
 }
 
 /**
@@ -85,11 +91,7 @@ export function rate(uids, value, before) {
 
 /** @param {Target} target @param {string} text */
 export function note(target, text) {
-  /** @type {number[]} */
-  let ids = [];
-  return change(`noted: ${many(target)}`,
-    async () => { ids = (await post("/api/notes", { ...target, text })).items.map((/** @type {{ id: number }} */ one) => one.id); },
-    () => Promise.all(ids.map((id) => remove(`/api/notes/${id}`))));
+  return changeMany(`noted: ${many(target)}`, "/api/notes", { ...target, text });
 }
 
 /** @type {[string, string][]} */

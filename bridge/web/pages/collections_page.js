@@ -1,6 +1,7 @@
 // Collections: list, look into, compare, split, take the list of files along.
 import { address, get, post, remove } from "./api.js";
 import { fill, h, say } from "./dom.js";
+import { askExport } from "./exports.js";
 import { plural } from "./format.js";
 import { askText, confirmed, openDialog } from "./keys.js";
 import { makeShell } from "./shell.js";
@@ -32,6 +33,7 @@ class CollectionsPage {
       h("td", { class: "actions" },
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=csv`, download: `${one.name}.csv` }, "csv"),
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=json`, download: `${one.name}.json` }, "json"),
+        h("button", { onclick: () => void askExport({ collection: one.name }, one.name) }, "Export"),
         h("button", { onclick: () => void this.split(one.name) }, "Split"),
         h("button", { onclick: () => void this.drop(one.name) }, "Drop"))));
     fill(this.main, h("h1", {}, "Collections"),

@@ -108,7 +108,7 @@ class EpisodePage {
         this.choose([start, stop]);
       },
     };
-    this.plots = grouped(item.lanes.filter((/** @type {Json} */ one) => !this.isFlat(one)))
+    this.plots = grouped(item.lanes.filter((/** @type {Json} */ one) => !this.isFlat(one)), item.residuals)
       .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate }, listeners));
     const flat = item.lanes.filter((/** @type {Json} */ one) => this.isFlat(one));
     fill(this.lanes, this.plots.map((plot) => plot.element),

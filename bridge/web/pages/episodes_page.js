@@ -2,6 +2,7 @@
 import { address, ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
 import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./annotations.js";
 import { append, fill, h, say } from "./dom.js";
+import { askExport } from "./exports.js";
 import { Facets } from "./facets.js";
 import { FilterBox } from "./filter_box.js";
 import { number, plural, shown } from "./format.js";
@@ -247,7 +248,17 @@ class EpisodesPage {
       count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets().uids })) }, "Compare"),
       act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
       act("Collect", "Save all as a collection", askCollection),
+      h("button", { onclick: () => void this.askExport() }, "Export"),
       count > 0 && h("button", { class: "quiet", onclick: () => this.clearSelection() }, "Clear"));
+  }
+
+  async askExport() {
+    if (this.selected.size) {
+      await askExport({ episodes: this.targets().uids }, plural(this.selected.size, "episode"));
+      return;
+    }
+    const { total } = await get("/api/count", { where: this.where });
+    await askExport({ where: this.where, expect: total }, plural(total, "episode"));
   }
 
   clearSelection() {

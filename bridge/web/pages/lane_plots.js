@@ -12,12 +12,15 @@ import { spreadOf } from "./sparkline.js";
 const SHOWN = 8;
 const HEIGHT = 150;
 
+/** @typedef {{ truth: Series, omens: Series[], uncerts: Series[], residuals: Series[] }} Group */
+
 /**
- * Group predictions and their uncertainties with the lane that they are about.
+ * Group predictions, their uncertainties and residuals with the lane that they are about.
  * @param {Series[]} series
- * @returns {{ truth: Series, omens: Series[], uncerts: Series[] }[]}
+ * @param {Series[]} [residuals]
+ * @returns {Group[]}
  */
-export function grouped(series) {
+export function grouped(series, residuals = []) {
   const about = (/** @type {Series} */ one) => one.lane.split("/")[1] || "";
   const isExtra = (/** @type {Series} */ one) => /^(omen|uncert)\/[^/]+\/./.test(one.lane);
   const truths = series.filter((one) => !isExtra(one));
@@ -26,15 +29,16 @@ export function grouped(series) {
     truth,
     omens: series.filter((one) => one.lane.startsWith("omen/") && isExtra(one) && about(one) === named(truth)),
     uncerts: series.filter((one) => one.lane.startsWith("uncert/") && isExtra(one) && about(one) === named(truth)),
+    residuals: truth.lane.startsWith("signal/") ? residuals.filter((one) => one.lane.split("/").slice(1, -1).join("/") === named(truth)) : [],
   }));
   const used = new Set(groups.flatMap((group) => [...group.omens, ...group.uncerts]));
   const left = series.filter((one) => isExtra(one) && !used.has(one));
-  return [...groups, ...left.map((truth) => ({ truth, omens: [], uncerts: [] }))];
+  return [...groups, ...left.map((truth) => ({ truth, omens: [], uncerts: [], residuals: [] }))];
 }
 
 export class LanePlot {
   /**
-   * @param {{ truth: Series, omens: Series[], uncerts: Series[] }} group
+   * @param {Group} group
    * @param {Mark[]} marks
    * @param {{ length: number, rate: number | null }} episode
    * @param {Listeners} listeners
@@ -59,10 +63,21 @@ export class LanePlot {
     this.value = h("output", { class: "values" });
     this.element = h("section", { class: "lane", "aria-label": group.truth.lane },
       h("header", {}, h("h2", {}, group.truth.lane), this.chips, this.value),
+      this.legend(),
       this.marks.map((mark) => h("p", { class: "mark" }, h("span", { class: "flag" }, mark.check), " ",
         h("button", { class: "link", onclick: () => this.listeners.onSeek(mark.step) }, mark.reason))),
       this.place);
     this.drawChips();
+  }
+
+  /** What is drawn over the lane: how far predictions are from it, and which residuals stand below. */
+  legend() {
+    const { truth, omens, residuals } = this.group;
+    const told = [
+      ...omens.map((omen) => `${omen.lane}: dashed, off by ${Number(errorOf(truth, omen).toPrecision(3))} (root mean square)`),
+      ...residuals.map((one) => `${one.lane}: below, filled where positive`),
+    ];
+    return told.length > 0 && h("p", { class: "soft drawn" }, told.join("; "));
   }
 
   drawChips() {
@@ -108,6 +123,7 @@ export class LanePlot {
     /** @type {uPlot.Band[]} */
     const bands = [];
     for (const index of shown) {
+      const own = series.length;
       const colour = channelColour(truth.channels[index]);
       series.push({ label: String(truth.channels[index]), stroke: colour, width: 1.4, spanGaps: false });
       data.push(truth.values[index]);
@@ -116,6 +132,7 @@ export class LanePlot {
         const predicted = onSteps(omen, index, truth.steps);
         series.push({ label: omen.lane, stroke: colour, width: 1.2, dash: [5, 4] });
         data.push(predicted);
+        bands.push({ series: [own, series.length - 1], fill: `${colour}18` }, { series: [series.length - 1, own], fill: `${colour}18` });
         const doubt = uncerts.find((one) => one.lane.startsWith(omen.lane.replace("omen/", "uncert/")));
         if (!doubt?.values[index]) continue;
         const spread = onSteps(doubt, index, truth.steps);
@@ -190,6 +207,30 @@ export class LanePlot {
       ctx.fillRect(from, bbox.top, Math.max(3, to - from), bbox.height);
     }
     ctx.restore();
+    this.drawResiduals(plot);
+  }
+
+  /** A line of marks for each residual and channel that is shown, at the foot of the plot. @param {uPlot} plot */
+  drawResiduals(plot) {
+    const { ctx, bbox } = plot;
+    const tall = 3 * devicePixelRatio;
+    let foot = bbox.top + bbox.height;
+    ctx.save();
+    for (const residual of this.group.residuals) {
+      for (const index of [...this.visible].sort((a, b) => a - b)) {
+        const signs = residual.values[index];
+        if (!signs) continue;
+        foot -= tall + devicePixelRatio;
+        ctx.fillStyle = channelColour(residual.channels[index]);
+        residual.steps.forEach((step, at) => {
+          ctx.globalAlpha = Number(signs[at]) > 0 ? 1 : 0.2;
+          const from = plot.valToPos(step - 0.5, "x", true);
+          const until = plot.valToPos((residual.steps[at + 1] ?? step + 1) - 0.5, "x", true);
+          ctx.fillRect(Math.max(bbox.left, from), foot, until - Math.max(bbox.left, from), tall);
+        });
+      }
+    }
+    ctx.restore();
   }
 
   /** @param {number} step */
@@ -227,6 +268,25 @@ export class LanePlot {
     this.show(this.step);
     this.showSpan(this.span);
   }
+}
+
+/**
+ * How far a prediction is from its truth: the root of the mean square over all channels and steps.
+ * @param {Series} truth
+ * @param {Series} omen
+ */
+export function errorOf(truth, omen) {
+  let [sum, count] = [0, 0];
+  truth.values.forEach((values, index) => {
+    if (!omen.values[index]) return;
+    onSteps(omen, index, truth.steps).forEach((predicted, at) => {
+      const value = values[at];
+      if (predicted === null || value === null) return;
+      sum += (predicted - value) ** 2;
+      count += 1;
+    });
+  });
+  return count ? Math.sqrt(sum / count) : 0;
 }
 
 /**

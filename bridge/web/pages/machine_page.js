@@ -1,6 +1,7 @@
 // The machine room: what is stored, how it was embedded, what checks found, and long work with its progress.
-import { get, post, remove } from "./api.js";
+import { get, post } from "./api.js";
 import { fill, h, say } from "./dom.js";
+import { exportResult, jobProgress } from "./exports.js";
 import { number, plural, size } from "./format.js";
 import { makeShell } from "./shell.js";
 
@@ -69,13 +70,9 @@ class MachinePage {
 
   /** @param {Json} job */
   job(job) {
-    const running = job.state === "running" || job.state === "waiting";
     return h("article", { class: `job ${job.state}` },
-      h("p", {}, h("strong", {}, job.kind), ` ${job.state}`, job.who && h("span", { class: "soft" }, ` by ${job.who}`), " ",
-        running && job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.what }),
-        running && ` ${job.what} ${job.total ? `${job.done} of ${job.total}` : ""} `,
-        running && h("button", { onclick: () => void remove(`/api/jobs/${job.id}`) }, "Stop")),
-      job.error && h("p", { class: "problem" }, job.error),
+      h("div", {}, ...jobProgress(job), job.who && h("small", { class: "soft" }, `by ${job.who}`)),
+      ...exportResult(job),
       job.result?.items && (job.result.items.length
         ? h("ul", {}, job.result.items.slice(0, 50).map((/** @type {Json} */ one) =>
           h("li", {}, one.code ? [h("span", { class: "flag" }, one.code), ` ${one.where}: ${one.message} `, h("span", { class: "soft" }, one.advice)] : Object.entries(one).map(([key, value]) => `${key} ${typeof value === "number" ? number(value) : value}`).join(" · "))))

@@ -1,6 +1,7 @@
 // What every page has: its head with the other pages, the theme, and word of what changed meanwhile.
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
+import { number } from "./format.js";
 import { listen, onKey, showKeys } from "./keys.js";
 import { undoLast } from "./annotations.js";
 
@@ -29,6 +30,7 @@ export function makeShell(title) {
   const page = document.body.dataset.page;
   const archive = document.body.dataset.archive || "";
   const account = h("span", { class: "account" });
+  const news = h("span", { class: "news", "aria-live": "polite" });
   const main = h("main", { id: "content", tabindex: -1 });
   const links = PAGES.map(([path, name, id]) =>
     h("a", { href: path, "aria-current": id === page ? "page" : false }, name));
@@ -37,7 +39,7 @@ export function makeShell(title) {
     h("header", { class: "top" },
       h("a", { class: "brand", href: "/", title: archive }, shortName(archive)),
       h("nav", { "aria-label": "Pages" }, links),
-      account,
+      news, account,
       h("button", { class: "quiet", title: "Keys (?)", "aria-label": "Show the keys", onclick: showKeys }, "?"),
       h("button", { class: "quiet", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: switchTheme }, "◐")),
     main);
@@ -48,8 +50,23 @@ export function makeShell(title) {
   void get("/api/state").then((state) => {
     fill(account, [state.account, state.role === "reader" ? "read-only" : ""].filter(Boolean).join(" · "));
     document.body.dataset.role = state.role;
+    onState((now) => showNews(news, now, state.episodes));
   }, () => {});
   return main;
+}
+
+/**
+ * Say what goes on: how far a job is, and how many episodes came since the page was opened, whoever ingests them.
+ * @param {HTMLElement} place
+ * @param {Record<string, any>} now
+ * @param {number} before
+ */
+function showNews(place, now, before) {
+  const job = now.running;
+  const more = now.episodes - before;
+  fill(place, more > 0 && `+${number(more)} ${more === 1 ? "episode" : "episodes"} `,
+    job && h("a", { href: "/machine" }, `${job.kind} ${job.what} `,
+      job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.kind })));
 }
 
 /** @param {string} place */
@@ -72,24 +89,30 @@ function switchTheme() {
   window.dispatchEvent(new Event("themechange"));
 }
 
+/** @type {((state: Record<string, any>) => void)[]} */
+const watching = [];
+
+/** @param {(state: Record<string, any>) => void} act what is given the archive's state, again and again */
+function onState(act) {
+  if (watching.push(act) > 1) return;
+  const look = async () => {
+    if (!document.hidden) {
+      await get("/api/state").then((state) => watching.forEach((one) => one(state)), () => {}); // the next look may be answered
+    }
+    setTimeout(() => void look(), POLL_MS);
+  };
+  void look();
+}
+
 /**
- * ApiCall `act` when somebody else, or another program, has changed the archive.
+ * Call `act` when somebody else, or another program, has changed the archive.
  * @param {() => void} act
  */
 export function onArchiveChange(act) {
   /** @type {string | null} */
   let known = null;
-  const look = async () => {
-    if (!document.hidden) {
-      try {
-        const { instant } = await get("/api/state");
-        if (known !== null && known !== instant) act();
-        known = instant;
-      } catch {
-        // the next look may be answered
-      }
-    }
-    setTimeout(() => void look(), POLL_MS);
-  };
-  void look();
+  onState(({ instant }) => {
+    if (known !== null && known !== instant) act();
+    known = instant;
+  });
 }

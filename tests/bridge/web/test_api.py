@@ -6,8 +6,11 @@ import json
 import re
 import threading
 import time
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
+import h5py
 import numpy as np
 import pytest
 from simplejpeg import decode_jpeg
@@ -167,7 +170,7 @@ def test_what_people_say_is_recorded_with_their_name_and_undone(client):
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    assert post("/api/tags", episodes=uids, name="keep") == {"episodes": 2, "changed": 2}
+    assert post("/api/tags", episodes=uids, name="keep")["changed"] == 2
     assert post("/api/tags", where="tag:keep", expect=2, name="keep", remove=True)["changed"] == 2
     assert client.post("/api/tags", json={"where": "tag:keep", "expect": 2, "name": "x"}).status_code == 409
     assert client.post("/api/tags", json={"where": "", "name": "x"}).status_code == 400
@@ -403,3 +406,85 @@ def test_facets_of_many_episodes_are_estimated_from_a_sample(client, monkeypatch
     assert sum(found["histograms"][0]["counts"]) == 6
     assert get(client, "/api/facets", field="tag", sample=True)["scale"] == 1, "rare values would be missed"
     assert "scale" not in get(client, "/api/facets", field="env")
+
+
+def ended(client, job):
+    while job["state"] in ("waiting", "running"):
+        time.sleep(0.02)
+        job = get(client, f"/api/jobs/{job['id']}")
+    return job
+
+
+def test_exports_are_what_convert_writes_and_are_downloaded(client, home, tmp_path):
+    rows = get(client, "/api/episodes", where="env:push", sort="episode_id")["items"][:2]
+    chosen = {"episodes": [row["uid"] for row in rows]}
+    asked = {**chosen, "format": "wshard", "name": "two"}
+    job = ended(client, client.post("/api/exports", json=asked).json())
+    assert (job["state"], job["result"]["episodes"], job["result"]["failures"]) == ("done", 2, 0), job
+    assert (job["done"], job["total"], job["who"]) == (2, 2, "ann")
+    packed = client.get(f"/api/exports/{job['id']}/file")
+    with ZipFile(BytesIO(packed.content)) as archive:
+        archive.extractall(tmp_path)
+    for row in rows:
+        with (
+            open_wshard(row["file_path"]) as truth,
+            open_wshard(tmp_path / "two" / f"{row['episode_id']}.wshard") as copy,
+        ):
+            assert copy.load() == truth.load()
+    asked = {"where": "env:push", "expect": 4, "format": "robomimic", "name": "arms"}
+    job = ended(client, client.post("/api/exports", json=asked).json())
+    assert job["state"] == "done", job
+    with h5py.File(BytesIO(client.get(f"/api/exports/{job['id']}/file").content)) as file:
+        assert len(file["data"]) == 4
+    assert [*(home / "lab" / "exports").iterdir()] != []
+    assert client.get(f"/api/exports/{job['id'] + 1}/file").status_code == 404
+
+
+def test_exports_go_nowhere_else_and_can_be_stopped(client, app):
+    chosen = {"episodes": [get(client, "/api/episodes")["items"][0]["uid"]]}
+    for name in ("../x", "", "a/b", "x" * 101, ".hidden", "a.wshard", "<b>"):
+        answer = client.post("/api/exports", json={**chosen, "format": "wshard", "name": name})
+        assert answer.status_code == 400, name
+    assert client.post("/api/exports", json={**chosen, "format": "nothing", "name": "x"}).status_code == 400
+    assert client.post("/api/exports", json={"format": "wshard", "name": "x"}).status_code == 400
+    going = threading.Event()
+    app.archive.jobs.start("busy", lambda _: going.wait(10))
+    waiting = client.post("/api/exports", json={**chosen, "format": "wshard", "name": "never"}).json()
+    assert client.delete(f"/api/jobs/{waiting['id']}").json()["state"] == "waiting"
+    going.set()
+    assert ended(client, waiting)["state"] == "stopped"
+    assert not (app.archive.archive.folder / "exports" / "never").exists()
+    assert client.get(f"/api/exports/{waiting['id']}/file").status_code == 404
+
+
+def test_changes_of_all_that_pass_are_taken_back_where_they_changed_something(client):
+    uids = [row["uid"] for row in get(client, "/api/episodes", where="env:wipe")["items"]]
+    had = {"episodes": uids[:1]}
+    assert client.post("/api/tags", json={**had, "name": "seen"}).status_code == 200
+    everything = {"where": "env:wipe", "expect": len(uids)}
+    numbers = [
+        client.post(path, json={**everything, **body}).json()["undo"]
+        for path, body in (
+            ("/api/tags", {"name": "seen"}),
+            ("/api/reviews", {"state": "accepted"}),
+            ("/api/notes", {"text": "wobbles"}),
+        )
+    ]
+    where = ("tag:seen", "review:accepted", "note:wobbles")
+    assert [get(client, "/api/count", where=one)["total"] for one in where] == [len(uids)] * 3
+    for number in numbers:
+        assert client.post("/api/undos", json={"undo": number}).status_code == 200
+        assert client.post("/api/undos", json={"undo": number}).status_code == 409
+    assert [get(client, "/api/count", where=one)["total"] for one in where] == [1, 0, 0]
+
+
+def test_residuals_are_drawn_by_their_signs(client, home):
+    row = get(client, "/api/episodes", where="episode:arm-04")["items"][0]
+    (item,) = get(client, "/api/series", of=f"{row['uid']}@10:30")["items"]
+    (residual,) = item["residuals"]
+    assert residual["lane"] == "residual/state/sign2nddiff"
+    with open_wshard(row["file_path"]) as file:
+        state = file["state"][:]
+    bend = 2 * state[10:30] - state[9:29] - state[11:31]
+    assert residual["steps"] == [*range(10, 30)]
+    assert np.array_equal(np.array(residual["values"]).T > 0, bend > 0)

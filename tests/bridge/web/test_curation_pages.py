@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import h5py
 import pytest
 from web_app import PICTURES, find_violations, running_app, signed_in, watched_page, write_episodes
 
@@ -89,6 +90,17 @@ def test_collections_are_saved_compared_split_and_dropped(page, app):
     page.get_by_label("Choose three").check()
     page.get_by_role("button", name="Compare two").click()
     page.get_by_text("added: 1").wait_for()
+    page.locator("tr", has_text="three").get_by_role("button", name="Export").click()
+    page.get_by_label("Format").select_option("hdf5")
+    page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    page.get_by_text("3 episodes, ").wait_for()
+    page.screenshot(path=PICTURES / "export.png")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == "three.h5"
+    with h5py.File(download.value.path()) as file:
+        assert len(file["ep_len"]) == 3
+    page.keyboard.press("Escape")
     page.locator("tr", has_text="three").get_by_role("button", name="Split").click()
     page.get_by_label("Parts").fill("train=0.5,test=0.5")
     page.get_by_role("button", name="Split", exact=True).last.click()

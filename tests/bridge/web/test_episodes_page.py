@@ -147,6 +147,9 @@ def test_a_batch_says_how_many_it_changes(page, app):
     page.keyboard.press("Enter")
     page.get_by_text("tagged later: 4 episodes").wait_for()
     assert app.archive.catalog.query.count("tag:later env:wipe") == 4
+    page.locator(".message", has_text="tagged later").get_by_role("button", name="Undo").click()
+    page.get_by_text("undone: tagged later").wait_for()
+    assert app.archive.catalog.query.count("tag:later") == 0
 
 
 def test_a_search_is_saved_as_a_live_collection(page, app):
@@ -163,14 +166,6 @@ def test_what_others_change_appears_without_reload(page, app):
     ids = app.archive.catalog.query.ids("episode:arm-00")
     app.archive.catalog.annotations.tag(ids, "from-elsewhere")
     page.get_by_text("from-elsewhere").first.wait_for()
-
-
-def test_hostile_names_stay_text(page, app):
-    ids = app.archive.catalog.query.ids("episode:arm-04")
-    app.archive.catalog.annotations.tag(ids, "<img src=x onerror=alert(1)>")
-    page.reload()
-    page.locator(".tag", has_text="<img src=x").wait_for()
-    assert page.locator(".grid img[src='x']").count() == 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from contextlib import ExitStack
 
@@ -11,6 +12,7 @@ import pytest
 from web_app import make_archive, need_pages, running_app
 
 from bridge.web.application import ENDPOINTS, PAGES
+from bridge.web.endpoints import Endpoint
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +197,24 @@ def test_a_reader_changes_nothing(tmp_path):
             path = path_of(endpoint).replace("uid", found).replace("/id", "/1").replace("/name", "/x")
             assert reader.request(endpoint.method, path, **sent).status_code == 403, endpoint.path
         assert reader.get("/api/state").json()["role"] == "reader"
+
+
+def test_the_catalog_stops_reading_for_a_browser_that_left(app):
+    begun, ended = threading.Event(), threading.Event()
+
+    def count_forever(call):
+        try:
+            with call.archive.catalog._session.read() as connection:
+                begun.set()
+                connection.exec_driver_sql(
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+                )
+        finally:
+            ended.set()
+
+    endless = Endpoint("GET", "/api/forever", "never ends", count_forever)
+    app.application.router.routes.insert(0, endless.route(app.archive))
+    with app.client() as browser, pytest.raises(httpx.ReadTimeout):
+        browser.get("/api/forever", timeout=0.5)
+    assert begun.is_set()
+    assert ended.wait(5)

@@ -1,0 +1,165 @@
+"""Routes about exports: episodes in any format that is written, as a background job, and their download."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import FileResponse, Response, StreamingResponse
+
+from bridge.episodes.chosen_spans import find_spans
+from bridge.present.jobs import present_job
+from bridge.web.api.annotate import EPISODES, chosen_ids
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from wshard.conversion.jobs import list_jobs
+from wshard.conversion.run import Conversion
+from wshard.conversion.target import ConversionTarget
+from wshard.episode.protocol import EpisodeSpan
+from wshard.errors import EntryNotFoundError, RequestError, WShardError
+from wshard.formats.base import describe_format, sink_class
+from wshard.formats.table import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bridge.web.jobs import Job
+
+FOLDER: Final = "exports"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_SUFFIXES: Final = {"lance": ".lance", "lance_video": ".lance", "hdf5": ".h5"}
+_SHOWN: Final = 20
+_PIECE: Final = 1 << 20
+
+
+def list_formats(_call: ApiCall) -> dict[str, Any]:
+    """Return the formats that are written: what `wshard formats --json` says of them."""
+    items = [describe_format(name) for name, entry in FORMATS.items() if entry.sink]
+    return {"items": items, "total": len(items)}
+
+
+def start_export(call: ApiCall) -> dict[str, Any]:
+    """Begin to convert episodes into a folder of the archive, as `wshard convert` does."""
+    archive, name = call.archive, call["name"]
+    if not _NAME.fullmatch(name):
+        raise RequestError("name: expected up to 100 letters, digits, _ and -")
+    sink_class(call["format"])  # what is unknown, or lacks an extra, says so now
+    spans = _chosen(call)
+    folder = archive.archive.folder / FOLDER
+    target = ConversionTarget.of(folder / f"{name}{_suffix_of(call['format'])}", call["format"])
+
+    def convert(job: Job) -> dict[str, Any]:
+        folder.mkdir(exist_ok=True)
+        return _convert(job, spans, target)
+
+    return present_job(archive.jobs.start(f"export {name}", convert, who=call.account.name))
+
+
+def _suffix_of(format_name: str) -> str:
+    """Return what the name of a format's file ends with; "" for folders."""
+    return _SUFFIXES.get(format_name) or FORMATS[format_name].suffix
+
+
+def _chosen(call: ApiCall) -> list[EpisodeSpan]:
+    catalog = call.archive.catalog
+    if call["collection"] is not None:
+        return find_spans(catalog, collection=call["collection"], where=None)
+    return [EpisodeSpan(row.address) for row in catalog.episodes.rows(chosen_ids(call)).values()]
+
+
+def _convert(job: Job, spans: list[EpisodeSpan], target: ConversionTarget) -> dict[str, Any]:
+    jobs = list_jobs(spans)
+    target.prepare(len(jobs))
+    job.stage("converting", len(jobs))
+    failed, timesteps, done = [], 0, 0
+    with Conversion(target) as conversion:
+        losses = conversion.find_losses(jobs)
+        for one, outcome in conversion.run(jobs):
+            if isinstance(outcome, WShardError):
+                failed.append({"episode": str(one.span.address), "message": str(outcome)})
+            else:
+                done, timesteps = done + 1, timesteps + (outcome or 0)
+            job.advance(1)
+    return {
+        "location": target.location,
+        "format": target.format,
+        "episodes": done,
+        "timesteps": timesteps,
+        "losses": [{"loss": loss, "episodes": count} for loss, count in losses.most_common(_SHOWN)],
+        "failed": failed[:_SHOWN],
+        "failures": len(failed),
+    }
+
+
+def send_export(call: ApiCall) -> Response:
+    """Return what an export wrote: its file, or a ZIP of its folder."""
+    job = call.archive.jobs.get(call["id"])
+    if job.state != "done" or not job.kind.startswith("export "):
+        raise EntryNotFoundError(f"expected the id of an export that is done, found {call['id']}")
+    place = Path(job.result["location"])
+    if place.is_file():
+        return FileResponse(place, filename=place.name)
+    told = {"content-disposition": f'attachment; filename="{place.name}.zip"'}
+    return StreamingResponse(_zipped(place), media_type="application/zip", headers=told)
+
+
+class _Written(io.RawIOBase):
+    """Takes what a ZIP file writes, until somebody asks for it."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        data, self._pieces = b"".join(self._pieces), []
+        return data
+
+
+def _zipped(folder: Path) -> Iterator[bytes]:
+    """Yield a ZIP file of a folder, piece by piece."""
+    written = _Written()
+    with zipfile.ZipFile(written, "w", allowZip64=True) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_symlink() or not path.is_file():
+                continue
+            name = (Path(folder.name) / path.relative_to(folder)).as_posix()
+            with path.open("rb") as file, archive.open(name, "w", force_zip64=True) as entry:
+                while piece := file.read(_PIECE):
+                    entry.write(piece)
+                    yield written.take()
+    yield written.take()
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/formats", "The formats that are written, as `wshard formats --json`", list_formats),
+    Endpoint(
+        "POST",
+        "/api/exports",
+        "Begin to convert episodes into the folder `exports` of the archive, as `wshard convert`",
+        start_export,
+        (
+            *EPISODES,
+            Parameter("collection", "instead: the episodes and spans of this collection"),
+            Parameter("format", "format to write, see /api/formats", required=True),
+            Parameter("name", "of what is written; where it is there already, what is missing is added", required=True),
+        ),
+        changes=True,
+        body=True,
+    ),
+    Endpoint(
+        "GET",
+        "/api/exports/{id}/file",
+        "What an export wrote: a file, or a ZIP of its folder",
+        send_export,
+        (Parameter("id", "id of its job", int, required=True, least=0, most=1 << 40),),
+        media="application/octet-stream",
+    ),
+)

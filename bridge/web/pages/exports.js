@@ -1,0 +1,89 @@
+// Exports: episodes in another format, converted by a background job, with its progress and its download.
+import { get, post, remove } from "./api.js";
+import { fill, h } from "./dom.js";
+import { number, plural } from "./format.js";
+import { openDialog } from "./keys.js";
+
+/** @typedef {import("./api.js").Json} Json */
+
+const POLL_MS = 400;
+
+/**
+ * Ask for format and name, and export.
+ * @param {{ collection: string } | import("./annotations.js").Target} target
+ * @param {string} what
+ */
+export async function askExport(target, what) {
+  const { items } = await get("/api/formats");
+  const format = h("select", { "aria-label": "Format" }, items.map((/** @type {Json} */ one) =>
+    h("option", { value: one.format }, `${one.format}: ${one.about}`)));
+  const name = h("input", { type: "text", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,99}", value: suggested(target), title: "letters, digits, _ and -" });
+  const limits = h("p", { class: "soft" });
+  const told = h("div", { class: "export", "aria-live": "polite" });
+  const show = () => {
+    const chosen = items.find((/** @type {Json} */ one) => one.format === format.value);
+    fill(limits, chosen.cannot_hold.length ? `It cannot hold: ${chosen.cannot_hold.join("; ")}.` : "");
+  };
+  format.addEventListener("change", show);
+  const form = h("form", {
+    onsubmit: async (/** @type {Event} */ event) => {
+      event.preventDefault();
+      try {
+        const job = await post("/api/exports", { ...target, format: format.value, name: name.value.trim() });
+        await follow(job, told, () => told.isConnected);
+      } catch (error) {
+        fill(told, h("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+      }
+    },
+  }, h("label", {}, "Format", format), limits, h("label", {}, "Name", name),
+    h("p", { class: "soft" }, "It is written into the folder exports of the archive, and can be downloaded from here."),
+    h("div", { class: "actions" }, h("button", { class: "primary" }, "Export")), told);
+  openDialog(`Export ${what}`, form);
+  show();
+}
+
+/** @param {{ collection: string } | import("./annotations.js").Target} target */
+function suggested(target) {
+  const from = "collection" in target ? String(target.collection) : "episodes";
+  return from.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 60) || "export";
+}
+
+/**
+ * Show a job until it ends, or until nobody looks any more.
+ * @param {Json} job
+ * @param {HTMLElement} place
+ * @param {() => boolean} looked
+ */
+async function follow(job, place, looked) {
+  for (let now = job; ; now = await get(`/api/jobs/${job.id}`)) {
+    fill(place, ...jobProgress(now), ...exportResult(now));
+    if (!isRunning(now) || !looked()) return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+/** @param {Json} job */
+export function isRunning(job) {
+  return job.state === "running" || job.state === "waiting";
+}
+
+/** How far a job is, with what stops it. @param {Json} job @returns {(Node | string)[]} */
+export function jobProgress(job) {
+  const bar = job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.what || job.kind });
+  const stop = h("button", { type: "button", onclick: () => void remove(`/api/jobs/${job.id}`) }, "Stop");
+  return [h("p", {}, h("strong", {}, job.kind), ` ${job.state} `, isRunning(job) && bar,
+    isRunning(job) && ` ${job.what} ${job.total ? `${number(job.done)} of ${number(job.total)}` : ""} `, isRunning(job) && stop),
+  job.error ? h("p", { class: "problem" }, job.error) : ""];
+}
+
+/** What an export wrote, and its download. @param {Json} job @returns {(Node | string)[]} */
+export function exportResult(job) {
+  const found = job.result;
+  if (!job.kind.startsWith("export ") || !found) return [];
+  return [
+    h("p", { class: "yes" }, `${plural(found.episodes, "episode")}, ${plural(found.timesteps, "timestep")} in `, h("code", {}, found.location)),
+    h("p", {}, h("a", { href: `/api/exports/${job.id}/file`, download: "" }, "Download")),
+    h("ul", {}, found.losses.map((/** @type {Json} */ one) => h("li", {}, `not in it: ${one.loss} (${plural(one.episodes, "episode")})`)),
+      found.failed.map((/** @type {Json} */ one) => h("li", { class: "problem" }, `${one.episode}: ${one.message}`))),
+  ];
+}

@@ -1,0 +1,40 @@
+"""Changes of many episodes that can be taken back, for a while."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Final
+
+from wshard.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST: Final = 50
+
+
+class Undos:
+    """What takes back the last changes: each can be asked for once, by whoever made the change."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._known: dict[int, tuple[str, Callable[[], object]]] = {}
+        self._lock = threading.Lock()
+
+    def remember(self, who: str, act: Callable[[], object]) -> int:
+        """Return the number by which a change can be taken back."""
+        with self._lock:
+            number = next(self._numbers)
+            self._known[number] = who, act
+            while len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+            return number
+
+    def run(self, number: int, who: str) -> None:
+        """Take a change back; RequestError for one that is not there, or another's."""
+        with self._lock:
+            if self._known.get(number, ("",))[0] != who or number not in self._known:
+                raise RequestError("expected a change of yours that can still be taken back", 409)
+            _, act = self._known.pop(number)
+        act()
