@@ -22,6 +22,7 @@ from wshard.container.atomic_write import TEMPORARY
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.formats.base import load_matchers
+from wshard.formats.draft import DRAFT_LOCK, is_dead_draft
 from wshard.repair.inspect import check_file
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
         path = f"{place}/{name}"
         if name.endswith(_PARTIAL) and is_episode(name.removesuffix(_PARTIAL)) and is_abandoned(path):
             yield Finding("unfinished", path, "a recording that nobody has written to for an hour")
+        elif DRAFT_LOCK.fullmatch(name) and is_dead_draft(Path(path)):
+            yield Finding("abandoned", path, "a draft whose writing was interrupted")
         elif TEMPORARY.fullmatch(name) and is_abandoned(path):
             yield Finding("abandoned", path, "a file whose writing was interrupted")
 

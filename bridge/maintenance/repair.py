@@ -22,6 +22,7 @@ from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.container.atomic_write import remove_abandoned
 from wshard.errors import VectorIndexError, WShardError
+from wshard.formats.draft import remove_dead_draft
 from wshard.messages import plural
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def repair_findings(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     else:
         run.index_sync.finish()
     yield from _tidy([finding for finding in findings if finding.code == "leftover"])
-    if removed := sum(remove_abandoned(finding.where) for finding in findings if finding.code == "abandoned"):
+    if removed := sum(_remove_abandoned(finding.where) for finding in findings if finding.code == "abandoned"):
         yield f"removed {plural(removed, 'temporary file')} of killed writers"
 
 
@@ -113,6 +114,10 @@ def _index(run: Run) -> str:
         return f"mended {indexes.repair(run.archive)} copies for searching"
     except VectorIndexError as error:
         return f"could not mend the index: {error}"
+
+
+def _remove_abandoned(place: str) -> bool:
+    return remove_dead_draft(Path(place)) or remove_abandoned(place)
 
 
 def _tidy(findings: Sequence[Finding]) -> Iterator[str]:

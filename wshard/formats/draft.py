@@ -1,23 +1,38 @@
-"""Write a file or folder beside its target and put it there when it is complete: all of it or nothing."""
+"""Write a file or folder beside its target and put it there when it is complete: all of it or nothing.
+
+A locked file beside a draft says whose it is: another process can lock it only when the owner is gone.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
+import re
 import secrets
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from wshard.container.atomic_write import lock_descriptor
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 WriteMode = Literal["append", "overwrite", "error"]
 WRITE_MODES: Final = ("append", "overwrite", "error")
+
+DRAFT_LOCK: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.draft\.lock", re.DOTALL)
+"""The names of the files that say whose drafts are."""
+
+_LOCK: Final = ".lock"
+_ASIDE: Final = ".old"
+_BEGIN: Final = b"wshard draft of "
+_MOST_OF_A_NAME: Final = 40
+_LONGEST: Final = 4096
 
 _AT_FDCWD: Final = -100
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
@@ -34,12 +49,14 @@ class Draft:
 
     mode "append": the draft begins as a copy of the target, of a folder by hard links, so that files in it may be
     replaced but never changed in place. "overwrite": it begins empty. "error": the target must not exist. Until
-    `publish`, and after a crash, the target is what it was.
+    `publish`, and after a crash, the target is what it was; the next draft of the target removes what a killed process
+    left of its own.
     """
 
     def __init__(self, target: str | os.PathLike[str], mode: WriteMode = "error", *, folder: bool) -> None:
         check_mode(mode)
         self.target = Path(os.path.realpath(target))
+        remove_dead_drafts(self.target)
         self.existed = self.target.exists()
         if self.existed and mode == "error":
             raise FileExistsError(errno.EEXIST, "expected nothing there (mode 'error')", str(self.target))
@@ -47,7 +64,8 @@ class Draft:
             wanted = "a folder" if folder else "a file"
             raise FormatError(f"{self.target}: expected {wanted} or nothing there, found the other")
         self._folder = folder
-        self.path = self.target.with_name(f".{self.target.name[:40]}.{secrets.token_hex(4)}.draft")
+        self._lock = DraftLock(self.target)
+        self.path = self._lock.draft
         try:
             if folder:
                 self.path.mkdir()
@@ -76,6 +94,7 @@ class Draft:
             shutil.rmtree(self.path)
         else:
             self.path.replace(self.target)
+        self._lock.release()
         _flush_folder(self.target.parent)
 
     def _take_over(self, is_own: Callable[[str], bool]) -> None:
@@ -94,6 +113,7 @@ class Draft:
             shutil.rmtree(self.path, ignore_errors=True)
         else:
             self.path.unlink(missing_ok=True)
+        self._lock.release()
 
 
 def _link(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
@@ -135,7 +155,105 @@ def _exchange(one: Path, other: Path) -> None:
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if rename is not None and rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0:
         return
-    aside = one.with_name(f"{one.name}.old")
+    aside = aside_of(one)
     other.rename(aside)
     one.rename(other)
     aside.rename(one)
+
+
+# ---- whose a draft is ------------------------------------------------------------------------------------------------
+
+
+class DraftLock:
+    """The name of a new draft beside its target, and the lock that is held while this process lives."""
+
+    def __init__(self, target: Path) -> None:
+        while True:
+            name = f".{target.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.draft"
+            self.draft = target.with_name(name)
+            self._path = target.with_name(f"{name}{_LOCK}")
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+            self._descriptor = os.open(self._path, flags, 0o666)
+            if lock_descriptor(self._descriptor) is not False and os.fstat(self._descriptor).st_nlink:
+                break
+            self._path.unlink(missing_ok=True)  # looked at by another process before it had its lock
+            os.close(self._descriptor)
+        os.write(self._descriptor, _BEGIN + os.fsencode(target.name))
+
+    def release(self) -> None:
+        """Let go of the draft, which is published or discarded."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def aside_of(draft: Path) -> Path:
+    """Return where the old data are while a draft takes their place, where the system cannot exchange folders."""
+    return draft.with_name(f"{draft.name}{_ASIDE}")
+
+
+def remove_dead_drafts(target: Path) -> None:
+    """Remove what processes that were killed left of drafts of this target; those of living ones and others stay."""
+    with contextlib.suppress(OSError), os.scandir(target.parent) as children:
+        names = [child.name for child in children if child.name.startswith(f".{target.name[:_MOST_OF_A_NAME]}.")]
+        for name in names:
+            remove_dead_draft(target.with_name(name))
+
+
+def is_dead_draft(lock: Path) -> bool:
+    """Say whether a file is the lock of a draft whose owner is gone."""
+    with _dead(lock) as target:
+        return target is not None
+
+
+def remove_dead_draft(lock: Path) -> bool:
+    """Remove the draft that a lock file is of; False where its owner lives, or where the file is none of ours.
+
+    Data that were put aside for the draft, and never came back, are put back.
+    """
+    with _dead(lock) as target, contextlib.suppress(OSError):
+        if target is not None:
+            _remove_draft(lock.with_name(lock.name.removesuffix(_LOCK)), lock.with_name(target) if target else None)
+            lock.unlink(missing_ok=True)
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _dead(lock: Path) -> Iterator[str | None]:
+    """Yield the name of the target of a draft, locked, "" where it does not say it; None for what is no dead draft."""
+    try:
+        named = DRAFT_LOCK.fullmatch(lock.name)
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(lock, flags) if named else -1
+    except OSError:
+        descriptor = -1
+    if descriptor < 0:
+        yield None
+        return
+    try:
+        yield _target_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _target_of(descriptor: int) -> str | None:
+    try:
+        said = os.read(descriptor, _LONGEST)
+    except OSError:
+        return None
+    target = os.fsdecode(said.removeprefix(_BEGIN))
+    ours = not said or (said.startswith(_BEGIN) and Path(target).name == target != "")
+    return target if ours and lock_descriptor(descriptor) is True else None
+
+
+def _remove_draft(draft: Path, target: Path | None) -> None:
+    aside = aside_of(draft)
+    if target is not None and aside.exists() and not target.exists():
+        aside.rename(target)
+    for path in (draft, aside):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

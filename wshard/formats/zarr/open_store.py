@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import FormatError, LimitError, MissingExtraError
+from wshard.errors import FormatError, FormatWarning, LimitError, MissingExtraError
 from wshard.formats.zarr.array_layout import ArrayLayout, read_layout
 from wshard.formats.zarr.store_files import METADATA_NAMES, ZarrFiles, ZarrFolder, ZarrZip
 from wshard.plugins import import_library
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 _MOST_ARRAYS: Final = 4096
 _MOST_DEPTH: Final = 8
 
+OWN: Final = "wshard"
+"""Attribute of the root for what a replay buffer has no place for, and what in it says that no chunk was left out."""
+EVERY_CHUNK: Final = "every_chunk"
+
 
 class OpenStore:
     """A store in a folder or .zip. What arrays there are is known from its files, without the zarr library."""
@@ -32,6 +38,7 @@ class OpenStore:
         self.files: ZarrFiles = ZarrZip(path) if path.is_file() else ZarrFolder(path)
         self._store: Any = None
         self._layouts: dict[str, ArrayLayout] = {}
+        self._reported: set[str] = set()
 
     @cached_property
     def _group(self) -> Any:
@@ -75,6 +82,7 @@ class OpenStore:
     def rows(self, name: str, start: int, stop: int) -> Array:
         """Return rows of an array of numbers, a new array; raises FormatError, MissingExtraError for a codec."""
         array, where = self.array(name), f"{self.path}: {name}"
+        self._check_chunks(name, start, stop)
         try:
             rows = np.asarray(array[start:stop])
         except MemoryError:
@@ -84,6 +92,32 @@ class OpenStore:
         if len(rows) != stop - start:
             raise FormatError(f"{where}: expected rows {start} to {stop}, found {len(rows)}")
         return rows.astype(rows.dtype.newbyteorder("="), copy=False)
+
+    def _check_chunks(self, name: str, start: int, stop: int) -> None:
+        """Look for the files of the chunks of rows: the library gives the fill value for one that is not there.
+
+        Writers may leave chunks of nothing but the fill value out, so that this is a FormatWarning, once an array, of
+        more than one number a row; a FormatError where the buffer says that every chunk has a file.
+        """
+        if stop <= start or name in self._reported:
+            return
+        layout = self.layout(name)
+        chunk = next(
+            (one for one in layout.chunk_names(start, stop) if self.files.state(f"{name}/{one}") is None), None
+        )
+        if chunk is None:
+            return
+        text = f"{self.path}: {name}: rows {start} to {stop - 1}: expected the file of chunk {chunk}, found none"
+        if as_object(self.attributes.get(OWN)).get(EVERY_CHUNK):
+            raise FormatError(text)
+        if math.prod(layout.shape[1:]) == 1:
+            return  # as of rewards and ends, which are often nothing but 0
+        self._reported.add(name)
+        warnings.warn(
+            f"{text}: its numbers are taken to be the fill value, as in a chunk that was left out because it is empty",
+            FormatWarning,
+            stacklevel=2,
+        )
 
     def walk(self, group: str, *, depth: int = _MOST_DEPTH) -> Iterator[str]:
         """Yield the paths of the arrays in a group; raises LimitError for too many."""

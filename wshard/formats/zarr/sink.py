@@ -15,7 +15,8 @@ from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import DraftSink
-from wshard.formats.zarr.source import OWN, ReplayBufferSource
+from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN, as_object
+from wshard.formats.zarr.source import ReplayBufferSource
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class ReplayBufferSink(DraftSink):
         self._notes: list[dict[str, Any]] = []
         self._names: dict[str, str] = {}
         self._root: Any = self._zarr.open_group(os.fspath(folder), mode="a", zarr_format=2)
+        self._complete = not continues or bool(as_object(self._root.attrs.get(OWN)).get(EVERY_CHUNK))
         if not continues:
             return
         with ReplayBufferSource(self._where) as source:
@@ -106,6 +108,7 @@ class ReplayBufferSink(DraftSink):
             about = {"dtype": lane.dtype, "compressors": "auto", "fill_value": 0}
             path, shape = f"data/{name}", (start + length, *lane.shape)
             array = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **about)
+        array = array.with_config({"write_empty_chunks": True})
         array.resize((start + length, *lane.shape))
         for step in range(0, length, _BATCH):
             stop = min(step + _BATCH, length)
@@ -121,9 +124,10 @@ class ReplayBufferSink(DraftSink):
             array.resize((total, *array.shape[1:]))  # rows of an episode that was refused
         about = {"dtype": "int64", "overwrite": True}
         ends = self._root.create_array("meta/episode_ends", shape=(count,), chunks=(count,), **about)
-        ends[:] = np.array(self._ends)
+        ends.with_config({"write_empty_chunks": True})[:] = np.array(self._ends)
         names = {name: block for block, name in self._names.items()}
-        self._root.attrs[OWN] = {"lanes": names, "episodes": self._notes}
+        whole = {EVERY_CHUNK: True} if self._complete else {}
+        self._root.attrs[OWN] = {"lanes": names, "episodes": self._notes} | whole
 
 
 class _Lane(NamedTuple):

@@ -23,7 +23,7 @@ from wshard.errors import EpisodeError, FormatError, MissingExtraError
 from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, json_value
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
-from wshard.formats.zarr.open_store import OpenStore, as_object
+from wshard.formats.zarr.open_store import OWN, OpenStore, as_object
 from wshard.formats.zarr.store_files import ENDS, METADATA_NAMES, ZarrZip
 from wshard.types import TimebaseSpec
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.formats.zarr.array_layout import ArrayLayout
     from wshard.types import Array
-
-OWN: Final = "wshard"
-"""Attribute of the root for what a replay buffer has no place for."""
 
 STEP_BLOCKS: Final = {
     "reward": REWARD,

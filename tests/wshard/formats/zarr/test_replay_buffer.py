@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import struct
+import warnings
 import zipfile
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
 from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
-from wshard.errors import CodecError, EpisodeError, FormatError, LimitError, MissingExtraError
+from wshard.errors import CodecError, EpisodeError, FormatError, FormatWarning, LimitError, MissingExtraError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.zarr.source import ReplayBufferSource
@@ -236,10 +237,26 @@ def test_random_damage_of_a_zip_is_a_typed_error_or_an_episode(tmp_path):
             bad[place] = rng.integers(256)
         path.write_bytes(bad)
         try:
-            with ReplayBufferSource(path) as source:
+            with ReplayBufferSource(path) as source, warnings.catch_warnings(action="ignore", category=FormatWarning):
                 source.load("0").validate()
         except FormatError as error:
             assert "bad.zarr.zip" in str(error)  # noqa: PT017  (an error is one of two right answers)
+
+
+def test_a_chunk_without_a_file_is_a_warning_or_an_error(tmp_path):
+    write(tmp_path / "a.zarr")
+    (tmp_path / "a.zarr" / "data" / "state" / "2.0").unlink()
+    with ReplayBufferSource(tmp_path / "a.zarr") as source:
+        source.lane("0", "signal/state")
+        with pytest.warns(FormatWarning, match=r"data/state: rows 5 to 11: expected .* chunk 2\.0, found none"):
+            assert not source.lane("1", "signal/state")[3:].any()
+    put(tmp_path / "b.zarr", [plain(0), replace(plain(1), rewards=np.zeros(7, np.float32))])
+    (tmp_path / "b.zarr" / "data" / "reward" / "0").unlink()
+    with (
+        ReplayBufferSource(tmp_path / "b.zarr") as source,
+        pytest.raises(FormatError, match=r"data/reward: .* chunk 0"),
+    ):
+        source.lane("1", "reward")
 
 
 def test_a_zip_bomb_costs_no_memory(tmp_path):
