@@ -34,6 +34,7 @@ from wshard.cli.common import (
     EXIT_INTERRUPTED,
     JsonOption,
     named_path,
+    named_place,
     option_read,
     print_json,
     printable,
@@ -53,10 +54,10 @@ _WATCHED: Final = ("new", "changed", "moved", "unchanged", "embedded", "tasks")
 @reported()
 def ingest(
     paths: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             help="Episode files, locations of other formats (PATH, or PATH#KEY for one episode), folders to search.",
-            parser=named_path,
+            parser=named_place,
             metavar="PATHS",
         ),
     ],
@@ -97,7 +98,7 @@ def ingest(
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     with option_read():
         how = read_as(format_name, encode_lane_map(lane_map or ()))
-    places = [replace(EpisodeAddress.parse(str(path)), read_as=how) for path in paths]
+    places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
     if not known:
         expect_episodes(places)  # before an archive is created for nothing
     encoder = loaded(sentences)

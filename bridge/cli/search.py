@@ -200,13 +200,14 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
 
     from bridge.episodes.open import exists
     from wshard.errors import QueryError
+    from wshard.open import local_path
     from wshard.types import Array
 
     address = EpisodeAddress.parse(text)
     if span is None:
         found = EpisodeSpan.parse(text)
         address, span = found.address, None if (found.start, found.stop) == (0, None) else (found.start, found.stop)
-    path = Path(address.uri)
+    path = Path(local_path(address.uri))
     if path.suffix == ".npy" and path.is_file():
         try:
             array: Array = np.load(path, allow_pickle=False)
@@ -221,5 +222,5 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
     if not exists(EpisodeAddress(address.uri)):
         with open_catalog(archive) as opened:
             address = find_episode(opened, str(address)).address
-    place = str(address) if address.key else Path(address.uri)
+    place = str(address) if address.key else Path(local_path(address.uri))
     return place if span is None else (place, *span)

@@ -18,7 +18,7 @@ from wshard.errors import AmbiguousFormatError, IngestError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.detect import detect_format, match_format
 from wshard.messages import shown
-from wshard.open import list_episodes
+from wshard.open import list_episodes, local_path
 from wshard.types import Format
 
 if TYPE_CHECKING:
@@ -71,14 +71,15 @@ def discover(
     that a format takes for a location of episodes give those that are in them, or, by an address, the one of the key.
     Any other file that is named itself is taken whatever its suffix. An EpisodeAddress may say how its location is
     read; of others, remembered(locations) returns what earlier ingests were told. Raises SourceNotFoundError for a path
-    that is not there and for a folder without episodes; may_be_gone: what is not there counts as a folder without any.
+    that is not there and for a folder without episodes; may_be_gone: what is not there counts as a folder without
+    any. Raises UnknownSchemeError for a URI of another scheme than file://.
     """
     search = _Search()
     folders: list[str] = []
     named: list[str] = []
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
-        path = Path(address.uri)
+        path = Path(local_path(address.uri))
         if not address.uri:  # which Path takes for the current folder
             raise SourceNotFoundError("expected a file or folder, found an empty text")
         search.read_as = address.read_as
@@ -113,7 +114,7 @@ def expect_episodes(places: Sequence[Place]) -> None:
     matchers = load_matchers()
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
-        path = Path(address.uri)
+        path = Path(local_path(address.uri))
         if not path.is_dir() or address.key or parse_read_as(address.read_as)[0]:
             if not path.exists():
                 raise _not_there(path)

@@ -15,6 +15,7 @@ from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.container.layout import HEADER_SIZE, unpack_header
 from wshard.container.open_file import open_file, within
 from wshard.episode.protocol import EpisodeAddress
+from wshard.open import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +29,11 @@ _CHUNK_NAME: Final = re.compile(r"(.+)_chunk_\d{4,}\.wshard")
 
 
 def locate(path: str | os.PathLike[str]) -> str:
-    """Return the one spelling of a path under which episodes are catalogued: absolute, POSIX, links resolved."""
-    return Path(os.path.realpath(path)).as_posix()
+    """Return the one spelling of a path or URI under which episodes are catalogued: absolute, POSIX, links resolved.
+
+    Raises UnknownSchemeError.
+    """
+    return Path(os.path.realpath(local_path(path))).as_posix()
 
 
 def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:

@@ -13,7 +13,7 @@ from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
 from wshard.formats.detect import detect_format
 from wshard.formats.lazy_source import LazySource
-from wshard.open import open_episode, open_location
+from wshard.open import local_path, open_episode, open_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ class OpenLocations:
         if address.key:
             return self._source(address).fingerprint(address.key)
         try:
-            status = os.stat(address.uri)  # noqa: PTH116  (a million times)
+            status = os.stat(local_path(address.uri))  # noqa: PTH116  (a million times)
         except FileNotFoundError:
             raise SourceNotFoundError(f"{address.uri}: no such file") from None
         if stat.S_ISDIR(status.st_mode) and (address.read_as or detect_format(address.uri)):
@@ -63,11 +63,12 @@ class OpenLocations:
 
     def exists(self, address: EpisodeAddress) -> bool:
         """Say whether the episode is there: its file, or its key in a location, as far as that can be read."""
-        there = os.path.exists(address.uri)  # noqa: PTH110  (Path.exists can raise)
+        path = local_path(address.uri)
+        there = os.path.exists(path)  # noqa: PTH110  (Path.exists can raise)
         if not (there and address.key):
             return there
         try:
-            folder = Path(address.uri)
+            folder = Path(path)
             if folder.is_dir() and next(folder.iterdir(), None) is None:
                 return False
             self.fingerprint(address)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from catalog import Catalog
 from catalog.testing.contract import make_record
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, errors, save_wshard
+from wshard.quality.checks import CHECKS
+from wshard.quality.thresholds import Thresholds
 
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -194,6 +197,12 @@ def test_the_docs_name_only_verbs_that_exist():
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for verb in re.findall(r"`wshard ([a-z-]+)", page.read_text()):
             assert verb in verbs(), f"{page.name}: wshard {verb}"
+
+
+def test_every_quality_check_and_limit_is_in_the_docs():
+    page = (ROOT / "docs" / "quality.md").read_text()
+    missing = [name for name in (*CHECKS, *(one.name for one in fields(Thresholds))) if f"`{name}`" not in page]
+    assert missing == []
 
 
 def test_every_error_is_in_the_docs():

@@ -42,7 +42,9 @@ DOCUMENTED = {
     "embedders.testing",
     "wshard.formats.contract",
 }
-NOT_IMPORTED = {"bridge.index.deepdata.waiting", "wshard.sources", "wshard.sinks", "wshard.indexes", "wshard.partial"}
+NOT_IMPORTED = {"bridge.index.deepdata.waiting", "wshard.partial"} | {  # entry points
+    *("wshard.sources", "wshard.sinks", "wshard.embedders", "wshard.indexes"),
+}
 BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 DOTTED = re.compile(r"(?<![\w./-])(?:wshard|embedders|bridge)(?:\.[A-Za-z_]\w*)+")

@@ -68,11 +68,16 @@ def _message(error: Exception) -> str:
     return without_passwords(text)  # a URL may be given where a file is expected
 
 
-def named_path(text: str) -> Path:
-    """Return the path that an argument names; an empty text, e.g. of an unset variable, is refused."""
+def named_place(text: str) -> str:
+    """Return the path or URI that an argument names; an empty text, e.g. of an unset variable, is refused."""
     if not text:
         raise typer.BadParameter("expected a path, found an empty text")
-    return Path(text)
+    return text
+
+
+def named_path(text: str) -> Path:
+    """Return the path that an argument names, as named_place does."""
+    return Path(named_place(text))
 
 
 def print_json(value: Any) -> None:

@@ -25,6 +25,7 @@ from bridge.results import EpisodeRef
 from bridge.search.retriever import TrajectoryRetriever
 from wshard.episode.file import save_wshard
 from wshard.episode.protocol import EpisodeAddress
+from wshard.errors import UnknownSchemeError
 from wshard.open import list_episodes, open_episode
 from wshard.testing import assert_same_episode, make_episode
 
@@ -307,6 +308,22 @@ def test_a_thousand_episodes_in_one_file_are_taken_in_and_one_of_them_changes(tm
     with TrajectoryRetriever(archive) as retriever:
         (best, *_) = retriever.search_similar_episodes(f"{place}#line-0567", 3)
     assert best.episode_id == "line-0567"
+
+
+def test_uris_are_ingested_and_searched_as_the_paths_that_they_lead_to(tmp_path):
+    """What the catalog holds is the path, so that an episode is the same however it was named."""
+    (tmp_path / "da ta").mkdir()
+    for seed in range(2):
+        save_wshard(replace(make_episode(seed), id=f"e{seed}"), tmp_path / "da ta" / f"e{seed}.wshard")
+    folder = tmp_path / "da ta"
+    for place in (folder.as_uri(), (folder / "e0.wshard").as_uri(), folder):
+        assert command("ingest", place, "--archive", "lab", folder=tmp_path).exit_code == 0
+    assert [row.path for row in rows(tmp_path / "lab")] == [str(folder / f"e{seed}.wshard") for seed in range(2)]
+    query = f"{(folder / 'e1.wshard').as_uri()}@2:9"
+    found = json.loads(command("search", query, "--archive", "lab", "--json", folder=tmp_path).stdout)
+    assert found["items"][0]["episode_id"] == "e1"
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor, pytest.raises(UnknownSchemeError, match="s3://"):
+        ingestor.ingest("s3://bucket/a")
 
 
 def write_replay(place: Path, uuid: str, successor: str, *, seed: int, steps: int, begins: tuple[int, ...]) -> None:
