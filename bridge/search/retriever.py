@@ -21,6 +21,7 @@ from bridge.search.ranking.episodes import EpisodeSearch
 from bridge.search.ranking.rankers import join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.lanes import named_lanes
+from bridge.support.blas_threads import one_blas_thread
 from catalog.filters.parse import as_where
 from catalog.filters.where import build_where
 from embedders.text.base import as_text_encoder
@@ -271,6 +272,7 @@ class TrajectoryRetriever:
             answered=describe_views(prepared, notes),
         )
 
+    @one_blas_thread()  # products are small: threads of BLAS would spin between them
     def _run(
         self, prepare: Callable[[], Prepared], find: Callable[[Prepared], FoundHits]
     ) -> tuple[Prepared, FoundHits]:

@@ -28,6 +28,7 @@ import numpy as np
 
 from bridge.index.embedded import lists_file
 from bridge.index.embedded.segment import Segment
+from bridge.support.blas_threads import one_blas_thread
 from bridge.support.file_lock import locked
 from wshard.container.atomic_write import TEMPORARY, publish, sync_folder
 from wshard.container.layout import checksum
@@ -166,6 +167,7 @@ def write_or_explain(
         ) from error
 
 
+@one_blas_thread()  # k-means takes seconds, beside searches that have one thread too
 def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None) -> None:
     rows: list[tuple[int, int, int, int]] = []
     # Written, not mapped: a full disk is then an OSError here and not a signal that kills the process.

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.index.embedded.sketches import fit_axes, pick_sample
-from bridge.support.blas_threads import one_blas_thread
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
@@ -39,7 +38,6 @@ class Clustering:
     trained: int
 
 
-@one_blas_thread()
 def cluster(vectors: Vectors, before: Clustering | None = None) -> Clustering | None:
     """Group vectors [N, E], N >= 1, of which `before` holds the first.
 

@@ -130,6 +130,13 @@ class Segment:
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
+    def read_some(self, positions: Ids) -> dict[int, Vectors]:
+        """Return the vectors of a few episodes at these positions, by id; raises ChecksumError."""
+        self.checksums.check(positions)
+        places = (self.episodes[positions], self.starts[positions], self.starts[positions + 1])
+        rows = zip(*(some.tolist() for some in places), strict=True)
+        return {episode: self.vectors[start:stop] for episode, start, stop in rows}
+
     def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
         found: Ids = self._ends.searchsorted(rows, side="right")

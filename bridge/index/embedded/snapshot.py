@@ -104,10 +104,8 @@ class IndexSnapshot:
 
     def read_vectors(self, episodes: Ids) -> dict[int, Vectors]:
         """Return the vectors of those of the episodes that have any, by id; raises ChecksumError."""
-        found = {point.episode: point.vectors for point in self.base.segment.read(self.base.segment.find(episodes))}
-        for episode in episodes.tolist():
-            if episode in self.tail:
-                found[episode] = self.tail[episode].vectors
+        found = self.base.segment.read_some(self.base.segment.find(episodes))
+        found |= {episode: self.tail[episode].vectors for episode in self.tail.keys() & {*episodes.tolist()}}
         return found
 
     def restore_clustering(self) -> Clustering | None:

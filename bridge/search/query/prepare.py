@@ -13,7 +13,6 @@ from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.views import Views, choose_views
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
-from bridge.support.blas_threads import one_blas_thread
 from embedders.base import embed_by
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
 from wshard.errors import EmbedderError, QueryError
@@ -156,7 +155,6 @@ class QueryPreparer:
     def _embed_view(self, view: View) -> PreparedView:
         return self._embed(view.space, [one.window for one in view.queries])
 
-    @one_blas_thread()
     def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> PreparedView:
         return PreparedView(space, windows, embed_by(self.embedder_for(space), space, windows))
 

@@ -9,7 +9,7 @@ score   grown, and a fifth the best window; never below what near alone says of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from bridge.search.ranking.rankers import depth, join_explanations
 from bridge.search.ranking.scores import calibrate, combine_examples, combine_nearness, expand_query, fuse_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,19 +43,18 @@ _Key = tuple[int, int]  # episode and window
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """Candidates by episode and window, and the vectors [n, E] of their episodes in either Space."""
+    """Candidates by episode and window, their vectors [E], how near they are [N], and their best windows if any."""
 
     keys: list[_Key]
-    whole: dict[int, Vectors]
-    windows: dict[int, Vectors]
+    vectors: list[Vectors]
+    near: NDArray[np.float64]
+    parts: NDArray[np.float64] | None
 
-    @cached_property
-    def vectors(self) -> NDArray[np.float32]:
-        """The candidates' own vectors [N, E], at least one; the last of an episode that has fewer by now."""
-        return np.stack([found[min(window, len(found) - 1)] for found, window in self._pairs()])
-
-    def _pairs(self) -> Iterator[tuple[Vectors, int]]:
-        return ((self.whole[episode], window) for episode, window in self.keys)
+    def join(self, more: _Seen) -> _Seen:
+        """Return both, one after the other."""
+        parts = None if self.parts is None or more.parts is None else np.concatenate([self.parts, more.parts])
+        near = np.concatenate([self.near, more.near])
+        return _Seen(self.keys + more.keys, self.vectors + more.vectors, near, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,39 +100,57 @@ class Fusion:
         windows = None if self.windows is None else self._scaled(self.windows)
         scaled = [main] if windows is None else [main, windows]
         answers = [one.query.search(self.index, deeper) for one in scaled]
+        look = partial(self._look, main=main, windows=windows, best=_best_windows(answers[1:]))
         keys = {(match.episode, match.window) for match in answers[0].matches} | {*also}
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
-        seen = self._look(keys, _Seen([], {}, {}))
+        seen = look(keys)
         if not seen.keys:
             return _Scored([], np.zeros(0), answers, _proof(answers, deep, float("-inf")))
-        near, parts = _near(seen, main, windows)
-        scores = near
+        scores = seen.near
         share = self.main.weights.windows
         tails = np.array([[_tail(answer, deep, one)] for answer, one in zip(answers, scaled, strict=True)])
         beyond = combine_nearness(tails[0], tails.max(axis=0), share)
         if self.expand:
-            grown = self._scaled(self._expand(seen, near))
+            grown = self._scaled(self._expand(seen))
             answers.append(grown.query.search(self.index, deeper))
-            more = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches}, seen)
-            if more.keys != seen.keys:
-                seen = more
-                near, parts = _near(seen, main, windows)
-            scores = fuse_scores(near, grown.of(_cosines(seen.vectors, grown.query)), parts, share)
+            seen = seen.join(look({(match.episode, match.window) for match in answers[-1].matches} - keys))
+            scores = fuse_scores(seen.near, grown.of(_snap(grown.query.cosines(seen.vectors))), seen.parts, share)
             part = None if windows is None else tails.max(axis=0)
             beyond = fuse_scores(beyond, np.array([_tail(answers[-1], deep, grown)]), part, share)
         return _Scored(seen.keys, scores, answers, _proof(answers, deep, float(beyond[0])))
 
-    def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
-        """Return candidates that still have vectors, by episode and window; what was read before is not read again."""
-        ordered = sorted(keys)
-        new = {episode for episode, _ in ordered} - before.whole.keys()
-        whole = before.whole | self.stored.load(self.main.space, new)
-        parts = {} if self.windows is None else self.stored.load(self.windows.space, new)
-        return _Seen([key for key in ordered if key[0] in whole], whole, before.windows | parts)
+    def _look(
+        self, keys: Iterable[_Key], *, main: _Scaled, windows: _Scaled | None, best: Mapping[int, float]
+    ) -> _Seen:
+        """Return those of the candidates that still have vectors; best: the cosines of best windows that are known.
 
-    def _expand(self, seen: _Seen, near: NDArray[np.float64]) -> QueryVector:
+        The vector of an episode that has fewer by now is its last one.
+        """
+        found = self.stored.load(self.main.space, {episode for episode, _ in keys})
+        some = sorted(key for key in keys if key[0] in found)
+        vectors = [found[episode][min(window, len(found[episode]) - 1)] for episode, window in some]
+        whole = main.of(_snap(main.query.cosines(vectors)))
+        if windows is None:
+            return _Seen(some, vectors, whole, None)
+        cosines = {**best, **self._read_best(windows.query, {episode for episode, _ in some} - best.keys())}
+        parts = whole.copy()
+        if places := [place for place, (episode, _) in enumerate(some) if episode in cosines]:
+            parts[places] = windows.of(_snap(np.array([cosines[some[place][0]] for place in places])))
+        return _Seen(some, vectors, combine_nearness(whole, parts, main.query.weights.windows), parts)
+
+    def _read_best(self, query: QueryVector, episodes: Collection[int]) -> dict[int, float]:
+        """Return the cosines of the best windows of those of the episodes that have any."""
+        found = self.stored.load(query.space, episodes)
+        if not found:
+            return {}
+        best = [rows[int((rows @ query.vector).argmax())] for rows in found.values()]
+        return dict(zip(found, query.cosines(best).tolist(), strict=True))  # exactly
+
+    def _expand(self, seen: _Seen) -> QueryVector:
+        near = seen.near
         seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
-        vector = expand_query(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT, power=POWER)
+        hits = np.stack([seen.vectors[seed] for seed in seeds.tolist()])
+        vector = expand_query(self.main.vector, hits, near[seeds], own=OWN_WEIGHT, power=POWER)
         return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
     def _scaled(self, query: QueryVector) -> _Scaled:
@@ -179,27 +196,16 @@ def _deepen(request: Request, expand: int, attempt: Callable[[int], _Scored]) ->
     return answer
 
 
-def _near(
-    seen: _Seen, main: _Scaled, windows: _Scaled | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
-    whole = main.of(_cosines(seen.vectors, main.query))
-    if windows is None:
-        return whole, None
-    parts = whole.copy()
-    places = [place for place, (episode, _) in enumerate(seen.keys) if episode in seen.windows]
-    if places:
-        vectors = [seen.windows[seen.keys[place][0]] for place in places]
-        query = windows.query.vector
-        best = np.stack([found[int((found @ query).argmax())] for found in vectors])  # then exactly, of one each
-        parts[places] = windows.of(_cosines(best, windows.query))
-    return combine_nearness(whole, parts, main.query.weights.windows), parts
+def _best_windows(answers: Sequence[Answer]) -> dict[int, float]:
+    """Return the cosine of the best window of each episode in the answers, which come best first and are proven."""
+    return {match.episode: match.score for answer in answers if answer.exact for match in reversed(answer.matches)}
 
 
-def _cosines(vectors: NDArray[np.float32], query: QueryVector) -> NDArray[np.float64]:
-    cosines: NDArray[np.float64] = np.maximum(query.cosines(vectors), -1.0)
-    cosines[cosines > _SAME] = 1.0
-    return cosines
+def _snap(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return cosines where those of equal vectors are 1."""
+    snapped: NDArray[np.float64] = np.maximum(cosines, -1.0)
+    snapped[snapped > _SAME] = 1.0
+    return snapped
 
 
 def _tail(answer: Answer, deep: int, scaled: _Scaled) -> float:
@@ -219,9 +225,10 @@ def _proof(answers: Sequence[Answer], deep: int, beyond: float) -> float:
 
 def _answer(scored: _Scored, request: Request) -> Answer:
     keys, scores, answers = scored.keys, scored.scores, scored.answers
-    order = np.lexsort((np.arange(len(keys)), -scores))
-    if request.distinct and keys:
-        _, first = np.unique(np.array([keys[number][0] for number in order]), return_index=True)
+    episodes, windows = np.array(keys, np.int64).reshape(-1, 2).T
+    order = np.lexsort((windows, episodes, -scores))
+    if request.distinct:
+        _, first = np.unique(episodes[order], return_index=True)
         order = order[np.sort(first)]
     chosen = [(*keys[number], float(scores[number])) for number in order[: request.top_k].tolist()]
     matches = tuple(Match(episode, window, score) for episode, window, score in chosen)

@@ -13,6 +13,8 @@ from bridge.search.ranking.block_weights import rescale
 from bridge.search.ranking.scores import combine_examples
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from bridge.index.base import Answer, Request, VectorIndex, Vectors
@@ -48,8 +50,8 @@ class QueryVector:
         pairs = zip(answer.matches, scores, strict=True)
         return replace(answer, matches=tuple(Match(match.episode, match.window, score) for match, score in pairs))
 
-    def cosines(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the weighed cosines of vectors [n, E], as `search` does but from the vectors themselves."""
+    def cosines(self, vectors: Sequence[Vectors]) -> NDArray[np.float64]:
+        """Return the weighed cosines [n] of vectors [E], as `search` does but from the vectors themselves."""
         return self.weights.cosines(vectors, self.vector)
 
 
