@@ -46,11 +46,14 @@ def find_spans(matches: Sequence[Match], rows: Mapping[int, EpisodeRow], plan: W
     An episode may have been removed, or ingested again and shorter, since the index answered.
     """
     places, spans = [], []
+    of_length: dict[int, Sequence[tuple[int, int]]] = {}  # of so many matches most are of few lengths
     for place, match in enumerate(matches):
         row = rows.get(match.episode)
         if row is None:
             continue
-        windows = _spans(plan, row.length)
+        windows = of_length.get(row.length)
+        if windows is None:
+            windows = of_length[row.length] = _spans(plan, row.length)
         if match.window < len(windows):
             places.append(place)
             spans.append(windows[match.window])

@@ -49,20 +49,25 @@ def suppress(
     """
     chosen: dict[int, list[tuple[int, int]]] = {}
     places: list[int] = []
-    limit = limits.max_overlap
+    limit, most = limits.max_overlap, limits.per_episode
     # Few are chosen, and of one episode fewer: plain numbers are faster than arrays of one or two.
     for place, (episode, start, stop) in enumerate(np.column_stack([episodes, spans]).tolist()):
         if len(places) == limits.top_k:
             break
         others = chosen.setdefault(episode, [])
-        if len(others) != limits.per_episode and all(
-            min(stop, end) - max(start, begin) <= limit * (max(stop, end) - min(start, begin)) for begin, end in others
-        ):
-            if not others and not is_there(episode):
-                continue
-            others.append((start, stop))
-            places.append(place)
+        if len(others) == most or _overlaps(start, stop, others, limit) or not (others or is_there(episode)):
+            continue
+        others.append((start, stop))
+        places.append(place)
     return np.array(places, np.int64)
+
+
+def _overlaps(start: int, stop: int, others: Sequence[tuple[int, int]], limit: float) -> bool:
+    for begin, end in others:
+        both = min(stop, end) - max(start, begin)
+        if both > 0 and both > limit * (max(stop, end) - min(start, begin)):
+            return True
+    return False
 
 
 def without_overlaps(

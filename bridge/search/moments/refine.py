@@ -24,7 +24,7 @@ from bridge.search.moments.offsets import SHIFT_COST, Offsets
 from bridge.search.moments.overlap import MomentLimits, suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -188,17 +188,10 @@ def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Mome
     moves = np.diff(query, axis=0)
     place, channel = np.unravel_index(np.abs(moves).argmax(), moves.shape) if steps > 1 else (0, 0)
     moving = steps > 1 and abs(moves[place, channel]) > _MOVING  # the largest step settles most
-    for episode, prepared in lanes.items():
-        rows, behind = prepared.rows, 0
-        last = len(rows) - steps + 1
-        if last < 1:
-            continue
-        if moving:
-            paces = np.diff(rows[place : place + last + 1, channel])
-            begins = np.abs(paces - moves[place, channel]) <= _ROUNDED
-        else:  # where nothing moves, everything that stands still would be equal but for an offset
-            begins = (rows[:last] == query[0]).all(axis=1)
-        for start in np.flatnonzero(begins).tolist():
+    long = {episode: prepared.rows for episode, prepared in lanes.items() if len(prepared.rows) >= steps}
+    for episode, starts in _find_begins(query, long, (int(place), int(channel)), moving=moving):
+        rows, behind = long[episode], 0
+        for start in starts:
             if start < behind:
                 continue  # where nothing moves, the next step would begin another one
             offsets = query - rows[start : start + steps]
@@ -211,6 +204,32 @@ def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Mome
                 cost = 0.0 if equal else SHIFT_COST * float(np.sqrt((offset**2).mean()))
                 same.append(_equal(episode, start, behind, cost))
     return same
+
+
+def _find_begins(
+    query: Rows, lanes: Mapping[int, Rows], step: tuple[int, int], *, moving: bool
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield the episodes and the timesteps at which the query may begin in them, of those that are as long.
+
+    step: the largest of the query, and in which channel. Where nothing moves, everything that stands still would be
+    equal but for an offset, so that the first timestep must be equal.
+    """
+    if not moving:
+        for episode, rows in lanes.items():
+            last = len(rows) - len(query) + 1
+            yield episode, np.flatnonzero((rows[:last] == query[0]).all(axis=1)).tolist()
+        return
+    place, channel = step
+    wanted = query[place + 1, channel] - query[place, channel]
+    columns = [rows[place : place + len(rows) - len(query) + 2, channel] for rows in lanes.values()]
+    ends = np.cumsum([0, *map(len, columns)])
+    paces = np.diff(np.concatenate([*columns, np.zeros(1)]))  # the last one of each leads into the next: left out
+    found = np.flatnonzero(np.abs(paces - wanted) <= _ROUNDED)
+    owners = ends.searchsorted(found, side="right") - 1
+    found, owners = found[found < ends[owners + 1] - 1], owners[found < ends[owners + 1] - 1]
+    episodes, starts = [*lanes], found - ends[owners]
+    for owner in np.unique(owners).tolist():
+        yield episodes[owner], starts[owners == owner].tolist()
 
 
 def _costs_along(query: Rows, pieces: Pieces, found: Alignments, free: NDArray[np.bool_]) -> Rows:

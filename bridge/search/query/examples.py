@@ -11,7 +11,7 @@ from bridge.episodes.files import locate
 from bridge.episodes.open import OpenLocations, exists, known_episodes
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.query.fit import cut
-from catalog.filters.where import Compare, all_of
+from catalog.filters.where import EVERYTHING, Compare, all_of
 from wshard.arguments import whole_number
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.errors import EntryNotFoundError, FormatError, QueryError
@@ -154,6 +154,8 @@ def exclude_examples(examples: Iterable[Example], catalog: Catalog) -> Where:
 
 def find_own_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
     """Return the ids of the episodes that the example names, as far as they pass the filter."""
+    if where == EVERYTHING and example.address and not example.uid:
+        return [known.id for _, known in known_episodes(catalog, [example.address]) if known is not None]
     uids = _load_uids(example, catalog)
     return catalog.query.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
 
