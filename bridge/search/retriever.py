@@ -235,9 +235,8 @@ class TrajectoryRetriever:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         request = Request(_check_count(top_k), known & as_where(where), distinct=False, explain=explain)
         request = self._queries.narrow(request, examples, options)
-        prepared, (refs, found) = self._run(
-            lambda: self._queries.prepare_moments(examples, request, options), self._find_moments
-        )
+        prepare = partial(self._queries.prepare_moments, examples, request, options)
+        prepared, (refs, found) = self._run(prepare, self._find_moments)
         limited = any(one.missing for one in found)
         notes = [] if refs else explain_empty_result(self._catalog, request.where, limited=limited)
         return Hits(
@@ -255,9 +254,8 @@ class TrajectoryRetriever:
         begun = time.perf_counter()
         examples = self._queries.read(query, options)
         request = self._queries.narrow(request, examples, options)
-        prepared, found = self._run(
-            lambda: self._queries.prepare(examples, request, options, is_searched), self._find_episodes
-        )
+        prepare = partial(self._queries.prepare, examples, request, options, is_searched)
+        prepared, found = self._run(prepare, self._find_episodes)
         spent = (time.perf_counter() - begun) * 1e3
         notes = explain_unmatched_text(self._catalog, options.text, request.where)
         if not found.hits:

@@ -68,7 +68,7 @@ class FirstHits:
         found = self.stored.load(self.query.space, episodes)
         level = self.stored.background(self.query)
         near = [
-            float(calibrate(self.query.cosines(found[one][:1]), level)[0]) if one in found else 0.0 for one in episodes
+            float(calibrate(self.query.cosines([found[one][0]]), level)[0]) if one in found else 0.0 for one in episodes
         ]
         query, rows = self.read(episodes)
         there = [place for place, one in enumerate(episodes) if one in rows]
