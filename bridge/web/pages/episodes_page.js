@@ -101,6 +101,7 @@ class EpisodesPage {
   /** @param {boolean} [stay] */
   async load(stay = false) {
     this.control.abort();
+    this.facets.stop();
     this.control = new AbortController();
     const { signal } = this.control;
     this.box.set(this.where);

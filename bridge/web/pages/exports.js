@@ -22,6 +22,7 @@ export async function askExport(target, what) {
   const told = h("div", { class: "export", "aria-live": "polite" });
   const show = () => {
     const chosen = items.find((/** @type {Json} */ one) => one.format === format.value);
+    limits.hidden = !chosen.cannot_hold.length;
     fill(limits, chosen.cannot_hold.length ? `It cannot hold: ${chosen.cannot_hold.join("; ")}.` : "");
   };
   format.addEventListener("change", show);

@@ -26,10 +26,15 @@ export class Facets {
     this.control = new AbortController();
   }
 
+  /** Stop counting for a filter that is another one by now. */
+  stop() {
+    this.control.abort();
+  }
+
   /** @param {string} where */
   async show(where) {
     this.where = where;
-    this.control.abort();
+    this.stop();
     this.control = new AbortController();
     const { signal } = this.control;
     const wanted = [

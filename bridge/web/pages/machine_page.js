@@ -68,15 +68,23 @@ class MachinePage {
       found.items.length ? found.items.slice(0, 12).map((/** @type {Json} */ job) => this.job(job)) : h("p", { class: "soft" }, "Nothing ran since the server started."));
   }
 
+  /** What a job found: findings with their advice, or a table. @param {Json} result */
+  found({ items, episodes }) {
+    if (!items.length) return h("p", { class: "yes" }, `${plural(episodes ?? 0, "episode")} checked: no problems found`);
+    if (!items[0].code) {
+      const shown = (/** @type {unknown} */ value) => (typeof value === "number" ? number(value) : String(value ?? ""));
+      return table(Object.keys(items[0]), items.slice(0, 50).map((/** @type {Json} */ one) => Object.values(one).map(shown)));
+    }
+    return h("ul", {}, items.slice(0, 50).map((/** @type {Json} */ one) =>
+      h("li", {}, h("span", { class: "flag" }, one.code), ` ${one.where}: ${one.message} `, h("span", { class: "soft" }, one.advice))));
+  }
+
   /** @param {Json} job */
   job(job) {
     return h("article", { class: `job ${job.state}` },
       h("div", {}, ...jobProgress(job), job.who && h("small", { class: "soft" }, `by ${job.who}`)),
       ...exportResult(job),
-      job.result?.items && (job.result.items.length
-        ? h("ul", {}, job.result.items.slice(0, 50).map((/** @type {Json} */ one) =>
-          h("li", {}, one.code ? [h("span", { class: "flag" }, one.code), ` ${one.where}: ${one.message} `, h("span", { class: "soft" }, one.advice)] : Object.entries(one).map(([key, value]) => `${key} ${typeof value === "number" ? number(value) : value}`).join(" · "))))
-        : h("p", { class: "yes" }, `${plural(job.result.episodes ?? 0, "episode")} checked: no problems found`)),
+      job.result?.items && this.found(job.result),
       job.result?.done?.length > 0 && h("p", {}, `repaired: ${job.result.done.join("; ")}`),
       job.kind === "ingest" && job.result && h("p", {}, ["new", "changed", "moved", "unchanged", "missing", "embedded"].map((name) => `${name} ${job.result[name]}`).join(" · ")));
   }
