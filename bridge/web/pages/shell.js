@@ -74,8 +74,9 @@ function shortName(place) {
   return place.replace(/\/+$/, "").split("/").at(-1) || place;
 }
 
-/** Take the theme that was chosen last. */
+/** Take the theme that was chosen last, and draw anew when the system's changes. */
 export function restoreTheme() {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => window.dispatchEvent(new Event("themechange")));
   const chosen = localStorage.getItem("wshard-theme");
   if (chosen) document.documentElement.dataset.theme = chosen;
 }

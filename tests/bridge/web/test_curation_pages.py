@@ -180,8 +180,7 @@ def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
     page.screenshot(path=PICTURES / "machine.png")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
+def test_nothing_is_hard_to_reach_or_to_read(browser, app):
     left, right = uids_of(app, "episode:arm-01,arm-03", 2)
     pages = {
         "/review?queue=outliers": ".queue .line",
@@ -192,7 +191,7 @@ def test_nothing_is_hard_to_reach_or_to_read(browser, app, theme):
         f"/search?query={left}&probe=1": ".hit",
         "/compare": ".empty",
     }
-    with browser.new_context(viewport={"width": 900, "height": 800}, color_scheme=theme) as context:
+    with browser.new_context(viewport={"width": 900, "height": 800}) as context:
         page = context.new_page()
         page.goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
         for path, sign in pages.items():
