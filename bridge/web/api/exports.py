@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from bridge.web.jobs import Job
 
-FOLDER: Final = "exports"
+FOLDER: Final = ".exports"
+"""In the folder of the archive; ingest, which may be of a folder around that, leaves hidden folders alone."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _SUFFIXES: Final = {"lance": ".lance", "lance_video": ".lance", "hdf5": ".h5"}
 _SHOWN: Final = 20
@@ -143,7 +144,7 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/exports",
-        "Begin to convert episodes into the folder `exports` of the archive, as `wshard convert`",
+        "Begin to convert episodes into the folder `.exports` of the archive, as `wshard convert`",
         start_export,
         (
             *EPISODES,

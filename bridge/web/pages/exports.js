@@ -37,7 +37,7 @@ export async function askExport(target, what) {
       }
     },
   }, h("label", {}, "Format", format), limits, h("label", {}, "Name", name),
-    h("p", { class: "soft" }, "It is written into the folder exports of the archive, and can be downloaded from here."),
+    h("p", { class: "soft" }, "It is written into the folder .exports of the archive, and can be downloaded from here."),
     h("div", { class: "actions" }, h("button", { class: "primary" }, "Export")), told);
   openDialog(`Export ${what}`, form);
   show();

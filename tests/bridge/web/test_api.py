@@ -17,6 +17,7 @@ from simplejpeg import decode_jpeg
 from typer.testing import CliRunner
 from web_app import make_archive, need_pages, running_app
 
+from bridge import TrajectoryIngestor
 from bridge.cli.main import app as commands
 from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.web.api import listing
@@ -436,7 +437,8 @@ def test_exports_are_what_convert_writes_and_are_downloaded(client, home, tmp_pa
     assert job["state"] == "done", job
     with h5py.File(BytesIO(client.get(f"/api/exports/{job['id']}/file").content)) as file:
         assert len(file["data"]) == 4
-    assert [*(home / "lab" / "exports").iterdir()] != []
+    with TrajectoryIngestor(home / "lab") as ingestor:
+        assert ingestor.ingest([home]).new == 0, "exports are no new episodes"
     assert client.get(f"/api/exports/{job['id'] + 1}/file").status_code == 404
 
 
@@ -453,7 +455,7 @@ def test_exports_go_nowhere_else_and_can_be_stopped(client, app):
     assert client.delete(f"/api/jobs/{waiting['id']}").json()["state"] == "waiting"
     going.set()
     assert ended(client, waiting)["state"] == "stopped"
-    assert not (app.archive.archive.folder / "exports" / "never").exists()
+    assert not (app.archive.archive.folder / ".exports" / "never").exists()
     assert client.get(f"/api/exports/{waiting['id']}/file").status_code == 404
 
 
