@@ -1,4 +1,4 @@
-"""Bring episodes, embeddings and search together: TrajectoryIngestor puts in, TrajectoryRetriever finds."""
+"""Joins files, embeddings, catalog and index: ingest with TrajectoryIngestor, search with TrajectoryRetriever."""
 
 from __future__ import annotations
 

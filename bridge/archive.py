@@ -37,9 +37,9 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, s
 
 @dataclass(frozen=True, repr=False)
 class Archive:
-    """An open archive: the catalog, which is the truth about episodes and vectors, and a vector index over it.
+    """An open archive: the catalog, which is the source of truth, and a vector index on top of it.
 
-    `len(archive)` counts its episodes, and iterating yields them as EpisodeRefs.
+    `len(archive)` is the number of episodes; iteration yields them as EpisodeRefs.
     """
 
     place: Place
@@ -48,7 +48,7 @@ class Archive:
 
     @property
     def folder(self) -> Path:
-        """The folder that holds the copies of vectors: the archive's own, or for a server one in the cache."""
+        """The folder of the vector copies: the archive's own, or one in the cache if the catalog is on a server."""
         return self.place.index.parent
 
     def __repr__(self) -> str:
@@ -70,17 +70,17 @@ class Archive:
             yield from self._refs(some)
 
     def dataset(self, where: Where | str = EVERYTHING, **options: Any) -> SpanDataset:
-        """Return the episodes that pass a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
+        """Return the episodes that match a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
 
-        where: a filter; of `collection:NAME` alone, the spans and weights of its picks are those of the clips, and
-        ClipSampler and ClipLoader draw by them. options: those of wshard.data.SourceDataset. Raises StaleEpisodeError
-        for an episode that is gone or changed, DatasetError where columns differ, FileNotFoundError.
+        where: a filter. For `collection:NAME` alone, clips come from the spans of its picks, and ClipSampler and
+        ClipLoader sample by their weights. options: those of wshard.data.SourceDataset. Raises StaleEpisodeError for an
+        episode that is missing or has changed, DatasetError if columns differ, FileNotFoundError.
         """
         found = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
         picked = self.catalog.collections.picked(found[1]) if found else []
         gone = next((pick.uid for pick, row in picked if row is None), None)
         if gone is not None:
-            raise StaleEpisodeError(f"collection {found and found[1]!r}: episode {gone} is gone or holds other data")
+            raise StaleEpisodeError(f"collection {found and found[1]!r}: episode {gone} is missing or has changed")
         refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in picked if row is not None]
         weights = [pick.weight for pick, _ in picked] if found else None
         if found is None:
@@ -96,7 +96,7 @@ class Archive:
         return True
 
     def close(self) -> None:
-        """Close the index (its connections, or a copy that it is writing) and the catalog."""
+        """Close the index (connections, and a copy that is being written) and the catalog."""
         try:
             if isinstance(self.index, AbstractContextManager):
                 self.index.__exit__(None, None, None)
@@ -118,11 +118,11 @@ def open_archive(
 ) -> Archive:
     """Open the archive that `target` names: a folder, a server's database, or the URL of a vector index.
 
-    Such as "my-archive", "postgresql://user@host/database", "http://host:8080".
-    With the URL of an index the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of the nearest .wshard
-    in the working directory or above it. create: make a new, empty archive where there is none; a server's database
-    must be there. token: API token or JWT for the index's server; it counts before one in the URL or the environment.
-    Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
+    Examples: "my-archive", "postgresql://user@host/database", "http://host:8080". With the URL of an index, the catalog
+    is that of `archive`, else of the variable WSHARD_ARCHIVE, else of the nearest .wshard in the working directory or
+    above it. create: create an empty archive if there is none; a server's database must exist. token: API token or JWT
+    for the index server; it takes precedence over the URL and the environment. Raises CatalogNotFoundError,
+    UnknownIndexError and the catalog's errors.
     """
     url = isinstance(target, str) and is_url(target)
     place = place_of(archive if url or target is None else target)
@@ -137,24 +137,24 @@ def open_archive(
 def restore_archive(
     source: str | os.PathLike[str], archive: str | os.PathLike[str], *, force: bool = False
 ) -> Path | None:
-    """Make the catalog of a backup that of an archive, in a folder or on a server, and drop its search index, a copy.
+    """Restore the catalog of an archive (in a folder or on a server) from a backup, and drop its search index.
 
-    force: also where there is a catalog. Returns where one that was too damaged to be replaced was put. Raises as
-    catalog.maintenance.backup.restore and catalog.maintenance.postgres_dump.restore_dump.
+    force: replace an existing catalog. Returns the path to which a catalog was moved that was too damaged to be
+    replaced. Raises like catalog.maintenance.backup.restore and catalog.maintenance.postgres_dump.restore_dump.
     """
-    place, kept = place_of(archive), None
+    place, moved_to = place_of(archive), None
     if force:
         _discard_copies(place)
     if isinstance(place.database, Path):
-        kept = restore(Path(source), place.database, force=force)
+        moved_to = restore(Path(source), place.database, force=force)
     else:
         restore_dump(Path(source), place.database, force=force)
     _discard_copies(place)
-    return kept
+    return moved_to
 
 
 def _discard_copies(place: Place) -> None:
-    """Remove what the archive has in its index folder, and nothing else that lies there."""
+    """Remove the archive's own folder in its index folder, and nothing else."""
     archive_id = archive_id_of(place.database) if isinstance(place.database, Path) else archive_id_at(place.database)
     if archive_id is not None:
         disk_copy.discard(place.index, archive_id)

@@ -1,4 +1,4 @@
-"""The results of a search: Hits, a list of EpisodeRefs, each of which loads itself straight from where it is."""
+"""The results of a search: Hits, a list of EpisodeRefs, which load their episodes in place."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _SHOWN: Final = 3  # hits in a repr
 
 @dataclass(frozen=True, repr=False)
 class EpisodeRef:
-    """One hit. score: higher is better, 1 = the same, see docs/search.md. span: timesteps [start, stop) that matched.
+    """One hit. score: higher is better, 1 = identical (see docs/search.md). span: matching timesteps [start, stop).
 
-    metadata: the episode's own, and env_id, length, total_reward, success, tags. contributions: what each lane adds to
-    the cosine of query and hit, their sum; empty where it was not asked for. alignment: pairs (query step, episode
-    step) that meet, of moments and where it was asked for; lane_scores: how well each lane alone agrees along them, 0
-    to 1. Hits may be kept in sets: equal ones have equal hashes.
+    metadata: the episode's own, and env_id, length, total_reward, success, tags. contributions: how much each lane adds
+    to the cosine of query and hit (they sum up to it); empty unless requested. alignment: pairs (query step, episode
+    step), for moments and on request; lane_scores: agreement of each lane along the alignment, 0 to 1. Hits are
+    hashable; equal hits have equal hashes.
     """
 
     episode_id: str
@@ -80,41 +80,41 @@ class EpisodeRef:
 
     @property
     def address(self) -> EpisodeAddress:
-        """Where the episode is: file_path, and its key where that is a location of many."""
+        """The address of the episode: file_path, and its key in a location of several episodes."""
         return EpisodeAddress(self.file_path, self.key, self.read_as)
 
     @property
     def aligned(self) -> tuple[int, int]:
-        """Timesteps [start, stop) that the alignment begins and ends with; those of the span where there is none."""
+        """Timesteps [start, stop) covered by the alignment, or by the span if there is no alignment."""
         return (self.alignment[0][1], self.alignment[-1][1] + 1) if self.alignment else self.span
 
     @property
     def remaining(self) -> int:
-        """Timesteps that the episode goes on for after the span; 0 where the catalog does not say its length."""
+        """Number of timesteps after the span; 0 if the catalog does not know the length of the episode."""
         return max(0, int(self.metadata.get("length", 0)) - self.span[1])
 
     def after(self, steps: int) -> EpisodeRef:
-        """Return what comes next: the same episode with the span of up to `steps` timesteps behind this one.
+        """Return the continuation: the same episode with a span of up to `steps` timesteps after this one.
 
-        Raises QueryError for what is no whole number.
+        Raises QueryError if steps is not a whole number.
         """
         steps = whole_number(steps, "steps after a hit", QueryError)
         start, stop = self.span[1], self.span[1] + min(max(steps, 0), self.remaining)
         return replace(self, span=(start, stop), alignment=(), lane_scores={}, contributions={})
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
-        """Load the whole episode from its file or chunks, checksums verified; channels as in load_wshard.
+        """Load the whole episode from its file or chunks and verify checksums; channels as in load_wshard.
 
-        Raises FileNotFoundError if the file is gone, StaleEpisodeError if it is not the one that was ingested,
+        Raises FileNotFoundError if the file is missing, StaleEpisodeError if it has changed since it was ingested,
         EntryNotFoundError for an unknown channel, FormatError for damage.
         """
         with self.open() as file:
             return file.load(channels)
 
     def load_span(self, channels: Sequence[str] | None = None) -> Episode:
-        """Load the timesteps of the span alone, as `slice` of the open file does; reads little else.
+        """Load only the timesteps of the span, like `slice` of the open file, reading little else.
 
-        Raises StepError for a span without timesteps, such as what comes after the end, and what load raises.
+        Raises StepError for an empty span, such as after the end of the episode, and the errors of load.
         """
         with self.open() as file:
             return file.slice(*self.span, channels)
@@ -123,7 +123,7 @@ class EpisodeRef:
     def open(self) -> Iterator[EpisodeReader]:
         """Open the file or chunks lazily: `with hit.open() as file: file["state"][10:20]`.
 
-        Raises what load raises of files that are gone, changed or damaged.
+        Raises the errors of load for files that are missing, changed or damaged.
         """
         unchanged = open_unchanged(self.address, self.fingerprint) if self.key and self.fingerprint else None
         with unchanged or open_at(self.address) as file:
@@ -133,7 +133,7 @@ class EpisodeRef:
 
 
 def _draw(ref: EpisodeRef) -> str:
-    """Return a drawing of a hit as HTML, "" for one whose file cannot be read."""
+    """Return a drawing of a hit as HTML, "" if its file cannot be read."""
     from bridge.episodes.drawing import draw_html  # noqa: PLC0415  (only notebooks need it)
 
     try:
@@ -168,10 +168,10 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
 
 @dataclass(frozen=True)
 class Answered:
-    """The Spaces that answered a search, none for words alone, and those that its query fits besides.
+    """The Spaces that were searched (none for text only), and others that the query fits.
 
-    others: to be chosen by embedder=, lanes= or windows=. notes: what else is to be told, as sentences: of a text that
-    no episode has, of a filter that none passes.
+    others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
+    matching episode.
     """
 
     spaces: tuple[Space, ...] = ()
@@ -180,10 +180,10 @@ class Answered:
 
 
 class Hits(list[EpisodeRef]):
-    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up.
+    """Hits, best first. exact: proven to be the best. milliseconds: time of embedding, search and catalog look-up.
 
-    missing: matches that were passed over because their files are gone or were changed. explained: how the index found
-    them, where that was asked for. answered: by which Spaces, and what is to be told besides.
+    missing: matches that were skipped because their files are missing or have changed. explained: how the index found
+    the hits, if requested. answered: the Spaces that were searched, and notes for the user.
     """
 
     def __init__(
@@ -221,8 +221,8 @@ class Hits(list[EpisodeRef]):
     def dataset(self, *, weights: Sequence[float] | None = None, **options: Any) -> SpanDataset:
         """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.
 
-        weights: of each hit, by which ClipSampler and ClipLoader draw; options: those of wshard.data.SourceDataset. A
-        hit whose span is shorter than a clip has none. Raises StaleEpisodeError, DatasetError, FileNotFoundError.
+        weights: one per hit, used by ClipSampler and ClipLoader. options: those of wshard.data.SourceDataset. A hit
+        with a span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError.
         """
         from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches need it not)
 

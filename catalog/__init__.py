@@ -1,4 +1,4 @@
-"""The catalog: what episodes exist, where, what they are worth, and what has been embedded."""
+"""The catalog: which episodes exist and where, their annotations, and what has been embedded."""
 
 from __future__ import annotations
 

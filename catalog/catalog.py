@@ -1,6 +1,6 @@
-"""The catalog: every episode and everything that has been embedded, in one database.
+"""The catalog: all episodes and all embeddings, in one database.
 
-Iterators read one chunk per transaction: a row that changes meanwhile may come in its new state, or not.
+Iterators read one chunk per transaction: a row that changes meanwhile may or may not be in its new state.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Catalog:
     """An open catalog; close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises
-    CatalogBusyError, CatalogWriteError or CatalogError when the database cannot do its part.
+    CatalogBusyError, CatalogWriteError or CatalogError if the database fails.
 
-    episodes, query, vectors, annotations, checks, collections, index_copies and maintenance are its parts.
+    Its methods are grouped in: episodes, query, vectors, annotations, checks, collections, index_copies and
+    maintenance.
     """
 
     def __init__(self, session: Session) -> None:
@@ -51,11 +52,11 @@ class Catalog:
 
     @staticmethod
     def open(location: str | Path, *, create: bool = False) -> Catalog:
-        """Open the catalog in a SQLite file or at a database URL, made before when it is missing and create is True.
+        """Open the catalog in a SQLite file or at a database URL; create it if it is missing and `create` is True.
 
-        One of an older version is upgraded; of a SQLite file a copy is kept before, as catalog.db.version-N.
-        Raises CatalogNotFoundError, CatalogVersionError for one of newer software or of a development version,
-        CatalogWriteError for an older one that cannot be written, CatalogError for something else.
+        An older version is upgraded; of a SQLite file a copy is saved first, as catalog.db.version-N. Raises
+        CatalogNotFoundError, CatalogVersionError for one of newer software or of a development version,
+        CatalogWriteError for an older one that is read-only, CatalogError if it is not a catalog.
         """
         path = file_of(location)
         if path is not None and create and look(path) == "nothing":
@@ -75,25 +76,25 @@ class Catalog:
         self.close()
 
     def close(self) -> None:
-        """Close the database; the catalog cannot be used any more."""
+        """Close the database; the catalog cannot be used afterwards."""
         self._session.close()
 
     @property
     def archive_id(self) -> str:
-        """Which archive this is; never changes."""
+        """The id of the archive; it never changes."""
         return self._session.archive_id
 
     @property
     def edition(self) -> str:
-        """Which edition of the archive this is, as of the last instant(): every restore begins a new one."""
+        """The edition of the archive, as of the last instant(): every restore starts a new one."""
         return self._session.edition
 
     def instant(self) -> Instant:
-        """Return the state that the catalog is in: between two that are equal nothing has changed."""
+        """Return a token of the current state: if two tokens are equal, nothing has changed between them."""
         return self._session.instant()
 
     def clock(self) -> int:
-        """Return the last issued number; it grows with every change of episodes, tags, ledger or the active spaces."""
+        """Return the last issued number; it grows with every change of episodes, tags, ledger or active spaces."""
         return self._session.instant().clock
 
 

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """One episode as ingest hands it in.
+    """One episode, as ingest registers it.
 
-    path is the absolute, normalised POSIX path of the location, key is "" where that is one episode, length counts
-    timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
-    the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
-    episode whose file is now here; displaces that of the one that is catalogued here, though this is another. format
-    and lane_map say how the location is read. A NaN reward is a missing one. Raises IngestError for a value that the
-    catalog cannot hold. What is stored is made here, for records are made in parallel and stored one after another:
-    encoded is the metadata as text, layout the lanes as text, words those of the metadata that full text looks through.
+    path is the absolute, normalised POSIX path of the location; key is "" if that is one episode; length is in
+    timesteps, size in bytes, mtime_ns in nanoseconds. assets are the files of an episode of several, all in or below
+    the folder of path; size is then their sum, mtime_ns the latest. moved_from is the id of the catalogued episode
+    whose file has moved here; displaces that of the episode catalogued here, if this is a different one. format and
+    lane_map specify how to read the location. A NaN reward is a missing one. Raises IngestError for a value that the
+    catalog cannot store. Stored forms are computed here, since records are made in parallel and stored one after
+    another: encoded is the metadata as text, layout the lanes as text, words the full text of the metadata.
     """
 
     path: str
@@ -57,7 +57,7 @@ class EpisodeRecord:
 
     @property
     def address(self) -> EpisodeAddress:
-        """Where the episode is."""
+        """The address of the episode."""
         return EpisodeAddress(self.path, self.key, read_as(self.format, self.lane_map))
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class EpisodeRecord:
 
 
 def check_record(record: EpisodeRecord) -> None:
-    """Refuse the record if any of its values cannot be held; metadata and reward are looked at elsewhere."""
+    """Refuse the record if any of its values cannot be stored; metadata and reward are checked elsewhere."""
     check_path(record.path)
     for name in ("key", "episode_id", "env_id", "digest", "format", "lane_map"):
         _check_text(getattr(record, name), name=name, path=record.path)
@@ -85,7 +85,7 @@ def check_record(record: EpisodeRecord) -> None:
 
 
 def check_path(path: object) -> None:
-    """Refuse what is no absolute path that every database can hold."""
+    """Refuse a path that is not absolute or that some database cannot store."""
     normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
     if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
         raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")

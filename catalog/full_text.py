@@ -45,12 +45,12 @@ def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
 
 
 def indexed(metadata: Mapping[str, Any], notes: Iterable[str]) -> str:
-    """Return all words of an episode, as an index keeps them; "" when there are none."""
+    """Return the full text of an episode as indexed; "" if there is none."""
     return joined(" ".join(words(text)) for text in texts(metadata, notes))
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Return the words of several texts as an index keeps them."""
+    """Return the words of several texts as indexed."""
     return f" {BOUNDARY} ".join(filter(None, parts))
 
 

@@ -27,9 +27,9 @@ _URL: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://|\s*postgres(ql)?(\+\w+)
 
 @dataclass(frozen=True)
 class Place:
-    """An archive's place: its database (a file, or the URL of a server), and the folder for copies of its vectors.
+    """Location of an archive: its database (a file, or the URL of a server), and the folder for copies of its vectors.
 
-    name is what people are told: the folder, or the URL without password.
+    name is used in messages: the folder, or the URL without password.
     """
 
     database: Path | str = field(repr=False)  # a URL has its password
@@ -38,12 +38,11 @@ class Place:
 
 
 def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
-    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or the nearest.
+    """Return the folder or server URL of the archive: the given one, that of WSHARD_ARCHIVE, or the nearest.
 
-    The nearest is the .wshard with a catalog in the working directory or a folder above it; where there is none,
-    ./.wshard. Above the working directory, archives of other accounts are passed over: a Space in it may name code to
-    import. Raises CatalogNotFoundError for what is no name, and for an empty text, which a variable that is not set may
-    have left.
+    The nearest is the .wshard with a catalog in the working directory or a parent; if there is none, ./.wshard. Above
+    the working directory, archives of other accounts are ignored: a Space in one may name code to import. Raises
+    CatalogNotFoundError for an invalid name, and for empty text, for example from an unset variable.
     """
     if archive is not None and not isinstance(archive, str | os.PathLike):
         raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {shown(archive)}")
@@ -96,10 +95,10 @@ def database_in(folder: Path) -> Path:
 
 
 def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
-    """Return the place of the archive that is meant.
+    """Return the location of the archive.
 
-    The copies of a server's vectors lie in $WSHARD_CACHE, or wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of the
-    URL without its password.
+    The copies of a server's vectors are in $WSHARD_CACHE, else wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of
+    the URL without its password.
     """
     named = archive_named(archive)
     if isinstance(named, Path):
@@ -113,9 +112,9 @@ def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
 def base_folder(database: Path) -> Path:
     """Return the folder that moves with a catalog; roots inside it are stored relative to it.
 
-    That is the archive folder, and for a default archive ".wshard", which belongs to the folder around it, that folder.
-    Links on the way are followed, as ingest follows them to episodes: by whatever name an archive is opened, what lies
-    inside of it does, and under one path. A ".wshard" that is a link itself belongs to the folder around the link.
+    That is the archive folder; for a default archive ".wshard" it is the parent folder. Links are resolved, as ingest
+    resolves them for episodes, so that the result does not depend on the name under which an archive is opened. A
+    ".wshard" that is itself a link belongs to the folder of the link.
     """
     folder = database.parent
     if folder.name == DEFAULT_ARCHIVE:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_place(place: Place, *, create: bool = False) -> Catalog:
-    """Open the catalog; create: make an empty one where there is none, else CatalogNotFoundError says what to do."""
+    """Open the catalog; create: create an empty one if there is none, else CatalogNotFoundError explains how."""
     if isinstance(place.database, Path):
         folder = place.database.parent
         return Catalog.open(place.database if create else database_in(folder), create=create)

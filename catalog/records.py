@@ -20,7 +20,7 @@ SpaceState: TypeAlias = Literal["building", "active", "retired"]
 
 @dataclass(frozen=True)
 class LaneDefinition:
-    """What one lane looks like in every episode of a layout; shape is that of one timestep."""
+    """One lane, as it is in every episode of a layout; shape is that of one timestep."""
 
     name: str
     dtype: str
@@ -28,7 +28,7 @@ class LaneDefinition:
 
 
 class Spread(NamedTuple):  # there is one per channel of each episode, so they must be made and read quickly
-    """What the numbers of one channel, or of a whole lane, are like in one episode; finite, std of the population."""
+    """Statistics of one channel, or of a whole lane, in one episode; finite values, population std."""
 
     min: float
     max: float
@@ -38,7 +38,7 @@ class Spread(NamedTuple):  # there is one per channel of each episode, so they m
 
 @dataclass(frozen=True)
 class Storage:
-    """How a lane lies in its file: the codec's name ("none" for raw), bytes when decoded, bytes as stored."""
+    """How a lane is stored in its file: codec ("none" for raw), decoded bytes, stored bytes."""
 
     codec: str
     bytes: int
@@ -49,8 +49,8 @@ class Storage:
 class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
 
-    channels is None when the lane is not summarised (images, text), rate and storage where they are not known. spread:
-    the channels as they are stored.
+    channels is None if the lane is not summarised (images, text); rate and storage are None if unknown. spread: the
+    channels as stored.
     """
 
     name: str
@@ -68,10 +68,10 @@ class LaneRecord:
 
 @dataclass(frozen=True)
 class Asset:
-    """One of the files of an episode: what it is to it ("episode" where it is the only one), and its absolute path.
+    """A file of an episode: its role ("episode" for a single file) and absolute path.
 
-    digest says what is in it, size (bytes) and mtime_ns (nanoseconds) when to look again. key: that of the episode in a
-    location of many, "" for a file.
+    digest identifies the content; size (bytes) and mtime_ns (nanoseconds) show when to read it again. key: that of the
+    episode in a location of several, "" for a single file.
     """
 
     role: str
@@ -83,13 +83,13 @@ class Asset:
 
     @property
     def address(self) -> EpisodeAddress:
-        """Where it is."""
+        """The address of the file."""
         return EpisodeAddress(self.path, self.key)
 
 
 @dataclass(frozen=True)
 class Registered:
-    """What became of one registered record; superseded: ids of forgotten episodes, whose files are parts of it."""
+    """Result of registering one record; superseded: ids of removed episodes whose files are parts of it."""
 
     id: int
     uid: str
@@ -101,7 +101,7 @@ class Registered:
 class Known:
     """What is needed to decide whether a file must be read again; assets: those of an episode of several files.
 
-    read_as: as that of an EpisodeAddress.
+    read_as: that of the EpisodeAddress.
     """
 
     id: int
@@ -141,16 +141,15 @@ class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so th
 
     @property
     def address(self) -> EpisodeAddress:
-        """Where the episode is."""
+        """The address of the episode."""
         return EpisodeAddress(self.path, self.key, read_as(self.format, self.lane_map))
 
 
 @dataclass(frozen=True)
 class LaneFacts:
-    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised.
+    """What is known about one lane of an episode: statistics of all its numbers and by channel, None if not summarised.
 
-    shape is that of one timestep, rate in timesteps per second; rate and storage are None where ingest did not tell
-    them.
+    shape is that of one timestep, rate in timesteps per second; rate and storage are None if unknown.
     """
 
     dtype: str
@@ -164,7 +163,7 @@ class LaneFacts:
 
 @dataclass(frozen=True)
 class Note:
-    """What somebody wrote about an episode, and when (UTC, ISO 8601); who "" is nobody in particular."""
+    """A note on an episode, and when it was written (UTC, ISO 8601); who is "" for an anonymous one."""
 
     id: int
     episode_id: int
@@ -175,9 +174,9 @@ class Note:
 
 @dataclass(frozen=True)
 class Review:
-    """One entry of the audit: the state that an episode came into, None for no review any more.
+    """One entry of the review log: the new state of an episode, None for no review any more.
 
-    undoes is the id of the entry that this one takes back, None for a plain one.
+    undoes is the id of the entry that this one reverts, None for a plain one.
     """
 
     id: int
@@ -190,7 +189,7 @@ class Review:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Where an episode comes from: relation says how (converted_from, trimmed_from, recorded_by), source from what."""
+    """Where an episode comes from: the relation (converted_from, trimmed_from, recorded_by) and the source."""
 
     relation: str
     source: str
@@ -198,7 +197,7 @@ class Lineage:
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """Something that a check found wrong with an episode: the check, and the reason in words."""
+    """A problem that a check found in an episode: the check, and the reason as text."""
 
     check: str
     reason: str
@@ -206,7 +205,7 @@ class CheckFinding:
 
 @dataclass(frozen=True)
 class EmbeddedSpace:
-    """That an episode has so many vectors in a space, which is named by its fingerprint."""
+    """Number of vectors of an episode in a space, which is identified by its fingerprint."""
 
     space: str
     family: str
@@ -216,9 +215,10 @@ class EmbeddedSpace:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What the checks of a version say of an episode with that digest: scores by name, and what is wrong.
+    """Result of one version of the checks for an episode with that digest: scores by name, and findings.
 
-    measures: opaque numbers, to be kept so that others of the family can be compared with them; None to keep nothing.
+    measures: opaque numbers, stored so that other episodes of the family can be compared with them; None to store
+    nothing.
     """
 
     episode_id: int
@@ -232,9 +232,9 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in.
+    """What is known about an episode beyond its row. collections: names and hashes of the snapshots that contain it.
 
-    assets: its files, where it consists of several; their paths as they are stored, relative to the folder of its own.
+    assets: its files, if there are several; paths as stored, relative to their root.
     """
 
     lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Page:
-    """Some rows in order, and the cursor of the rest (None at the end)."""
+    """Some rows in order, and the cursor of the next page (None at the end)."""
 
     rows: tuple[EpisodeRow, ...]
     next: str | None

@@ -26,10 +26,10 @@ _NOW: Final = {
 
 
 class Instant(NamedTuple):
-    """A state of the catalog: between two that are equal nothing has changed.
+    """A state of the catalog: between two equal ones nothing has changed.
 
-    life: of the archive. Where it is another one, the later state may not have come of the earlier one: a backup was
-    restored in between (or tables or indexes were made anew).
+    life: identifies the history of the archive. If it differs, the later state may not descend from the earlier one: a
+    backup was restored in between (or tables or indexes were rebuilt).
     """
 
     life: str

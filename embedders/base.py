@@ -29,19 +29,19 @@ _AT_ONCE: Final = 32  # windows checked and z-scored in one go: few calls, and a
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns windows into vectors, always the same vector for the same window, parameters and statistics.
+    """Turns windows into vectors, deterministically for given windows, parameters and statistics.
 
-    An embedder with an attribute `takes_frames` that is true gets the images of one lane as they are stored, windows
-    [T_i, height, width] or [T_i, height, width, channels], instead of lanes side by side.
+    An embedder with a true attribute `takes_frames` gets the images of one lane as stored, windows [T_i, height, width]
+    or [T_i, height, width, channels], instead of concatenated lanes.
     """
 
     @property
     def name(self) -> str:
-        """The name under which Spaces store it."""
+        """The name under which Spaces refer to it."""
 
     @property
     def version(self) -> int:
-        """Goes up whenever the same window and parameters would give another vector."""
+        """Increases whenever the same window and parameters would give another vector."""
 
     @property
     def uses_statistics(self) -> bool:
@@ -49,7 +49,7 @@ class Embedder(Protocol):
 
     @property
     def metric(self) -> str:
-        """How its vectors are compared: "cosine", "dot" (inner product) or "l2" (Euclidean distance)."""
+        """The metric of its vectors: "cosine", "dot" (inner product) or "l2" (Euclidean distance)."""
 
     def parameters(self) -> Mapping[str, JSON]:
         """Return the JSON values that rebuild the embedder."""
@@ -60,8 +60,8 @@ class Embedder(Protocol):
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return one row per window: float32 [N, dim], windows real [T_i, D] with T_i >= 1 and one D.
 
-        Rows are of length 1 where the metric is the cosine. Raises EmbedderError for windows or statistics that it
-        cannot take. No windows give [0, dim], or [0, 0] where without statistics nothing tells the number of channels.
+        Rows have unit length if the metric is the cosine. Raises EmbedderError for unsuitable windows or statistics.
+        Without windows it returns [0, dim], or [0, 0] if there are no statistics to define the number of channels.
         """
 
 
@@ -71,16 +71,16 @@ def takes_frames(embedder: Embedder) -> bool:
 
 
 def shares_of(embedder: Embedder, channels: int) -> NDArray[np.float64] | None:
-    """Return how much of each value of a vector is of which channel: [dim, channels], rows of sum 1.
+    """Return the share of each channel in each value of a vector: [dim, channels], rows of sum 1.
 
-    None for an embedder without a method `shares(channels)`: its values are of all channels together.
+    None for an embedder without a method `shares(channels)`: its values mix all channels.
     """
-    told = getattr(embedder, "shares", None)
-    return None if told is None else np.asarray(told(channels), np.float64)
+    shares = getattr(embedder, "shares", None)
+    return None if shares is None else np.asarray(shares(channels), np.float64)
 
 
 def blocks_of(embedder: Embedder, space: Space) -> tuple[int, ...]:
-    """Return the sizes of the descriptors that a vector of a Space consists of, each of which may be weighed by itself.
+    """Return the sizes of the descriptors of a Space's vectors, which can be weighted separately.
 
     One for an embedder without a method `blocks(channels)`.
     """
@@ -89,10 +89,10 @@ def blocks_of(embedder: Embedder, space: Space) -> tuple[int, ...]:
 
 
 def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
-    """Return the vectors float32 [N, E] of a Space that the embedder, which may be anybody's code, makes of N windows.
+    """Return the vectors float32 [N, E] of a Space for N windows; the embedder may be third-party code.
 
-    Where the Space compares by the cosine, rows are of length 1, whatever the embedder gave. Raises EmbedderError,
-    naming the embedder, for whatever it raises and for anything but finite real numbers [N, E].
+    If the Space's metric is the cosine, rows are scaled to unit length. Raises EmbedderError, naming the embedder, for
+    any exception that it raises and for anything but finite real numbers [N, E].
     """
     if len(windows) == 0:
         return np.empty((0, space.dim), np.float32)
@@ -111,7 +111,7 @@ def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) 
 
 
 def _of_length_1(vectors: NDArray[Any]) -> Vectors:
-    """Return the rows as unit rows; those that are keep their bits."""
+    """Return the rows scaled to unit length; unit rows are not changed."""
     found: Vectors = vectors.astype(np.float32, copy=False)
     other = np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind") - 1) > _UNIT
     if other.any():
@@ -173,10 +173,10 @@ def validate_windows(windows: Sequence[NDArray[Any]], channels: int | None = Non
 
 
 def unit_rows(matrix: NDArray[np.float64]) -> Vectors:
-    """Return finite `matrix` [N, E] with every row scaled to length 1, as float32.
+    """Return finite `matrix` [N, E] with every row scaled to unit length, as float32.
 
-    A row of zeros has no direction; it becomes the last axis. In the layouts of this package that coordinate holds
-    the least energy, so that a window of nothing is close to its like and to nothing else.
+    A zero row has no direction; it becomes the last axis, which in the layouts of this package has the least energy, so
+    that empty windows are similar only to one another.
     """
     peaks = np.abs(matrix).max(axis=1, keepdims=True)
     silent = peaks[:, 0] == 0.0

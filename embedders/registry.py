@@ -55,10 +55,10 @@ _FOR_WINDOWS: Final = MappingProxyType({"damping": 0.0, "position": None, "level
 
 
 def default_embedder(windows: WindowPlan) -> Embedder:
-    """Return what embeds windows cut by this plan where nothing else is asked for.
+    """Return the default embedder for windows of this plan.
 
-    Whole episodes by `blocks`; windows, of which there are many, by `arcdct` along all channels, at a fraction of the
-    size and the time.
+    Whole episodes use `blocks`; windows, of which there are many, use `arcdct` along all channels, which is smaller and
+    faster.
     """
     return make_embedder(DEFAULT_EMBEDDER) if windows.whole else make_embedder("arcdct", _FOR_WINDOWS)
 
@@ -66,9 +66,9 @@ def default_embedder(windows: WindowPlan) -> Embedder:
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:
     """Return the embedder of a known name, "learned:FILE", or "package.module:attribute", made with `parameters`.
 
-    The attribute is an embedder class, a ready embedder, or a function of the mean over time; the latter two take no
-    parameters. Raises UnknownEmbedderError, MissingExtraError when the module cannot be imported, EmbedderError for
-    parameters that do not fit.
+    The attribute is an embedder class, an embedder, or a function of the mean over time; the latter two take no
+    parameters. Raises UnknownEmbedderError, MissingExtraError if the module cannot be imported, EmbedderError for
+    invalid parameters.
     """
     kind, colon, file = name.partition(":")
     if kind in _OF_FILES and colon:
@@ -86,8 +86,7 @@ def embedder_of(space: Space) -> Embedder:
     """Return the embedder that made the vectors of a stored Space.
 
     Raises UnknownEmbedderError for a name that is neither in the table nor an installed entry point, or that of an
-    embedder of files, and SpaceMismatchError when the embedder of that name is not the one that the Space was made
-    with.
+    embedder of files, and SpaceMismatchError if the embedder of that name differs from the one that made the Space.
     """
     advice = "pass embedder=... (on the command line: --embedder) with the one that made it, or embed the archive again"
     if space.embedder in _OF_FILES or _target(space.embedder) is None:
@@ -150,5 +149,5 @@ def _adopt(value: Any, name: str | None) -> Embedder:
     if callable(value) and not isinstance(value, type) and not meant:
         return PooledCallable(value, name)
     lacking = ", ".join(each for each in _MEMBERS if not hasattr(value, each))
-    told = f", an embedder that lacks {lacking}" if meant and lacking else ""
-    raise EmbedderError(f"expected a name, an embedder or a function of the mean over time, found {value!r}{told}")
+    hint = f", an embedder that lacks {lacking}" if meant and lacking else ""
+    raise EmbedderError(f"expected a name, an embedder or a function of the mean over time, found {value!r}{hint}")

@@ -1,4 +1,4 @@
-"""Spaces: everything that decides whether two vectors may be compared, as values with fingerprints."""
+"""Spaces: everything that determines whether two vectors may be compared, as values with fingerprints."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ TEXT: Final = LaneSpec("meta/task", ())
 class Statistics:
     """Frozen archive statistics per channel: float64 [D] `mean` and population `std` of `count` timesteps.
 
-    The standard deviation is stored as measured; what a constant channel is divided by is the reader's rule.
-    `factors` float64 [D] > 0 is what standardised channels are multiplied by, None for 1 (see `Space.weights`).
+    The standard deviation is stored as measured; the reader decides how to scale a constant channel. `factors` float64
+    [D] > 0 multiply standardised channels, None for 1 (see `Space.weights`).
     """
 
     count: int
@@ -77,20 +77,20 @@ class Statistics:
         return hash(canonical(self.definition()))
 
     def definition(self) -> dict[str, JSON]:
-        """Return the JSON value of the statistics; JSON numbers carry every float64 exactly."""
+        """Return the JSON value of the statistics; JSON numbers represent every float64 exactly."""
         factors = {} if self.factors is None else {"factors": self.factors.tolist()}
         return {"count": self.count, "mean": self.mean.tolist(), "std": self.std.tolist(), **factors}
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """What one vector collection holds; two vectors may be compared only when their Spaces are equal.
+    """Definition of a vector collection; vectors may be compared only if their Spaces are equal.
 
-    `parameters` is what rebuilds the embedder; `statistics` is None when the embedder uses none. `weights` has one
-    number > 0 per lane: the share of the lane in the squared length of an average vector, relative to the others; None
-    lets every channel count alike. `rates` has the timesteps per second of each lane in the episodes that the Space was
-    made for, None for a lane where they differ or nobody knows. Two Spaces are equal when their fingerprints are.
-    Raises EmbedderError for values that do not fit together.
+    `parameters` rebuilds the embedder; `statistics` is None if the embedder uses none. `weights` has one number > 0 per
+    lane: the share of the lane in the squared length of an average vector, relative to the others; None weights every
+    channel equally. `rates` has the timesteps per second of each lane in the episodes that the Space was made for, None
+    for a lane if they differ or are unknown. Two Spaces are equal if their fingerprints are. Raises EmbedderError for
+    inconsistent values.
     """
 
     embedder: str
@@ -122,7 +122,7 @@ class Space:
 
     @property
     def of_text(self) -> bool:
-        """Whether its vectors are of what is said about episodes, so that no lane and no array is like them."""
+        """Whether its vectors are of texts about episodes, which cannot be compared with lanes or arrays."""
         return self.lanes == (TEXT,)
 
     @property
@@ -132,7 +132,7 @@ class Space:
 
     @property
     def window_shape(self) -> tuple[int, ...]:
-        """Shape of one timestep of a window: that of the one lane where it holds images, else (channels,)."""
+        """Shape of one timestep of a window: that of the one lane if it has images, else (channels,)."""
         alone = len(self.lanes) == 1 and len(self.lanes[0].shape) > 1
         return self.lanes[0].shape if alone else (self.channels,)
 
@@ -155,13 +155,13 @@ class Space:
 
     @cached_property
     def family(self) -> str:
-        """sha256 hex of all but statistics and rates: what stays equal when an archive's statistics are taken anew."""
+        """sha256 hex of everything but statistics and rates: unchanged when an archive's statistics are recomputed."""
         lasting = {name: value for name, value in self._definition().items() if name != "rates"}
         return sha256(canonical({**lasting, "statistics": None}))
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 hex of everything, statistics to the last bit: equal exactly when vectors may be compared."""
+        """sha256 hex of everything, statistics to the last bit: equal if and only if vectors may be compared."""
         return sha256(self.to_json())
 
     def __eq__(self, other: object) -> bool:
@@ -196,13 +196,13 @@ class Space:
 
 
 def check_same_space(expected: Space, found: Space) -> None:
-    """Raise SpaceMismatchError, naming the first difference in words, unless both Spaces are equal."""
+    """Raise SpaceMismatchError with the first difference unless both Spaces are equal."""
     if expected == found:
         return
     wanted, got = _facts(expected), _facts(found)
     name = next(name for name in wanted | got if wanted.get(name) != got.get(name))
-    told = f"{name}: expected {wanted.get(name, 'none')}, found {got.get(name, 'none')}"
-    raise SpaceMismatchError(f"vectors of two different spaces cannot be compared: {told}")
+    difference = f"{name}: expected {wanted.get(name, 'none')}, found {got.get(name, 'none')}"
+    raise SpaceMismatchError(f"vectors of two different spaces cannot be compared: {difference}")
 
 
 def _facts(space: Space) -> dict[str, str]:
@@ -233,7 +233,7 @@ def _space_from(definition: Any) -> Space:
 
 
 def _json_parameters(parameters: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return a private copy of what JSON keeps of the parameters, so that a stored and re-read Space is the same."""
+    """Return a copy of the parameters after a JSON round trip, so that a stored and re-read Space is equal."""
     try:
         copied = {name: json.loads(canonical(value)) for name, value in parameters.items() if isinstance(name, str)}
         if len(copied) == len(parameters):
@@ -255,7 +255,7 @@ def _lane_weights(weights: tuple[float, ...] | None, lanes: tuple[LaneSpec, ...]
 
 
 def _lane_rates(rates: tuple[float | None, ...] | None, lanes: tuple[LaneSpec, ...]) -> tuple[float | None, ...] | None:
-    """Return the rates as floats, None where none is known: what says nothing is one text."""
+    """Return the rates as floats, None if none is known, so that the representation is unique."""
     if rates is None:
         return None
     checked = tuple(None if rate is None else check_number(rate, "rate of a lane") for rate in rates)

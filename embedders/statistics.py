@@ -27,7 +27,7 @@ _MERGED_AT_ONCE: Final = 4096  # bounds the memory of merge, however many parts 
 class Moments:
     """Mean, sum of squared deviations (m2), low and high of each channel over `count` timesteps: table, float64 [4, D].
 
-    Without timesteps mean and m2 are 0, low is +inf and high is -inf: merging such a part changes nothing.
+    Without timesteps mean and m2 are 0, low is +inf and high is -inf, so merging such a part changes nothing.
     """
 
     count: int
@@ -45,7 +45,7 @@ class Moments:
 
     @property
     def low(self) -> NDArray[np.float64]:
-        """The least value of each channel [D]."""
+        """The smallest value of each channel [D]."""
         return self._row(2)
 
     @property
@@ -109,7 +109,7 @@ def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[
 def merge(parts: Iterable[Moments]) -> Moments:
     """Return the moments of all timesteps of all parts together, whatever their order (up to rounding).
 
-    Streams: memory does not grow with the number of parts. Raises EmbedderError for no part, or differing channels.
+    Streams: memory does not grow with the number of parts. Raises EmbedderError without parts, or if channels differ.
     """
     stream = iter(parts)
     merged = next(stream, None)
@@ -143,10 +143,10 @@ def statistics(moments: Sequence[Moments]) -> Statistics:
 
 
 def drift(frozen: Statistics, now: Statistics) -> float:
-    """Return how far statistics have moved, 0 = not at all: the largest over all channels of two changes.
+    """Return how far statistics have drifted (0 = not at all): the maximum of two changes over all channels.
 
     These are |change of mean| in frozen standard deviations, and |ln(ratio of standard deviations)|. Constant channels
-    count as of standard deviation 1, as they do in embedding. Raises EmbedderError when the channels differ.
+    count as having standard deviation 1, as in embedding. Raises EmbedderError if the channels differ.
     """
     if frozen.mean.size != now.mean.size:
         raise EmbedderError(f"drift: expected statistics of {frozen.mean.size} channels, found {now.mean.size}")

@@ -32,7 +32,7 @@ TOLERANCE = 1e-5
 
 
 class EmbedderContract:
-    """Tests that hold for every embedder; `channels`, or the `shape` of frames, may be set to what it takes."""
+    """Tests for every embedder; set `channels`, or the `shape` of frames, to supported values."""
 
     channels = 5
     shape: tuple[int, ...] = ()
@@ -169,7 +169,7 @@ class EmbedderContract:
 
 
 class TextEncoderContract:
-    """Tests that hold for every text encoder."""
+    """Tests for every text encoder."""
 
     def make(self) -> TextEncoder:
         """Return a fresh encoder; called once or more per test."""

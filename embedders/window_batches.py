@@ -63,9 +63,9 @@ class Cuts(Sequence[NDArray[Any]]):
 
 
 def episodes_of(windows: Sequence[NDArray[Any]]) -> Sequence[tuple[NDArray[Any], Spans]]:
-    """Return episodes and the windows in each, int64 [N, 2]; of windows that are no Cuts each is an episode of its own.
+    """Return episodes and the windows in each, int64 [N, 2]; without Cuts each window is its own episode.
 
-    One after the other they are the windows: what an embedder makes of a timestep alone, it makes once for all of them.
+    Concatenated they are the windows, so per-timestep results are computed only once for overlapping windows.
     """
     if isinstance(windows, Cuts):
         return windows.episodes

@@ -24,11 +24,11 @@ _NOTATION: Final = "'whole', 'SIZE:STRIDE', 'multi' or 'multi:SIZE,SIZE,...' in 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """How an episode is cut into windows: into one, into windows of one size, or into windows of several sizes.
+    """How to divide an episode into windows: one window, windows of one size, or windows of several sizes.
 
-    Nothing given: one window, the whole. `size` and `stride`: windows of `size` timesteps, one every `stride`.
-    `scales`: of each of these sizes that is shorter than the episode one window every max(4, size // 6) timesteps, and
-    the whole episode. Strides do not exceed sizes, so that every timestep lies in a window. Raises EmbedderError.
+    Default: one window, the whole episode. `size` and `stride`: windows of `size` timesteps, one every `stride`.
+    `scales`: for each of these sizes that is shorter than the episode, one window every max(4, size // 6) timesteps,
+    and the whole episode. Strides do not exceed sizes, so every timestep is in a window. Raises EmbedderError.
     """
 
     size: int | None = None
@@ -39,7 +39,9 @@ class WindowPlan:
         if self.scales is not None:
             object.__setattr__(self, "scales", _checked_scales(self.scales))
             if self.size is not None or self.stride is not None:
-                raise EmbedderError(f"window size: expected none beside scales, found {self.size} and {self.stride}")
+                raise EmbedderError(
+                    f"window size: expected none together with scales, found {self.size} and {self.stride}"
+                )
             return
         if self.size is None and self.stride is None:
             return
@@ -57,14 +59,14 @@ class WindowPlan:
 
     @property
     def whole(self) -> bool:
-        """True when the whole episode is the one window."""
+        """True if the only window is the whole episode."""
         return self.size is None and self.scales is None
 
     def spans(self, length: int) -> NDArray[np.int64]:
-        """Return the windows of an episode of `length` timesteps: int64 [n, 2], half-open [start, stop), all different.
+        """Return the windows of an episode of `length` timesteps: int64 [n, 2], half-open [start, stop), no repeats.
 
-        An episode not longer than `size` is one window; a tail that the stride misses gets one last window that ends
-        with the episode; an episode without timesteps has no window. Scales come by size, then by start.
+        An episode not longer than `size` is one window; a tail that the stride misses gets a last window that ends with
+        the episode; an episode without timesteps has no window. Scales are ordered by size, then by start.
         """
         if length < 0:
             raise EmbedderError(f"length of an episode: expected 0 or more timesteps, found {length}")
@@ -78,7 +80,7 @@ class WindowPlan:
         return _slide(length, min(self.size, length), self.stride)
 
     def definition(self) -> dict[str, Any]:
-        """Return the JSON value of the plan; without scales it is what it was before there were any."""
+        """Return the JSON value of the plan; `scales` only if there are any, for compatibility with earlier Spaces."""
         given = asdict(self)
         if self.scales is None:
             del given["scales"]
@@ -98,7 +100,7 @@ class WindowPlan:
 
     @staticmethod
     def read(text: str) -> WindowPlan:
-        """Return the plan of a short notation: "whole", "32:16", "multi" or "multi:24,36,54". Raises EmbedderError."""
+        """Parse the short notation of a plan: "whole", "32:16", "multi" or "multi:24,36,54". Raises EmbedderError."""
         kind, _, rest = text.partition(":")
         try:
             if text == "whole":
@@ -135,7 +137,7 @@ BOTH: Final = (WindowPlan(), WindowPlan(scales=SCALES))
 
 
 def as_plan(value: WindowPlan | str) -> WindowPlan:
-    """Return the plan that is meant by a plan or by its short notation. Raises EmbedderError for anything else."""
+    """Return the plan for a plan or its short notation. Raises EmbedderError for anything else."""
     if isinstance(value, str):
         return WindowPlan.read(value)
     if not isinstance(value, WindowPlan):

@@ -1,6 +1,6 @@
-"""Episodes of robot learning: read, write, record and check them; and the door to archive, search and catalog.
+"""Read, write, record and check robot-learning episodes; entry point to the archive, search and catalog.
 
-The latter are imported when first used: `import wshard` loads numpy and the codecs.
+The latter are imported on first use: `import wshard` loads only numpy and the codecs.
 """
 
 from typing import TYPE_CHECKING

@@ -48,9 +48,9 @@ def span(start: object, stop: object, length: int, where: str) -> range:
 
 
 def array_of(values: Any, where: str, error: type[WShardError] = EpisodeError) -> NDArray[Any]:
-    """Return values as an array; raises `error` for masked elements, and for what numpy makes no array of.
+    """Return values as an array; raises `error` for masked elements, and for values that numpy cannot convert.
 
-    No file can hold a mask: what it hides would come back as if it had been measured; nor does a search know of it.
+    No file can store a mask: masked values would be read back as if measured; searches do not support masks either.
     """
     parts = values if isinstance(values, list | tuple) else (values,)
     if any(hasattr(part, "mask") and np.ma.is_masked(part) for part in parts):

@@ -54,9 +54,9 @@ Array = NDArray[Any]
 
 
 class StepArray(np.ndarray[Any, np.dtype[Any]]):
-    """One value per timestep, [T]: an array whose `.data` is the plain array, as that of a Channel is.
+    """One value per timestep, [T]: an array whose `.data` is the plain array, like that of a Channel.
 
-    Parts of it are of its kind; what is calculated from it are plain arrays and numbers.
+    Slices keep the type; computed results are plain arrays and numbers.
     """
 
     @staticmethod
@@ -140,7 +140,7 @@ class DType(StrEnum):
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The little-endian numpy dtype; bf16 is ml_dtypes.bfloat16 if that package is there, else uint16."""
+        """The little-endian numpy dtype; bf16 is ml_dtypes.bfloat16 if that package is installed, else uint16."""
         return _bfloat16() if self is DType.BFLOAT16 else _NUMPY_DTYPES[self]
 
     @property
@@ -150,7 +150,7 @@ class DType(StrEnum):
 
     @staticmethod
     def from_numpy(dtype: Any) -> DType:
-        """Return the DType of a numpy dtype; raises EpisodeError for complex, datetime, object and the like."""
+        """Return the DType of a numpy dtype; raises EpisodeError for others, such as complex, datetime or object."""
         plain = np.dtype(dtype).newbyteorder("=")
         if plain.name == "bfloat16":
             return DType.BFLOAT16
@@ -161,7 +161,7 @@ class DType(StrEnum):
 
     @staticmethod
     def parse(name: object, where: str = "dtype", block: str = "") -> DType:
-        """Read a short ("f32") or long ("float32") name, or a numpy dtype; raises LaneError, naming where and block."""
+        """Parse a short ("f32") or long ("float32") name, or a numpy dtype; raises LaneError with the block."""
         if isinstance(name, np.dtype):
             name = name.name  # without its byte order: values are converted
         elif isinstance(name, type) and issubclass(name, np.generic):

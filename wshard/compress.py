@@ -59,7 +59,7 @@ class Compressor:
 def compress(
     data: Buffer, compression_type: str = CompressionType.NONE, level: int = CompressionLevel.DEFAULT
 ) -> Buffer:
-    """Return data as one zstd frame or raw lz4 block, even where that is longer; empty data stay as they are.
+    """Return data as one zstd frame or raw lz4 block, even if that is longer; empty data is unchanged.
 
     Raises CodecError (a ValueError) for an unknown codec or level.
     """
@@ -81,7 +81,7 @@ def decompress(data: Buffer, orig_size: int, compression_type: str) -> Buffer:
 
 
 def should_compress(block_name: str, data: Buffer) -> bool:  # noqa: ARG001  (the reference's signature)
-    """Return True for 64 bytes or more, as the reference package says; files keep less compressed (FORMAT.md, C-24)."""
+    """Return True for 64 bytes or more, like the reference package; files compress fewer blocks (FORMAT.md, C-24)."""
     return len(data) >= _WORTH_IT
 
 

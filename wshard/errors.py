@@ -1,4 +1,4 @@
-"""The one error tree of the project: messages say what was expected, what was found, and where."""
+"""The errors of the project: messages say what was expected, what was found, and where."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class FormatWarning(UserWarning):
 
 
 class IndexWarning(UserWarning):
-    """A vector index that is behind the catalog, and will catch up."""
+    """The vector index is behind the catalog, and will catch up."""
 
 
 class NotEmbeddedWarning(UserWarning):
-    """An episode that was catalogued without a vector; the message says why no search will find it."""
+    """An episode was catalogued without a vector, so no search can find it; the message gives the reason."""
 
 
 class FormatError(WShardError, ValueError):
@@ -62,11 +62,11 @@ class MetadataError(FormatError):
 
 
 class RepairError(FormatError):
-    """A damaged file of which nothing can be restored; the message says why."""
+    """Nothing can be restored from a damaged file; the message gives the reason."""
 
 
 class ManifestError(FormatError):
-    """Files that a manifest names are not what it says: missing, doubled, out of order, changed or elsewhere."""
+    """Files listed by a manifest are missing, duplicated, out of order, changed or outside its folder."""
 
 
 class MissingFileError(ManifestError, FileNotFoundError):
@@ -105,11 +105,11 @@ class UnsupportedFormatError(WShardError, NotImplementedError):
 
 
 class UnknownSchemeError(WShardError, ValueError):
-    """A URI of a scheme that nothing opens; the message names those that are known."""
+    """A URI has an unsupported scheme; the message lists the supported ones."""
 
 
 class MissingExtraError(WShardError, ImportError):
-    """An optional dependency is not installed; the message says which extra brings it."""
+    """An optional dependency is not installed; the message names the extra that provides it."""
 
 
 class HubError(WShardError, OSError):
@@ -181,7 +181,7 @@ class FilterSyntaxError(FilterError):
 
 
 class CollectionError(CatalogError, ValueError):
-    """Picks, fractions or names of which no collection can be made."""
+    """Invalid picks, fractions or names of a collection."""
 
 
 class StatementError(CatalogError, ValueError):
@@ -189,7 +189,7 @@ class StatementError(CatalogError, ValueError):
 
 
 class DatasetError(WShardError, ValueError):
-    """Columns, lengths or options of which no training data can be made; the message names the odd one."""
+    """Columns, lengths or options of training data are inconsistent; the message names the one at fault."""
 
 
 class NoClipsError(WShardError, RuntimeError):
@@ -209,7 +209,7 @@ class NoLaneError(IngestError):
 
 
 class QualityError(WShardError, ValueError):
-    """Limits of quality checks that are none: an unknown name, a value that is no number > 0."""
+    """Invalid quality-check limits: an unknown name, or a value that is not a number > 0."""
 
 
 class NotFiniteError(IngestError):
@@ -217,7 +217,7 @@ class NotFiniteError(IngestError):
 
 
 class StaleEpisodeError(WShardError, ValueError):
-    """A file is not the one that was ingested."""
+    """A file has changed since it was ingested."""
 
 
 class QueryError(WShardError, ValueError):
@@ -245,7 +245,7 @@ class IndexUnreachableError(VectorIndexError, ConnectionError):
 
 
 class IndexAccessError(VectorIndexError, PermissionError):
-    """An index server that wants another token."""
+    """An index server rejects the token."""
 
 
 class IndexRefusedError(VectorIndexError):
@@ -262,4 +262,4 @@ class IndexLostError(VectorIndexError, LookupError):
 
 
 class IndexDamagedError(VectorIndexError):
-    """An index server that holds or answers what it should not: foreign collections, empty or senseless answers."""
+    """An index server has foreign collections, or sends empty or invalid responses."""

@@ -1,6 +1,6 @@
-"""Names of a package that are imported when first used.
+"""Names of a package that are imported on first use.
 
-The command line starts from packages of which most verbs need little.
+Most commands need only few of the packages.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ def plural(count: float, what: str) -> str:
 
 
 def public_url(text: str) -> str:
-    """Return what may be shown of a URL: scheme, host, port and path, without user, password, token and options.
+    """Return the printable part of a URL: scheme, host, port and path, without user, password, token and options.
 
-    It may be malformed: what could be a part of a password is hidden then.
+    It may be malformed: anything that could be a part of a password is hidden then.
     """
     begin = _SCHEME.match(text)
     scheme = begin[0] if begin else ""

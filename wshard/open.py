@@ -1,4 +1,4 @@
-"""Open episodes wherever they are: an address leads through its scheme and the format of its location to a reader."""
+"""Open episodes by address: the URI scheme and the format of the location determine the reader."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def local_path(uri: str | os.PathLike[str]) -> str:
 def open_episode(
     place: PathOrFile | EpisodeAddress, *, hashed: bool = True, format_name: str | None = None
 ) -> EpisodeReader:
-    """Open an episode lazily: that of a file, that of a manifest of chunks, or that of an address, `PATH#KEY` as text.
+    """Open an episode lazily: a file, a manifest of chunks, or an address, `PATH#KEY` as text.
 
     hashed: compare each chunk with its SHA-256 before its data is used, which reads all of it; the checksums of blocks
-    are compared either way. format_name: as in open_location; an address may say it itself. For many episodes of one
-    location, open it once and call `open` of the Source.
+    are verified in any case. format_name: as in open_location; an address may specify it itself. For many episodes of
+    one location, open it once and call `open` of the Source.
 
-    Raises FormatError and its subclasses (ManifestError where chunks do not fit together), FileNotFoundError,
-    EntryNotFoundError for a key that is not there, UnknownSchemeError, and what the format raises.
+    Raises FormatError and its subclasses (ManifestError if chunks are inconsistent), FileNotFoundError,
+    EntryNotFoundError for an unknown key, UnknownSchemeError, and the errors of the format.
     """
     if isinstance(place, str):
         address = EpisodeAddress.parse(place)
@@ -74,12 +74,12 @@ def open_episode(
 
 
 def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -> Source:
-    """Open a location of one or many episodes: a file, or a folder that a format takes as a whole.
+    """Open a location of one or several episodes: a file, or a folder that a format detects as a whole.
 
     format_name: as in open_source, or the `read_as` of an address; by default it is detected (detect_format). The
-    Source may be kept: it shows the location as it was when it was opened. A folder of episode files is not one
-    location, but many.
-    Raises FormatError for an unknown format, FileNotFoundError, UnknownSchemeError, and what the format raises.
+    Source may be reused: it shows the location as it was when it was opened. A folder of episode files is several
+    locations. Raises FormatError for an unknown format, FileNotFoundError, UnknownSchemeError, and the errors of the
+    format.
     """
     path = local_path(uri)
     os.stat(path)  # noqa: PTH116  (its error names the path as it was given)
@@ -91,9 +91,9 @@ def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -
 def list_episodes(
     uri: str | os.PathLike[str], format_name: str | None = None
 ) -> list[tuple[EpisodeAddress, Fingerprint]]:
-    """Return the address of every episode of a location, and what says "look again" where it differs; reads no data.
+    """Return the address of every episode of a location, with a fingerprint that changes when it may have changed.
 
-    Episodes whose files go away meanwhile are left out. Raises what open_location raises.
+    Reads no data. Files that disappear meanwhile are omitted. Raises the errors of open_location.
     """
     found = []
     with open_location(uri, format_name) as source:

@@ -36,11 +36,11 @@ def _announced(group: str, _path: tuple[str, ...]) -> dict[str, str]:
 
 
 def load_plugin(target: str, what: str, *, unknown: type[WShardError], extra: str = "") -> Any:
-    """Import what "package.module:attribute" names.
+    """Import the object named by "package.module:attribute".
 
-    what: what messages call it, such as "format 'npz'"; extra: the extra of this package that brings what it needs.
-    Raises `unknown` for a text of another form and for a module without the attribute, MissingExtraError where the
-    module cannot be imported: its message says what to install.
+    what: its name in messages, such as "format 'npz'"; extra: the extra of this package that installs its dependencies.
+    Raises `unknown` for invalid text and for a module without the attribute, MissingExtraError if the module cannot be
+    imported: its message says what to install.
     """
     module_name, _, attribute = target.partition(":")
     if not attribute.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
@@ -65,7 +65,7 @@ def _advise(error: ImportError, module: str, extra: str) -> str:
 
 
 def import_library(name: str, extra: str) -> Any:
-    """Import a library that an extra of this package brings; raises MissingExtraError, which says what to install."""
+    """Import an optional library; raises MissingExtraError, which says what to install."""
     try:
         return import_module(name)
     except ImportError as error:

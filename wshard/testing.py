@@ -1,4 +1,4 @@
-"""Episodes for tests: realistic ones, arbitrary ones, and the comparison that says what "the same episode" means.
+"""Episodes for tests: realistic and arbitrary ones, and their exact comparison.
 
 Hypothesis is imported on use only: it comes with the extra "dev".
 """
@@ -35,8 +35,8 @@ def make_episode(
 ) -> Episode:
     """Return the episode of an arm that reaches for a goal; equal arguments give equal episodes.
 
-    T: timesteps. image_size: side of the camera images [T, size, size, 3] in pixels, 0 for no camera.
-    Observations: joint_pos f32 [T, 7], gripper f32 [T]; action: ctrl f32 [T, 4]; reward: minus the distance in metres.
+    T: timesteps. image_size: side of the camera images [T, size, size, 3] in pixels, 0 for no camera. Observations:
+    joint_pos f32 [T, 7], gripper f32 [T]; action: ctrl f32 [T, 4]; reward: minus the distance in metres.
     """
     rng = np.random.default_rng(seed)
     goal, start = rng.normal(0, 0.5, (2, 7))
@@ -65,7 +65,7 @@ def make_episode(
 
 
 def episodes(*, max_length: int = 8) -> SearchStrategy[Episode]:
-    """Return a Hypothesis strategy for valid episodes of 1 to max_length timesteps, with everything they may hold.
+    """Return a Hypothesis strategy for valid episodes of 1 to max_length timesteps, covering all features.
 
     All 13 dtypes, also of rewards; scalar, flat, image-like and empty shapes; big-endian and non-contiguous arrays;
     predictions, latent actions, residuals, blocks of other programs, metadata, chunk fields. Raises MissingExtraError
@@ -181,7 +181,7 @@ def _channel(rng: np.random.Generator, length: int, pick: int) -> Channel:
 
 
 def assert_same_episode(left: Episode, right: Episode) -> None:
-    """Raise AssertionError where two episodes differ in any value, bit for bit; byte order and strides do not count."""
+    """Raise AssertionError if two episodes differ in any value, bit for bit; byte order and strides do not count."""
     for name in ("id", "env_id", "length", "timebase", "metadata", "chunk_index", "total_chunks", "blocks"):
         _same(name, getattr(left, name), getattr(right, name))
     _same("timestep_range", *(episode.timestep_range and tuple(episode.timestep_range) for episode in (left, right)))

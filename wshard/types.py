@@ -39,7 +39,7 @@ class Format(StrEnum):
 
 
 class Modality(StrEnum):
-    """What a multi-modal observation lane holds."""
+    """Kind of data in a multi-modal observation lane."""
 
     RGB = "rgb"
     DEPTH = "depth"
@@ -66,7 +66,7 @@ class Modality(StrEnum):
 
 
 class TimebaseType(StrEnum):
-    """How the time of a timestep is told."""
+    """How the time of a timestep is determined."""
 
     TICKS = "ticks"
     TIMESTAMPS_NS = "timestamps_ns"
@@ -93,7 +93,7 @@ class TimebaseSpec:
 
     @property
     def assumed(self) -> bool:
-        """True where nobody gave the rate."""
+        """True if the rate was not specified."""
         return isinstance(self.tick_hz, AssumedRate)
 
 
@@ -101,7 +101,7 @@ class TimebaseSpec:
 class Channel(EqualByValue):
     """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar. Channels are equal by value.
 
-    encoded: camera frames as JPEG, PNG or MP4, saved as they are; `data` decodes them, once. Setting it replaces them.
+    encoded: camera frames as JPEG, PNG or MP4, saved unchanged; `data` decodes them once. Setting `data` replaces them.
     """
 
     name: str
@@ -126,9 +126,9 @@ class Channel(EqualByValue):
 
     @staticmethod
     def of(name: str, data: Any, **described: Any) -> Channel:
-        """Make a channel from an array [T, ...] or EncodedFrames, whose dtype and shape it takes, or from a channel.
+        """Make a channel from an array [T, ...], EncodedFrames or another channel, and infer dtype and shape.
 
-        Raises EpisodeError for what is no such array, and for masked elements.
+        Raises EpisodeError for other values, and for masked elements.
         """
         if isinstance(data, Channel):
             return replace(data, name=name, data=None if data.encoded else data.data, **described)
@@ -147,7 +147,7 @@ class Channel(EqualByValue):
         return frames.length if frames is not None else int(self.data.shape[0]) if self.data.ndim else 0
 
     def clone(self) -> Channel:
-        """Return a copy with its own data; encoded frames, which do not change, are shared."""
+        """Return a copy with its own data; encoded frames are immutable and shared."""
         return replace(self, data=None if self.encoded else self.data.copy(), shape=list(self.shape))
 
     def _equals(self, other: Channel) -> bool:
@@ -165,7 +165,7 @@ class Channel(EqualByValue):
 
 @dataclass(eq=False)
 class Residual(EqualByValue):
-    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or given as bytes."""
+    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or bytes."""
 
     channel_id: str
     type: str
@@ -182,12 +182,12 @@ class Residual(EqualByValue):
 class Episode(EqualByValue):
     """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
 
-    omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: blocks of other
-    programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded; they may be given
-    as arrays, sequences or channels. Observations and actions may be arrays [T, ...], which become channels; length, if
-    it is not given, is that of the first lane. `episode["state"]` is the array of an observation,
+    omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: unknown blocks of
+    other programs, preserved unchanged. rewards, terminations and truncations are [T] or None if not recorded; they may
+    be passed as arrays, sequences or channels. Observations and actions may be arrays [T, ...], which become channels;
+    the default length is that of the first lane. `episode["state"]` is the array of an observation,
     `episode["action/ctrl"]` that of an action. timestep_range: of a chunk, its [first, last] timesteps in the whole
-    episode. Episodes are equal where all their values are (equality.py), wherever they came from.
+    episode. Episodes are equal if all their values are, whatever their origin.
     """
 
     id: str
@@ -246,7 +246,7 @@ class Episode(EqualByValue):
         return self.chunk_index is not None
 
     def lanes(self) -> dict[str, Channel]:
-        """Return the channels that meta/channels declares, by block name: observations, then actions."""
+        """Return observations, then actions, by block name."""
         return {f"signal/{name}": channel for name, channel in self.observations.items()} | {
             f"action/{name}": channel for name, channel in self.actions.items()
         }
@@ -257,7 +257,7 @@ class Episode(EqualByValue):
         return omens | {f"uncert/{name}": lane for name, lane in self.uncerts.items()}
 
     def validate(self) -> None:
-        """Raise EpisodeError where lanes, lengths or chunk fields contradict each other."""
+        """Raise EpisodeError if lanes, lengths or chunk fields are inconsistent."""
         if not self.id:
             raise EpisodeError("episode: expected a non-empty id")
         if (integer(self.length) or 0) <= 0:

@@ -1,1 +1,1 @@
-"""Subsequence alignment: where in an episode a query lies, and which of its steps meet which."""
+"""Subsequence alignment: where a query matches in an episode, and which timesteps correspond."""

@@ -106,7 +106,9 @@ def _print_checked(found: FsckResult, as_json: bool) -> None:
     for line in found.done:
         typer.echo(f"repaired: {printable(line)}")
     if found.findings:
-        print_table(("what", "/where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
+        print_table(
+            ("what", "/where", "found"), [(one.code, shorten(one.where), one.message) for one in found.findings]
+        )
     print_files("failed", [(str(one.address), one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)

@@ -99,7 +99,7 @@ def convert(
                 done.append(one)
                 progress.advance(1)
     except KeyboardInterrupt:
-        typer.echo("interrupted: complete episodes are kept; run the same command again to go on", err=True)
+        typer.echo("interrupted: complete episodes are kept; run the same command again to resume", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _print_outcome(paths, target, done)
 
@@ -119,7 +119,7 @@ def _run(
             typer.echo(f"lossy: {printable(loss)} ({plural(count, 'episode')})", err=True)
         if strict and losses:
             typer.echo(
-                f"error: --strict: {printable(target.location)} cannot hold all of it, nothing was written", err=True
+                f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written", err=True
             )
             raise _Refused
         if workers == 1 or not target.takes_one_per_file or target.mode == "overwrite":

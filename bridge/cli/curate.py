@@ -1,4 +1,4 @@
-"""The verbs that curate a data set by its vectors: duplicates, leaks, outliers, select, weights."""
+"""Commands that curate a data set by its vectors: duplicates, leaks, outliers, select, weights."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ def save_result(
     picks: Iterable[int] = (),
     weights: Mapping[int, float] | None = None,
 ) -> list[str]:
-    """Save values by episode as a score, and picks with their weights as a collection, as options say.
+    """Save values by episode as a score, and picks with their weights as a collection, if requested.
 
-    Returns lines that say what was saved.
+    Returns lines that report what was saved.
     """
     from catalog.cli.annotate import account
     from catalog.cli.collection import replaced_lines
@@ -122,9 +122,9 @@ def print_ranked(
     *,
     beyond: tuple[float, str],
 ) -> None:
-    """Find episodes with values, save these as a score if asked to, print them and how many exceed a value.
+    """Find episodes with values, save these as a score if requested, print them and how many exceed a threshold.
 
-    beyond: that value, and its meaning.
+    beyond: the threshold, and its meaning.
     """
     from bridge.support.progress import watched
 

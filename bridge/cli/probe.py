@@ -45,15 +45,13 @@ def probe(
     if as_json:
         print_json(present_probe(found, top=top))
         return
-    told = present_probe(found, top=top)
+    result = present_probe(found, top=top)
     rows = [
         (str(one["rank"]), f"{one['value']:.3f}", one["episode_id"], one["env_id"], shorten(one["address"]))
-        for one in told["items"]
+        for one in result["items"]
     ]
     print_table((">rank", ">value", "episode", "env", "/file"), rows)
     measured = "" if found.precision is None else f"; precision {found.precision:.2f}, recall {found.recall or 0:.2f}"
-    typer.echo(
-        f"{found.positive} of {plural(told['total'], 'episode')} count as right{measured} (each example held out once)"
-    )
+    typer.echo(f"{found.positive} of {plural(result['total'], 'episode')} are positive{measured} (cross-validated)")
     if write is not None:
         typer.echo(f"saved as score.{printable(write)} and as the collection {printable(write)}")

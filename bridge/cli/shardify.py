@@ -207,7 +207,7 @@ def _export(
             folder.parent.mkdir(parents=True, exist_ok=True)
             return export(jobs, folder, options, fields=field, mode=mode, progress=show)
     except KeyboardInterrupt:
-        typer.echo("interrupted: nothing is written", err=True)
+        typer.echo("interrupted: nothing was written", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

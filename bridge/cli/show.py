@@ -97,6 +97,6 @@ def _print(about: dict[str, Any]) -> None:
 
 
 def _storage_text(lane: dict[str, Any]) -> str:
-    """Return rate, codec and sizes of a lane; an archive of older software may not know them."""
+    """Return rate, codec and sizes of a lane; unknown in archives of older versions."""
     rate = f", {lane['rate']:g} Hz" if lane["rate"] else ""
     return rate + (f", {lane['codec']}, {lane['bytes']:,} bytes, {lane['stored']:,} stored" if "codec" in lane else "")

@@ -60,10 +60,10 @@ class EpisodeVectors:
 
     def only(self, places: Sequence[int]) -> EpisodeVectors:
         """Return what the episodes at these places, which rise, have."""
-        kept = np.isin(self.owners, places)
+        mask = np.isin(self.owners, places)
         sizes = np.diff(self.starts)[places] if len(places) else np.zeros(0, np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return EpisodeVectors(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[kept])
+        return EpisodeVectors(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[mask])
 
 
 def read_vectors(archive: Archive, space: Space, where: Where | str) -> EpisodeVectors:
@@ -87,8 +87,7 @@ def read_vectors(archive: Archive, space: Space, where: Where | str) -> EpisodeV
 def find_whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of whole episodes, by the newest version of each embedder; or the one of that name.
 
-    The oldest come first. name: the beginning of its fingerprint. Raises QueryError where there is none, or where
-    several begin so.
+    The oldest come first. name: a fingerprint prefix. Raises QueryError if it matches no Space, or several.
     """
     return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
 
@@ -132,17 +131,17 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     if not found:
         raise QueryError("expected episodes with vectors, found none that pass the filter")
     most = max(range(len(found)), key=lambda number: (len(found[number][1]), number))
-    chosen, held = found.pop(most)
-    if any(ids - held for _, ids in found):
-        told = sorted([(chosen, held), *found], key=lambda one: -len(one[1]))
-        listed = "\n".join(f"  {plural(len(ids), 'episode')} by {describe(space)}" for space, ids in told)
+    chosen, covered = found.pop(most)
+    if any(ids - covered for _, ids in found):
+        candidates = sorted([(chosen, covered), *found], key=lambda one: -len(one[1]))
+        listed = "\n".join(f"  {plural(len(ids), 'episode')} by {describe(space)}" for space, ids in candidates)
         choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
         raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
     return chosen, [space for space, _ in found]
 
 
 def read_chosen_vectors(archive: Archive, where: Where | str, name: str | None = None) -> EpisodeVectors:
-    """Return what the episodes have in the one Space that choose_space chooses. Raises QueryError as it does."""
+    """Return the vectors of the episodes in the Space chosen by choose_space. Raises QueryError like it."""
     return read_vectors(archive, choose_space(archive, where, name)[0], where)
 
 
@@ -151,13 +150,13 @@ def _listed(spaces: Sequence[Space]) -> str:
 
 
 def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows | None]:
-    """Return what reads an episode of the sets, all of one Space, by its id, and remembers the last few hundred.
+    """Return a function that reads an episode of the sets, all of one Space, by its id, with a cache of a few hundred.
 
-    It returns the lanes side by side as the Space has them, [T, D] in standard deviations of the archive; None where
-    the file is gone, changed or damaged, and where lanes are images.
+    It returns the lanes concatenated as in the Space, [T, D] in standard deviations of the archive; None if the file is
+    missing, changed or damaged, and for lanes of images.
     """
     space = sets[0].space
-    by_id = {row.id: row for held in sets for row in held.episodes}
+    by_id = {row.id: row for vectors in sets for row in vectors.episodes}
     scale = _deviations(archive, space) if by_id else None
 
     @lru_cache(_KEPT)

@@ -64,9 +64,9 @@ def find_duplicates(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return pairs of duplicates among the episodes that pass the filter; the pairs connect each group.
+    """Return pairs of duplicates among the episodes that match the filter; the pairs connect each group.
 
-    within: the largest difference (see Twin.apart). space: fingerprint prefix of the Space whose vectors give the
+    within: maximum difference (see Twin.apart). space: fingerprint prefix of the Space whose vectors nominate
     candidates; None = all Spaces of whole episodes. Raises QueryError, FilterError.
     """
     same = _same_data(_rows(archive, where))
@@ -82,10 +82,10 @@ def find_leaks(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return pairs of duplicates between the episodes that pass the left filter and those that pass the right.
+    """Return pairs of duplicates between the episodes that match the left filter and those that match the right.
 
-    Every episode that has a twin in the other set is in a pair; one that is in both sets is its own. Else as
-    find_duplicates.
+    Every episode with a duplicate in the other set is in a pair; an episode in both sets is paired with itself.
+    Otherwise like find_duplicates.
     """
     same = _in_both(*(_rows(archive, where) for where in (left, right)))
     return drop_repeats([*same, *_alike(archive, (left, right), within, space, progress)])
@@ -134,9 +134,9 @@ def _alike(
     check_within(within)
     spaces = find_whole_spaces(archive, space)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
-    for held, _, pairs in near:
+    for vectors, _, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
-        yield from _confirmed(archive, held, ordered, within, progress or Silent())
+        yield from _confirmed(archive, vectors, ordered, within, progress or Silent())
 
 
 def _confirmed(

@@ -29,10 +29,10 @@ _LEAST: Final = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LabelDoubts:
-    """What the neighbours of each vector say of its label.
+    """Votes of the neighbours of each vector on its label.
 
-    doubt: float64 [N], from 0 (all have its label) to 1 (all have one other label). suggested: which of `names` has
-    most of the votes among the other labels, int64 [N]; its own where there are none.
+    doubt: float64 [N], from 0 (all have its label) to 1 (all have one other label). suggested: index in `names` of the
+    other label with the most votes, int64 [N]; its own label if there is none.
     """
 
     doubt: Floats
@@ -87,9 +87,9 @@ def label_field(name: str) -> Field:
 
 
 def labels_of(archive: Archive, rows: Sequence[EpisodeRow], name: str) -> list[str | None]:
-    """Return the label of each episode, None where it has none; several values make one label, "a, b".
+    """Return the label of each episode, None if it has none; several values make one label, "a, b".
 
-    Raises FilterError where no field has that name.
+    Raises FilterError if no field has that name.
     """
     field = label_field(name)
     parts = parts_of([field])

@@ -40,10 +40,10 @@ def find_nearest(
     owners: tuple[Ids, Ids] | None = None,
     progress: Progress | None = None,
 ) -> Neighbours:
-    """Return the k nearest of `among` [M, E] for each of the unit vectors [N, E]; fewer where there are no more.
+    """Return the k nearest of `among` [M, E] for each of the unit vectors [N, E]; fewer if there are fewer.
 
     among None: the nearest others of the same vectors. owners: the owner of each of the vectors [N] and of `among` [M];
-    vectors of one owner are not neighbours, and where fewer than k others are left, the distance is infinite.
+    vectors of the same owner are not neighbours; if fewer than k others are left, the distance is infinite.
     """
     others = vectors if among is None else among
     k = max(0, min(k, len(others) - (among is None)))
@@ -78,7 +78,7 @@ def find_near_pairs(
     owners: tuple[Ids, Ids] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Floats, Ids]:
-    """Return the pairs of which one is among the k nearest of the other, and no further: distances [n], places [n, 2].
+    """Return the pairs of mutual candidates, where one is among the k nearest of the other: distances, places.
 
     right None: pairs within `left`. owners: as in `nearest`.
     """
@@ -116,21 +116,21 @@ def find_candidates(
     farthest: float,
     progress: Progress | None,
 ) -> Iterator[tuple[tuple[EpisodeVectors, EpisodeVectors], Floats, Ids]]:
-    """Yield for each Space what it holds of the first and the last set, and the pairs that are near each other.
+    """Yield for each Space the vectors of the first and the last set, and their near pairs.
 
-    sets: one set of episodes, which is compared with itself, or two. A pair is near where one is among the `nearest` of
+    sets: one set of episodes, which is compared with itself, or two. A pair is near if one is among the `nearest` of
     the other, at a distance of at most `farthest`: distances [n], and places [n, 2] in either. Windows of one episode
-    are no pair.
+    do not form a pair.
     """
     for space in spaces:
-        held = [read_vectors(archive, space, where) for where in sets]
-        mine, others = held[0], held[-1]
+        loaded = [read_vectors(archive, space, where) for where in sets]
+        mine, others = loaded[0], loaded[-1]
         among = None if mine is others else others.directions
         owners = None if space.windows.whole else (_owner_ids(mine), _owner_ids(others))
         apart, pairs = find_near_pairs(mine.directions, among, nearest, farthest, owners=owners, progress=progress)
         yield (mine, others), apart, pairs
 
 
-def _owner_ids(held: EpisodeVectors) -> Ids:
+def _owner_ids(vectors: EpisodeVectors) -> Ids:
     """Return the id of the episode of each vector."""
-    return np.array([row.id for row in held.episodes], np.int64)[held.owners]
+    return np.array([row.id for row in vectors.episodes], np.int64)[vectors.owners]

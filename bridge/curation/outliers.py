@@ -20,19 +20,19 @@ _NORMAL_MEAN: Final = 1.2533  # and / its mean absolute deviation
 
 
 def score_outliers(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progress: Progress | None = None) -> Floats:
-    """Return how far each of the unit vectors [N, E] is from the others, float64 [N]; 0 is usual, above 3 is rare.
+    """Return the outlier score of each of the unit vectors [N, E], float64 [N]; 0 is usual, above 3 is rare.
 
     The logarithm of (mean distance to its `neighbours` nearest / mean of the same over these), in robust standard
-    deviations from the median of the 201 vectors that are next by length [N]. Equal vectors count as one and have one
-    value: copies are no crowd, next to which their neighbours would stand alone.
+    deviations from the median of the 201 vectors of most similar length [N]. Equal vectors count as one and share one
+    value, so that copies do not make their neighbours look isolated.
     """
-    _, kept, whose = np.unique(vectors, axis=0, return_index=True, return_inverse=True)
-    found = find_nearest(vectors[kept], neighbours, progress=progress)
+    _, first, whose = np.unique(vectors, axis=0, return_index=True, return_inverse=True)
+    found = find_nearest(vectors[first], neighbours, progress=progress)
     if not found.rows.shape[1]:
         return np.zeros(len(vectors))
     own = np.maximum(found.distances.mean(axis=1), _LEAST)
     factor = np.log(own / own[found.rows].mean(axis=1))
-    return apart_by_length(factor, lengths[kept])[whose.ravel()]  # numpy 2.0 returns a column
+    return apart_by_length(factor, lengths[first])[whose.ravel()]  # numpy 2.0 returns a column
 
 
 def apart_by_length(values: Floats, lengths: Ids) -> Floats:

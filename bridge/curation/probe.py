@@ -36,10 +36,10 @@ _MOST_HELD_OUT: Final = 60  # examples that are left out once each, to measure
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a probe says of each episode: values [M], from 0 (wrong) to 1 (right); 0.5 and more counts as right.
+    """Values [M] of a probe for the episodes, from 0 (negative) to 1 (positive); 0.5 and more is positive.
 
-    precision, recall: over the examples, each judged by a probe that did not see it; None where nothing was judged to
-    be right, or no example was wrong. right, wrong: how many examples there were.
+    precision, recall: cross-validated on the examples; None if none was classified as positive, or without negative
+    examples. right, wrong: number of positive and negative examples.
     """
 
     space: Space
@@ -51,17 +51,17 @@ class Probe:
     wrong: int
 
     def ranked(self) -> list[tuple[EpisodeRow, float]]:
-        """Return the episodes with their values, the most likely right ones first."""
+        """Return the episodes with their values, highest first."""
         order = sorted(range(len(self.episodes)), key=lambda place: (-self.values[place], self.episodes[place].id))
         return [(self.episodes[place], float(self.values[place])) for place in order]
 
     @property
     def positive(self) -> int:
-        """How many episodes count as right."""
+        """Number of positive episodes."""
         return int((self.values >= RIGHT).sum())
 
     def uncertain(self, count: int) -> list[tuple[EpisodeRow, float]]:
-        """Return the episodes whose marks would tell most: those nearest to 0.5."""
+        """Return the most uncertain episodes, nearest to 0.5: the most informative ones to mark next."""
         order = np.argsort(np.abs(self.values - RIGHT), kind="stable")[:count]
         return [(self.episodes[place], float(self.values[place])) for place in order.tolist()]
 
@@ -74,11 +74,12 @@ def train_probe(
     *,
     space: str | None = None,
 ) -> Probe:
-    """Return what the episodes that pass the filter are by a probe trained on marked ones.
+    """Train a probe on marked episodes and return its values for the episodes that match the filter.
 
-    right, wrong: ids of episodes, which need not pass. Episodes that nobody marked stand for wrong ones, with less
-    weight the more are marked. space: a fingerprint prefix; None: the one that holds all marked episodes. Raises
-    QueryError for no right ones, for one that is marked as both, and where no Space holds all of them.
+    right, wrong: ids of positive and negative examples, which need not match the filter. Unmarked episodes serve as
+    negatives, with less weight the more are marked. space: a fingerprint prefix; None: the Space that has all marked
+    episodes. Raises QueryError without positive examples, for an episode marked as both, and if no Space has all of
+    them.
     """
     if not right or set(right) & set(wrong):
         raise QueryError("probe: expected at least one right example, and none that is marked as both")
@@ -102,9 +103,9 @@ def train_probe(
 
 
 def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> Named:
-    """Save the values as a score, and the episodes that count as right as a live collection, both of that name.
+    """Save the values as a score, and the positive episodes as a live collection, under the same name.
 
-    Raises FilterError for a name that no score can have.
+    Raises FilterError if the name is not valid for a score.
     """
     values = zip(probe.episodes, probe.values.tolist(), strict=True)
     archive.catalog.annotations.set_scores(name, {row.id: value for row, value in values})
@@ -141,7 +142,7 @@ def _apply(weights: Floats, rows: Floats) -> Floats:
 
 
 def _background(directions: NDArray[np.float32], examples: EpisodeVectors) -> Floats:
-    """Return some of the vectors of episodes that nobody marked; those of the examples where there are no others."""
+    """Return a sample of the vectors of unmarked episodes; those of the examples if there are no others."""
     every = max(1, len(directions) // _BACKGROUND)
     return (directions[::every] if len(directions) else examples.directions).astype(np.float64)
 

@@ -21,7 +21,7 @@ _SAMPLE: Final = 20_000  # vectors that give the directions
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Episodes and where each lies, float64 [M, 2]; share: how much of what their vectors differ by the plane shows."""
+    """Episodes and their positions, float64 [M, 2]; share: fraction of the variance that the plane explains."""
 
     space: Space
     episodes: tuple[EpisodeRow, ...]
@@ -30,7 +30,7 @@ class Projection:
 
 
 def project_episodes(archive: Archive, where: Where | str = "", *, space: str | None = None) -> Projection:
-    """Return the episodes that pass the filter and have vectors, on the plane of their principal components.
+    """Project the vectors of the episodes that match the filter onto their first two principal components.
 
     space: a fingerprint prefix; None = see archive_vectors.choose_space. Raises QueryError, FilterError.
     """

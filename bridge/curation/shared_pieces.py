@@ -34,10 +34,10 @@ def find_pieces(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return for pairs of episodes that pass the filter the longest piece that both have, if there is any.
+    """Return the longest shared piece of each pair of episodes that match the filter, if there is one.
 
-    Twin.span says where it is. A piece is at least as long as the smallest windows that were ingested. space: the
-    beginning of the fingerprint of the Space whose windows are compared; None = all of windows. Raises QueryError,
+    Twin.span has its position. A piece is at least as long as the smallest windows that were ingested. space:
+    fingerprint prefix of the Space whose windows are compared; None = all Spaces of windows. Raises QueryError,
     FilterError.
     """
     return _longest(_shared(archive, (where,), within, space, progress))
@@ -52,9 +52,9 @@ def find_shared(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return the longest pieces that episodes passing one filter share with other ones passing the other filter.
+    """Return the longest pieces that episodes of one filter share with episodes of another.
 
-    Else as find_pieces; an episode in both sets is not compared with itself.
+    Otherwise like find_pieces; an episode in both sets is not compared with itself.
     """
     return _longest(_shared(archive, (left, right), within, space, progress))
 
@@ -66,9 +66,9 @@ def _shared(
     check_within(within)
     spaces = find_window_spaces(archive, space)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
-    for held, apart, pairs in near:
+    for vectors, apart, pairs in near:
         found = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
-        yield from _confirmed(archive, held, found, within, progress or Silent())
+        yield from _confirmed(archive, vectors, found, within, progress or Silent())
 
 
 def _confirmed(
@@ -78,7 +78,7 @@ def _confirmed(
     within: float,
     progress: Progress,
 ) -> Iterator[Twin]:
-    """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
+    """Yield the pieces confirmed by the files; of each pair of episodes only the nearest windows are tried."""
     left, right = sets
     read = lane_reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -100,9 +100,9 @@ def _confirmed(
                 yield Twin(one, other, "piece", piece.apart, piece.steps, (piece.start, piece.stop))
 
 
-def _spans(held: EpisodeVectors) -> Ids:
+def _spans(vectors: EpisodeVectors) -> Ids:
     """Return the timesteps [start, stop) of every window, int64 [N, 2]."""
-    cuts = [held.space.windows.spans(row.length) for row in held.episodes]
+    cuts = [vectors.space.windows.spans(row.length) for row in vectors.episodes]
     return np.concatenate([np.zeros((0, 2), np.int64), *cuts])
 
 

@@ -40,7 +40,7 @@ def find_outliers(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Valued]:
-    """Return all episodes that pass the filter, ranked by how far they are from the others, farthest first.
+    """Return all episodes that match the filter, ranked by distance from the others, farthest first.
 
     Values: see outliers.score_outliers; values above 3 are rare. space: a fingerprint prefix; None = see
     archive_vectors.choose_space. Raises QueryError, FilterError.
@@ -54,7 +54,7 @@ def find_outliers(
 def select_subset(
     archive: Archive, count: int, where: Where | str = "", *, method: str = "k-center", space: str | None = None
 ) -> list[Valued]:
-    """Return a representative subset of `count` episodes that pass the filter, in the order of selection.
+    """Return a representative subset of `count` episodes that match the filter, in the order of selection.
 
     method: "k-center" or "facility-location" (see subset.py, also for the values). Raises QueryError, FilterError.
     """
@@ -70,9 +70,9 @@ def select_subset(
 def weigh(
     archive: Archive, target: Where | str, where: Where | str = "", *, clip: float = 10.0, space: str | None = None
 ) -> list[Valued]:
-    """Return all episodes that pass `where`, with importance weights that match them to those that pass `target`.
+    """Return all episodes that match `where`, with importance weights that match their distribution to `target`.
 
-    The mean weight is 1, the largest come first (see importance.importance). Raises QueryError, FilterError.
+    The mean weight is 1; the largest weights come first (see importance.importance). Raises QueryError, FilterError.
     """
     clip = finite_number(clip, "clip of importance weights", QueryError)
     if not clip > 1:
@@ -95,10 +95,10 @@ def find_mislabeled(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Valued]:
-    """Return all episodes that pass the filter and have a label, ranked by likelihood of a wrong label.
+    """Return all labelled episodes that match the filter, ranked by likelihood of a wrong label.
 
-    label: a field of filters ("env", "meta.task", "tag"), or a key of the metadata ("task"). Values: see
-    labels.doubt_labels; suggested: the label most frequent among its neighbours. Raises QueryError, FilterError.
+    label: a field of filters ("env", "meta.task", "tag"), or a metadata key ("task"). Values: see labels.doubt_labels;
+    suggested: the most frequent label among the neighbours. Raises QueryError, FilterError.
     """
     neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
     known = read_chosen_vectors(archive, where, space)

@@ -48,9 +48,9 @@ def select_k_center(vectors: Vectors, count: int) -> Subset:
 
 
 def select_facility_location(vectors: Vectors, count: int) -> Subset:
-    """Choose `count` of the unit vectors [N, E] that are nearest to all others: typical ones are in it.
+    """Choose `count` of the unit vectors [N, E] that are nearest to all others (typical ones).
 
-    Greedy, with gains that are computed only when they may be the best; at least 63 % of the best possible sum.
+    Greedy, with lazily evaluated gains; at least 63 % of the best possible sum.
     """
     best = np.full(len(vectors), -1.0, np.float32)
     total = vectors.sum(axis=0, dtype=np.float64)

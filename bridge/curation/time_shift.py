@@ -34,7 +34,7 @@ class Shift:
 
 
 def is_comparable(left: int, right: int) -> bool:
-    """Say whether recordings of so many timesteps may be cuts of one another: at most 15 % are missing."""
+    """Return True if recordings of these lengths may be cuts of one another: at most 15 % are missing."""
     return min(left, right) >= _least_overlap(left, right)
 
 
@@ -69,11 +69,11 @@ class Piece:
 
 
 def find_shared_piece(left: Rows, right: Rows, start: int, steps: Ids, *, size: int, within: float) -> Piece | None:
-    """Return the piece around [start, start + size) of left [T, D] that right [U, D] has too, None for none.
+    """Return the piece around [start, start + size) of left [T, D] that is also in right [U, D], or None.
 
-    steps: offsets to try (see Piece). The piece grows on both sides by 8 timesteps at a time as long as these are
-    within twice `within`. A piece in which nothing moves (by 0.1 standard deviations) is none: all still moments are
-    alike.
+    steps: offsets to try (see Piece). The piece grows on both sides by 8 timesteps at a time while these are within
+    twice `within`. A piece in which nothing moves (by 0.1 standard deviations) is rejected, since still moments all
+    look alike.
     """
     tried = steps[(start >= steps) & (start + size - steps <= len(right))]
     window = left[start : start + size]

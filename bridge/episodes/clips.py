@@ -34,7 +34,7 @@ class ClipPlace:
 def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, options: dict[str, Any]) -> SpanDataset:
     """Return the clips within these spans; options are those of SourceDataset.
 
-    Raises StaleEpisodeError for an episode that is not the one that was catalogued, DatasetError where columns differ,
+    Raises StaleEpisodeError for an episode that has changed since it was catalogued, DatasetError if columns differ,
     FileNotFoundError.
     """
     with OpenLocations() as locations:

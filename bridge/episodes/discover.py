@@ -35,10 +35,10 @@ _OWN: Final = str(Format.WSHARD.value)
 
 @dataclass(frozen=True)
 class Discovery:
-    """What was asked for: all episodes in order, where they were looked for, and what cannot be read.
+    """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
 
-    folders: those among the arguments; locations: the files among them that hold many episodes. skipped: how many files
-    of the folders are no episodes, by suffix, the most first.
+    folders: those among the arguments; locations: files among them with several episodes. skipped: number of other
+    files in the folders, by suffix, most frequent first.
     """
 
     episodes: tuple[FoundEpisode, ...]
@@ -65,14 +65,14 @@ def discover(
     may_be_gone: bool = False,
     remembered: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {},
 ) -> Discovery:
-    """Find the episodes that the paths name; folders are searched recursively, hidden names are skipped.
+    """Find the episodes at the paths; folders are searched recursively, hidden names are skipped.
 
-    A manifest stands for the chunks that it lists: these are left out, also where they are named. Files and folders
-    that a format takes for a location of episodes give those that are in them, or, by an address, the one of the key.
-    Any other file that is named itself is taken whatever its suffix. An EpisodeAddress may say how its location is
-    read; of others, remembered(locations) returns what earlier ingests were told. Raises SourceNotFoundError for a path
-    that is not there and for a folder without episodes; may_be_gone: what is not there counts as a folder without
-    any. Raises UnknownSchemeError for a URI of another scheme than file://.
+    A manifest stands for the chunks that it lists: these are skipped, also if they are passed themselves. Files and
+    folders that a format detects as a location yield all their episodes or, by an address, the one with the key. Any
+    other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
+    location; for others, remembered(locations) returns what earlier ingests stored. Raises SourceNotFoundError for a
+    missing path and for a folder without episodes; may_be_gone: treat a missing path as an empty folder. Raises
+    UnknownSchemeError for a URI of another scheme than file://.
     """
     search = _Search()
     folders: list[str] = []
@@ -136,9 +136,9 @@ def _empty(path: Path) -> SourceNotFoundError:
 
 @dataclass
 class _Search:
-    """What was found: files of one episode, locations of many with how to read them, and what is neither.
+    """Files of one episode, locations of several with how to read them, and other files.
 
-    read_as: what the place that is searched says; "" of a location that is to be detected.
+    read_as: as passed for the place; "" for a location to be detected.
     """
 
     read_as: str = ""
@@ -151,7 +151,7 @@ class _Search:
     matchers: Matchers = field(default_factory=load_matchers)
 
     def add_file(self, path: str) -> bool:
-        """Add a file; say whether it is a location of another format than this project's."""
+        """Add a file; return True if it is a location of another format than this project's."""
         name, _ = parse_read_as(self.read_as)
         try:
             name = name or (_OWN if path.endswith(SUFFIX) else detect_format(path) or _OWN)
@@ -166,7 +166,7 @@ class _Search:
         self.keys.setdefault(path, set()).add(key)
 
     def add_below(self, folder: Path) -> bool:
-        """Add what is below a folder; say whether there was anything."""
+        """Add everything below a folder; return True if there was anything."""
         wanted, _ = parse_read_as(self.read_as)
         matchers = tuple(one for one in self.matchers if wanted in ("", one.name))
         found, others = False, 0
@@ -177,7 +177,7 @@ class _Search:
                 continue
             found = True
             self._add(locate(path) if name != _OWN or os.path.islink(path) else path, name)  # noqa: PTH114  (likewise)
-        if wanted and not found and others:  # it is said to be one, so opening it tells what is wrong
+        if wanted and not found and others:  # named as an episode, so opening it reports the error
             self._add(locate(folder), wanted)
             found = True
         return found
@@ -252,10 +252,10 @@ def matched(path: str, matchers: Matchers, ambiguous: dict[str, Failure]) -> For
 
 
 def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield (real path, names of folders in it, names of files) for the folder and those below, hidden ones left out.
+    """Yield (real path, names of folders in it, names of files) for the folder and those below, without hidden ones.
 
-    Folders whose names the caller removes are not entered. Links to folders are followed, each folder once, wherever it
-    is linked from. Notes what cannot be read.
+    Folders whose names the caller removes are not entered. Links to folders are followed, each folder once. Records
+    what cannot be read.
     """
 
     def note(error: OSError) -> None:

@@ -1,4 +1,4 @@
-"""The files that an episode consists of: a file of its own, or a manifest and chunks."""
+"""The files of an episode: one file, or a manifest and chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHUNK_NAME: Final = re.compile(r"(.+)_chunk_\d{4,}\.wshard")
 
 
 def locate(path: str | os.PathLike[str]) -> str:
-    """Return the one spelling of a path or URI under which episodes are catalogued: absolute, POSIX, links resolved.
+    """Return the canonical path of a path or URI, under which episodes are catalogued: absolute, POSIX, links resolved.
 
     Raises UnknownSchemeError.
     """
@@ -51,14 +51,14 @@ def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
 
 
 def without_chunks(files: Sequence[str]) -> list[str]:
-    """Leave out the chunks that manifests among the files list: these stand for them, and are no chunks themselves."""
+    """Remove the chunks that manifests among the files list; the manifests stand for them."""
     manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
     chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]} - {*manifests}
     return [path for path in files if path not in chunks] if chunks else list(files)
 
 
 def find_whole_files(manifest: str) -> list[str]:
-    """Return the files that a manifest, which is no episode, lists in vain: by themselves they are whole episodes."""
+    """Return the files listed by a manifest that is not an episode: they are whole episodes themselves."""
     return [path for path in map(locate, files_of(manifest)[1:]) if _is_whole(path)]
 
 
@@ -71,29 +71,29 @@ def _is_whole(path: str) -> bool:
 
 
 def files_of(path: str) -> list[str]:
-    """Return the path and, where it is a manifest, the paths of the chunks that it lists, there or not.
+    """Return the path and, if it is a manifest, the paths of the chunks that it lists, whether they exist or not.
 
-    A manifest that lists links out of its folder is no episode, and stands for nothing.
+    A manifest with links out of its folder is not an episode, and its chunks are ignored.
     """
     folder = posixpath.dirname(path)
     try:
         rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
         for row in rows:
             within(folder, row.uri, path)
-    except Exception:  # noqa: BLE001  (reading it as an episode will tell what is wrong)
+    except Exception:  # noqa: BLE001  (reading it as an episode reports the error)
         rows = []
     return [path, *(f"{folder}/{row.uri}" for row in rows)]
 
 
 def whole_of(path: str) -> str:
-    """Return the manifest beside a file that is named like a chunk, where there is one; else the path itself."""
+    """Return the manifest of a file that is named like a chunk, if it exists; else the path itself."""
     name = _CHUNK_NAME.fullmatch(path)
     manifest = f"{name[1]}{MANIFEST_SUFFIX}" if name else path
     return manifest if name and os.path.exists(manifest) else path  # noqa: PTH110  (Path.exists can raise)
 
 
 def is_unfinished(path: str) -> bool:
-    """Say whether more is to come: a manifest that says so, or a file that is named like a chunk."""
+    """Return True if the episode is incomplete: the manifest says so, or the file is named like a chunk."""
     if not path.endswith(MANIFEST_SUFFIX):
         return _CHUNK_NAME.fullmatch(path) is not None
     try:
@@ -119,10 +119,10 @@ def state_of(path: str) -> State | None:
 
 
 def is_complete(path: str) -> bool:
-    """Say whether the file is as long as its header says."""
+    """Return True if the file has the length stated in its header."""
     try:
         with open_file(path) as file:
             unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
-    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
+    except Exception:  # noqa: BLE001  (ingest reports the error)
         return False
     return True

@@ -57,9 +57,9 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What follows from an episode's numbers: moments by lane, None of numbers that are none; measures, if asked for.
+    """Values computed from an episode's numbers: moments by lane (None if not finite), and measures if requested.
 
-    Of the lanes only observations, actions and the reward are measured.
+    Only observations, actions and the reward are measured.
     """
 
     moments: Mapping[str, Moments | None]
@@ -91,7 +91,7 @@ def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True)
 
 
 def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
-    """Return the summary of each episode of one timestep or more; what it says does not depend on the others."""
+    """Return the summary of each episode of one timestep or more; it does not depend on the other episodes."""
     alike: dict[tuple[MeasureLayout, int], list[int]] = {}
     for number, episode in enumerate(episodes):
         alike.setdefault((episode.form, episode.length), []).append(number)

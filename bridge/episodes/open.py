@@ -1,4 +1,4 @@
-"""Open episodes by address; ask whether they are there, and whether they are as the catalog saw them."""
+"""Open episodes by address; check that they exist and have not changed since they were catalogued."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class OpenLocations:
-    """Opens episodes by their addresses, and each location of many episodes once. Use as a context manager.
+    """Opens episodes by their addresses, and each location of several episodes once. Use it as a context manager.
 
-    It sees a location as it was when it was opened, so it is for a batch of work, not for the life of a process.
+    It sees a location as it was when it was opened, so use it for a batch of work, not for a long time.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class OpenLocations:
             self.fingerprint(address)
         except (EntryNotFoundError, FileNotFoundError):
             return False
-        except Exception:  # noqa: BLE001  (whatever it is, opening it will tell)
+        except Exception:  # noqa: BLE001  (opening it reports the error)
             return True
         return True
 
@@ -82,7 +82,7 @@ class OpenLocations:
         """Say whether all of the files of an episode have the size and the time that the catalog saw."""
         try:
             return all(self.fingerprint(one.address) == Fingerprint(one.size, one.mtime_ns) for one in files)
-        except Exception:  # noqa: BLE001  (reading it will tell what is wrong)
+        except Exception:  # noqa: BLE001  (reading it reports the error)
             return False
 
     def _source(self, address: EpisodeAddress) -> Source:
@@ -104,13 +104,13 @@ _MOST_RECENT: Final = 4
 
 
 def open_at(address: EpisodeAddress) -> EpisodeReader:
-    """Open one episode by its address, chunks not hashed. Raises as wshard.open.open_episode."""
+    """Open one episode by its address, without hashing chunks. Raises like wshard.open.open_episode."""
     source = _open_recent(address) if address.key else None
     return open_episode(address, hashed=False) if source is None else source.open(address.key)
 
 
 def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> EpisodeReader | None:
-    """Open an episode of a location of many if it is as the catalog saw it; None where its digest must tell."""
+    """Open an episode of a location of several if its fingerprint is unchanged; None if its digest must be compared."""
     source = _open_recent(address) if address.key and seen is not None else None
     return None if source is None or source.fingerprint(address.key) != seen else source.open(address.key)
 
@@ -118,8 +118,7 @@ def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> Episode
 def _open_recent(address: EpisodeAddress) -> LazySource[Any] | None:
     """Return the Source of a location, None for one that is not read lane by lane.
 
-    It stays open for the next episode of this thread, as those of the last four locations do, while the files in which
-    episodes were looked for are what they were.
+    The Sources of the last four locations of this thread stay open while the files of the location are unchanged.
     """
     place = address.uri, address.read_as
     source = _RECENT.sources.pop(place, None)
@@ -137,7 +136,7 @@ def _open_recent(address: EpisodeAddress) -> LazySource[Any] | None:
 
 
 def exists(address: EpisodeAddress) -> bool:
-    """Say whether one episode is there; of many, ask OpenLocations."""
+    """Return True if one episode exists; for many, use OpenLocations."""
     with OpenLocations() as locations:
         return locations.exists(address)
 
@@ -151,7 +150,7 @@ def fingerprint_of(address: EpisodeAddress) -> Fingerprint:
 def known_episodes(
     catalog: Catalog, addresses: Iterable[EpisodeAddress]
 ) -> Iterator[tuple[EpisodeAddress, Known | None]]:
-    """Yield each address with what the catalog knows of the episode there; asks for a batch of locations at a time."""
+    """Yield each address with the catalog's entry for it; queries a batch of locations at a time."""
     wanted: dict[str, list[EpisodeAddress]] = {}
     for address in addresses:
         wanted.setdefault(address.uri, []).append(address)

@@ -21,7 +21,7 @@ _QUALITY: Final = 85
 
 
 def picture_axes(shape: Sequence[int]) -> str:
-    """Return how one timestep of this shape is a picture, "HW", "HWC" or "CHW"; "" where it is none."""
+    """Return the image layout of a timestep with this shape, "HW", "HWC" or "CHW"; "" if it is not an image."""
     if len(shape) == 2:
         return "HW" if min(shape) >= 8 else ""
     if len(shape) != 3:
@@ -32,7 +32,7 @@ def picture_axes(shape: Sequence[int]) -> str:
 def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None = None) -> bytes:
     """Return a timestep of an image lane as JPEG, about `width` wide if it is wider.
 
-    Raises EntryNotFoundError, QueryError for a lane that is no picture, StepError, MissingExtraError.
+    Raises EntryNotFoundError, QueryError for a lane that is not an image, StepError, MissingExtraError.
     """
     view = file.lane_view(lane)
     axes = picture_axes(view.shape[1:])

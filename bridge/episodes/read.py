@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
 Result = TypeVar("Result")
-_TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all of it stays in the processor's cache
+_TOGETHER = 1 << 16  # numbers summarised at once: few calls, and they fit in the CPU cache
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing.
+    """A failed episode, with the reason. kept: it is catalogued nevertheless, and only a vector is missing.
 
-    path, key: its address; a path alone may be that of a location, a folder or an archive.
-    cause: what was raised, where it was an error of ours or of the system. Any other one is unexpected, and said to be.
+    path, key: its address; a path alone may be that of a location, a folder or an archive. cause: the exception, if it
+    was one of this project or of the system; any other one is unexpected, and reported as such.
     """
 
     path: str
@@ -59,7 +59,7 @@ class Failure:
 
     @staticmethod
     def of(error: Exception, address: EpisodeAddress, *, kept: bool = False) -> Failure:
-        """Return what an error says of the episode at an address."""
+        """Return the failure that an error means for the episode at an address."""
         text = describe_error(error, address)
         known = isinstance(error, WShardError | OSError)  # any other one perhaps cannot be sent to another process
         cause = error.with_traceback(None) if known else None  # frames would keep arrays alive
@@ -67,7 +67,7 @@ class Failure:
 
 
 class FoundEpisode(NamedTuple):
-    """An episode that was found: its address, and what says "look again" of one in a location of many."""
+    """An episode that was found: its address and, in a location of several, its fingerprint."""
 
     address: EpisodeAddress
     fingerprint: Fingerprint | None = None
@@ -83,7 +83,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class _Look:
-    """What an open file said, before anything is computed from its numbers."""
+    """Contents of an open file, before anything is computed from its numbers."""
 
     address: EpisodeAddress
     about: dict[str, Any]  # as the EpisodeRecord has it, and each LaneRecord
@@ -98,16 +98,14 @@ _LookedAt: TypeAlias = dict[tuple[LaneDefinition, ...], list[str]]
 def read_episodes(
     episodes: Sequence[FoundEpisode], wanted: LaneChoice, *, measuring: bool = True
 ) -> tuple[list[Reading], list[Failure]]:
-    """Read what the catalog stores of episodes: metadata, lanes, moments, reward, digest; and measure them.
+    """Read what the catalog stores about episodes: metadata, lanes, moments, reward, digest; and measure them.
 
-    measuring: whether quality checks will ask for measures.
-    wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
-    that are not finite is catalogued without moments. Every lane is read once.
-    The chunks of a chunked episode are compared with their hashes here; later its digest, which stands in few bytes of
-    each, says that they are the same.
+    measuring: compute the measures of quality checks. wanted: the lanes to embed (see choose_lanes); named ones must
+    exist. A lane with NaN or infinities is catalogued without moments. Every lane is read once. The chunks of a chunked
+    episode are compared with their hashes here; later only their digests, which need few bytes of each, are compared.
 
-    Returns what was read and what was not, each in their order; causes are IngestErrors (ValueErrors),
-    FormatErrors, SourceNotFoundErrors and OSErrors.
+    Returns results and failures, each in order; causes are IngestErrors (ValueErrors), FormatErrors,
+    SourceNotFoundErrors and OSErrors.
     """
     readings: list[Reading] = []
     failures: list[Failure] = []
@@ -129,7 +127,7 @@ def read_episodes(
 
 
 def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Failure], *, measuring: bool) -> None:
-    """Summarise what was looked at, and add what came of it."""
+    """Summarise the collected episodes, and add the results."""
 
     def summarised() -> list[Reading]:
         summaries = summarise([look.numbers for look in looks], measuring=measuring)
@@ -140,7 +138,7 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
     found = attempt(summarised, looks[0].address) if looks else []
     if not isinstance(found, Failure):
         readings += found
-    elif len(looks) > 1:  # one by one: one of them holds a value that the catalog cannot hold, say
+    elif len(looks) > 1:  # one by one, since one may have a value that the catalog cannot store
         for look in looks:
             _finish([look], readings, failures, measuring=measuring)
     else:
@@ -187,7 +185,7 @@ def _record(look: _Look, summary: Summary) -> EpisodeRecord:
 
 
 def _spreads(moments: Moments | None) -> tuple[Spread, ...] | None:
-    """Return what the catalog stores of a lane's moments; None: no numbers, or some that are none (a check says so)."""
+    """Return what the catalog stores of a lane's moments; None without numbers, or if some are not finite."""
     return None if moments is None else tuple(map(Spread._make, moments.spreads.tolist()))
 
 
@@ -215,7 +213,7 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
 
 
 def _about_lane(lane: Declaration, file: EpisodeReader) -> dict[str, Any]:
-    """Return what the file says of a lane, as a LaneRecord has it."""
+    """Return the LaneRecord of a lane of the file."""
     return {
         "name": lane.block,
         "dtype": lane.dtype.value,
@@ -227,9 +225,9 @@ def _about_lane(lane: Declaration, file: EpisodeReader) -> dict[str, Any]:
 
 
 def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
-    """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
+    """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
 
-    Raises NotFiniteError for NaN, infinities and numbers above those of float32 in lanes side by side.
+    Raises NotFiniteError for NaN, infinities and numbers beyond float32 in concatenated lanes.
     """
     lanes = space.lanes
     if len(space.window_shape) > 1:
@@ -244,9 +242,9 @@ def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
 
 
 def attempt(read: Callable[[], Result], address: EpisodeAddress) -> Result | Failure:
-    """Return what reading one episode gives, or its failure: whatever a file brings about ends no work on others.
+    """Return the result of reading one episode, or its failure: no error of one episode stops the others.
 
-    That holds for errors that nobody expected, and for a lack of memory for this one; an interrupt passes.
+    This includes unexpected errors and a lack of memory, but not interrupts.
     """
     try:
         return read()
@@ -255,9 +253,9 @@ def attempt(read: Callable[[], Result], address: EpisodeAddress) -> Result | Fai
 
 
 def describe_error(error: Exception, address: EpisodeAddress) -> str:
-    """Return an error's message, without the address that a report prints in front of it; what is no text is escaped.
+    """Return an error's message, without the address that a report prints before it; non-text is escaped.
 
-    One that is neither ours nor the system's was not expected: its type is named, and the line that raised it.
+    An unexpected error is reported with its type and the line that raised it.
     """
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     bare = str(text).removeprefix(f"{address}: ").removeprefix(f"{address.uri}: ")

@@ -20,7 +20,7 @@ MAX_PART: Final = 1 << 22
 
 @dataclass(frozen=True)
 class VideoLane:
-    """A lane that is a span of a video: timestep t is shown from start + t / rate seconds on, if rate is no None."""
+    """A lane that is a span of a video: timestep t is shown from start + t / rate seconds on, unless rate is None."""
 
     lane: str
     start: float
@@ -36,7 +36,7 @@ class VideoPart(NamedTuple):
 
 
 def find_videos(file: EpisodeReader) -> list[VideoLane]:
-    """Return the lanes that are videos. Raises MissingExtraError, CodecError and the like."""
+    """Return the lanes that are videos. Raises MissingExtraError, CodecError and other errors of reading."""
     found = []
     for name in file.lanes():
         frames = file.encoded(name)
@@ -50,9 +50,9 @@ def find_videos(file: EpisodeReader) -> list[VideoLane]:
 
 
 def read_video(file: EpisodeReader, lane: str, start: int, stop: int | None) -> VideoPart:
-    """Return bytes [start, stop) of a lane's video, MAX_PART at most; none where start is behind its end.
+    """Return bytes [start, stop) of a lane's video, at most MAX_PART; none if start is after its end.
 
-    Raises EntryNotFoundError, QueryError for a lane that is no video, OSError.
+    Raises EntryNotFoundError, QueryError for a lane that is not a video, OSError.
     """
     frames = file.encoded(lane)
     if not isinstance(frames, VideoFrames):

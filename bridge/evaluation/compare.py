@@ -38,9 +38,9 @@ _HITS: Final = 1000  # what it finds later counts as last
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What was scored on the episodes that have vectors and a label, and how many labels these have.
+    """Scores of the labelled episodes with vectors, and the number of their labels.
 
-    space: whose vectors were compared; None for the search as it ranks by default, by several Spaces together.
+    space: the Space that was compared; None for the default ranking of the search, over several Spaces.
     """
 
     space: Space | None
@@ -52,32 +52,32 @@ class Evaluated:
 def evaluate_label(
     archive: Archive, label: str, where: Where | str = "", *, k: int = 10, progress: Progress | None = None
 ) -> list[Evaluated]:
-    """Return how well each active Space of lanes finds the others of a label: of most episodes, then by mAP, first.
+    """Evaluate the retrieval of episodes with the same label in each active Space; largest Space first, then by mAP.
 
-    Leave one out among the episodes that pass the filter. label: see labelling.label_field. Episodes of several windows
-    are compared by the best ones (see leave_one_out_of_windows), up to 500 evenly spread ones asking; fewer where there
-    are hundred thousands of windows, but 100. Raises QueryError where no Space holds two episodes of one label,
-    FilterError.
+    Leave-one-out over the episodes that match the filter. label: see labelling.label_field. Episodes with several
+    windows are compared by the best ones (see leave_one_out_of_windows), with up to 500 evenly spread queries, or fewer
+    (at least 100) with hundreds of thousands of windows. Raises QueryError if no Space has two episodes with the same
+    label, FilterError.
     """
     found = []
     for row in archive.catalog.vectors.spaces("active"):
         space = Space.from_json(row.definition)
         if space.of_text:
             continue  # what is said of the task would be asked for the task
-        held = read_vectors(archive, space, where)
-        names = labels_of(archive, held.episodes, label)
-        held = held.only([place for place, name in enumerate(names) if name is not None])
+        vectors = read_vectors(archive, space, where)
+        names = labels_of(archive, vectors.episodes, label)
+        vectors = vectors.only([place for place, name in enumerate(names) if name is not None])
         known = [name for name in names if name is not None]
         if len(set(known)) == len(known):
             continue  # nobody could ask
         lanes = ", ".join(lane.name for lane in space.lanes)
         watch = Labelled(progress or Silent(), f"{space.embedder} over {lanes}, {space.windows}")
         if space.windows.whole:
-            scores = leave_one_out(held.vectors, known, metric=space.metric, k=k, progress=watch)
+            scores = leave_one_out(vectors.vectors, known, metric=space.metric, k=k, progress=watch)
         else:
-            asking = _spread(_able(known), _asking(held))
+            asking = _spread(_able(known), _asking(vectors))
             scores = leave_one_out_of_windows(
-                held.vectors, held.starts, known, asking=asking, metric=space.metric, k=k, progress=watch
+                vectors.vectors, vectors.starts, known, asking=asking, metric=space.metric, k=k, progress=watch
             )
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
@@ -94,10 +94,10 @@ def evaluate_search(
     k: int = 10,
     progress: Progress | None = None,
 ) -> Evaluated | None:
-    """Return how well search_similar_episodes does it with its defaults, up to 100 evenly spread episodes asking.
+    """Evaluate search_similar_episodes with its defaults, on up to 100 evenly spread query episodes.
 
-    Rankings are its first 1,000 hits, and then the others. Else as evaluate_label. None where nobody could ask, where
-    one Space ranks alone, or where the search must be passed an embedder.
+    Episodes beyond the first 1,000 hits rank last. Otherwise like evaluate_label. Returns None if there are no queries,
+    if only one Space ranks, or if the search needs an embedder to be passed.
     """
     episodes = _ranked_together(archive, where)
     names = labels_of(archive, episodes, label)
@@ -136,28 +136,28 @@ def evaluate_search(
     return Evaluated(None, scores, len(known), len(set(known)))
 
 
-def _asking(held: EpisodeVectors) -> int:
-    """Return how many episodes of several windows may ask: each compares its windows with those of all others."""
+def _asking(vectors: EpisodeVectors) -> int:
+    """Return the number of query episodes with several windows: each compares its windows with those of all others."""
     least, most = _OF_WINDOWS
-    each = held.vectors.size * len(held.vectors) / len(held.episodes)
+    each = vectors.vectors.size * len(vectors.vectors) / len(vectors.episodes)
     return int(np.clip(_WORK / each, least, most))
 
 
 def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
     """Return the episodes that pass and have vectors of the whole, by id; none where one Space ranks each alone."""
-    held = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.vectors.spaces("active")]
-    held = [(number, space) for number, space in held if not space.of_text]
+    spaces = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.vectors.spaces("active")]
+    spaces = [(number, space) for number, space in spaces if not space.of_text]
     whole = Counter(
-        id_ for number, space in held if space.windows.whole for id_ in archive.catalog.vectors.embedded(number)
+        id_ for number, space in spaces if space.windows.whole for id_ in archive.catalog.vectors.embedded(number)
     )
-    if not any(space.windows.scales for _, space in held) and max(whole.values(), default=0) < 2:
+    if not any(space.windows.scales for _, space in spaces) and max(whole.values(), default=0) < 2:
         return []
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(where))
     return [rows[id_] for id_ in sorted(rows.keys() & whole.keys())]
 
 
 def _able(labels: Sequence[str]) -> NDArray[np.int64]:
-    """Return the places of those whose label another one has."""
+    """Return the indices of episodes whose label another episode has."""
     counts = Counter(labels)
     return np.flatnonzero([counts[name] > 1 for name in labels])
 

@@ -29,10 +29,10 @@ _AT_ONCE: Final = 16_384  # vectors that are scaled at a time
 
 @dataclass(frozen=True)
 class Figures:
-    """Means over queries, each of which asks for the others of its label.
+    """Means over queries, each for the other episodes with its label.
 
-    precision_at_1: share of queries whose best hit has their label; precision_at_10: share of such among the first ten
-    hits, or all where there are fewer; recall_at_k: share of all others of the label that are among the first `k`;
+    precision_at_1: share of queries whose best hit has their label; precision_at_10: share of such hits among the first
+    ten, or all if there are fewer; recall_at_k: share of all others with the label that are among the first `k`;
     mean_average_precision over whole rankings.
     """
 
@@ -46,10 +46,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class OfLabel:
-    """The figures of one label's queries.
+    """Results of one label's queries.
 
-    size: how many have the label, also where only some of them asked. instead: the other label most often among the
-    first ten hits, "" = none.
+    size: number of episodes with the label, including those that were not queries. instead: the most frequent other
+    label among the first ten hits, "" = none.
     """
 
     label: str
@@ -74,11 +74,11 @@ def leave_one_out(
     k: int = 10,
     progress: Progress | None = None,
 ) -> Scores:
-    """Score the ranking by a metric: each vector [N, E] asks for the others of its label.
+    """Score the ranking by a metric: each vector [N, E] is a query for the others with its label.
 
-    queries: [N, E] to ask with instead, one for each vector (the same episodes disturbed, say). Average precision is
-    the mean, over the ranks of the relevant, of relevant-so-far / rank. A label that only one vector has gives no
-    query. Raises ValueError without any query.
+    queries: [N, E] alternative queries, one per vector (for example, the same episodes disturbed). Average precision is
+    the mean, over the ranks of the relevant, of relevant-so-far / rank. A label of a single vector gives no query.
+    Raises ValueError without any query.
     """
     rows = _as_compared(vectors, metric)
     asking = rows if queries is None else _as_compared(queries, metric)
@@ -102,9 +102,9 @@ def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
 ) -> Scores:
     """Score the ranking of episodes of several windows: item i, of M, has the vectors [N, E] starts[i]:starts[i + 1].
 
-    asking: the items that ask [Q]; None = all. How similar an episode is to the one that asks: the mean, over the
-    windows of the latter, of the score by the metric with the best window of the former. Else as leave_one_out, which
-    it equals for one window each.
+    asking: the query items [Q]; None = all. The similarity of an episode to a query: the mean, over the windows of the
+    query, of the score by the metric with the best window of the episode. Otherwise like leave_one_out, which it equals
+    for one window each.
     """
     rows = _unit_singles(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
 
@@ -129,8 +129,8 @@ def leave_one_out_by(
     as leave_one_out.
     """
     known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-    told = progress or Silent()
-    told.stage("queries", len(asking))
+    watch = progress or Silent()
+    watch.stage("queries", len(asking))
     parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
     for start in range(0, len(asking), _QUERIES):
         places = asking[start : start + _QUERIES]
@@ -143,7 +143,7 @@ def leave_one_out_by(
         parts.append(np.column_stack([names[places[able]], _judged(relevant[able], k)]))
         own, first = np.broadcast_to(names[places, None], ranked.shape)[able, :_FIRST], ranked[able, :_FIRST]
         instead.update(zip(own[own != first].tolist(), first[own != first].tolist(), strict=True))
-        told.advance(len(places))
+        watch.advance(len(places))
     judged = np.concatenate(parts)
     if not len(judged):
         raise ValueError("expected at least two vectors of one label")
@@ -154,8 +154,8 @@ def leave_one_out_by(
 def _rankings(similarity: Floats, places: Ints) -> Ints:
     """Return the places of all others [n, N - 1], the most similar first.
 
-    Equally similar ones come in an order drawn by lot, always the same: in their own, in which those of one label often
-    stand together, the first label would be found by nothing but its place.
+    Ties are in a random but fixed order: in the original order, in which items of one label are often adjacent, the
+    first label would be favoured.
     """
     similarity[np.arange(len(places)), places] = np.nan  # whoever asks comes behind even -inf, and is cut off
     lots = np.random.default_rng(0).permutation(similarity.shape[1])
@@ -195,7 +195,7 @@ def _as_compared(vectors: NDArray[Any], metric: str) -> Floats:
 
 
 def _similar(asking: NDArray[Any], rows: NDArray[Any], metric: str) -> NDArray[Any]:
-    """Return the scores by the metric of rows [N, E], unit ones for the cosine, against those that ask, [n, N]."""
+    """Return the scores by the metric of rows [N, E], unit ones for the cosine, against the queries, [n, N]."""
     products: NDArray[Any] = asking @ rows.T
     if metric != L2:
         return products

@@ -1,7 +1,7 @@
-"""What a vector index is: five verbs over points of one Space, and four more that a backend may have.
+"""Interface of a vector index: five required methods, and four optional ones.
 
-The ledger in the catalog is the truth. An index is a derived copy: `upsert` and `delete` say what the ledger has
-already committed, so an index may be dropped and refilled from the ledger at any time.
+The ledger in the catalog is the source of truth, and an index is a derived copy: `upsert` and `delete` repeat what the
+ledger has already committed, so an index may be dropped and refilled at any time.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """All vectors of one episode in one Space: float32 [n, E], n >= 1; seq is the ledger's number.
+    """All vectors of one episode in one Space: float32 [n, E], n >= 1; seq is the ledger's sequence number.
 
-    Of unit length where the Space's metric is the cosine.
+    Vectors have unit length if the Space's metric is the cosine.
     """
 
     episode: int
@@ -39,10 +39,10 @@ class Point:
 
 
 class Match(NamedTuple):
-    """One hit: the episode's id, which of its windows, and the score, higher is better.
+    """One hit: the episode's id, the number of the window, and the score (higher is better).
 
-    That is the cosine (-1 to 1), the inner product (dot), or the negative Euclidean distance (l2), as the Space's
-    metric says.
+    The score is the cosine (-1 to 1), the inner product (dot) or the negative Euclidean distance (l2), depending on the
+    metric of the Space.
     """
 
     episode: int
@@ -71,7 +71,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Answer:
-    """Matches, best first; ties by episode id, then window. exact: proven to be what a full scan would give."""
+    """Matches, best first; ties by episode id, then window. exact: proven to equal the result of a full scan."""
 
     matches: tuple[Match, ...]
     exact: bool
@@ -81,10 +81,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """How many matches, of which episodes: all that pass `where`; distinct = at most one match per episode.
+    """Number of matches, and the filter `where` on episodes; distinct = at most one match per episode.
 
-    budget: after so many vectors were compared, what was found until then may be the answer, with exact = False; there
-    are top_k matches all the same. explain: say how the answer was found. A backend may not know either.
+    budget: number of compared vectors after which the search may stop with top_k approximate matches and exact = False.
+    explain: report how the index found them. Backends may ignore both.
     """
 
     top_k: int
@@ -96,10 +96,10 @@ class Request:
 
 @dataclass(frozen=True)
 class IndexFinding:
-    """What an audit found. state: ok, new (never filled), lost (all or some of it), more, damaged, foreign.
+    """Result of an audit. state: ok, new (never filled), lost (all or some of it), more, damaged, foreign.
 
-    more: than it was given; foreign: made by another archive. documents: what the index counts; expected: what it was
-    given; missing: ids that are not, or no longer, ours; reason: what is wrong, in words.
+    more: more documents than were sent; foreign: made by another archive. documents: the index's count; expected: the
+    number sent; missing: ids that are missing or reused; reason: the problem, as text.
     """
 
     state: str
@@ -110,46 +110,46 @@ class IndexFinding:
 
 
 class VectorIndex(Protocol):
-    """Five verbs. Every call names the Space; an index holds many, and never mixes two.
+    """Interface of a vector index: five required methods. Each call names its Space; an index never mixes two Spaces.
 
-    Each raises SpaceMismatchError for vectors of another size or type and for a Space that the archive does not hold
-    (any more), EmbedderError for a query that is not finite, VectorIndexError where the backend fails.
-    bridge/testing/index_contract.py has the tests that every backend passes.
+    Methods raise SpaceMismatchError for vectors of another size or dtype and for a Space that the archive does not
+    have, EmbedderError for a query with NaN or infinities, and VectorIndexError if the backend fails.
+    bridge/testing/index_contract.py has the contract tests for backends.
     """
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
-        """Make the points searchable; a point replaces all vectors that its episode had in this Space."""
+        """Add points; a point replaces all vectors of its episode in this Space."""
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a vector [E]; min(top_k, as many as exist) of them."""
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:
-        """Let go of those of these episodes that the ledger has buried.
+        """Delete those of these episodes that are deleted in the ledger.
 
-        One that the ledger holds, because it was embedded again meanwhile, say, stays; unknown ones are fine.
+        Episodes that the ledger has, for example because they were embedded again, are kept; unknown ids are ignored.
         """
 
     def count(self, space: Space) -> int:
-        """Return the number of vectors held."""
+        """Return the number of vectors in the index."""
 
     def scan(self, space: Space) -> Iterator[Point]:
-        """Yield every point held, in no particular order."""
+        """Yield every point, in no particular order."""
 
 
 @runtime_checkable
 class Auditable(Protocol):
-    """An index that may differ from what it was given, because it lies elsewhere."""
+    """An index that can differ from what was sent to it, for example on a server."""
 
     def audit(self, space: Space, *, full: bool = False) -> IndexFinding:
-        """Compare with the ledger, changing nothing; full: every vector, not a sample."""
+        """Compare with the ledger without changing anything; full: every vector, not a sample."""
 
 
 @runtime_checkable
 class Rebuildable(Protocol):
-    """An index whose part of a Space can be made anew, or taken away."""
+    """An index that can rebuild or drop a Space."""
 
     def rebuild(self, space: Space) -> None:
-        """Make the Space's part anew from the ledger."""
+        """Rebuild the Space from the ledger."""
 
     def drop(self, space: Space) -> None:
         """Remove the Space's part, whether the archive still holds the Space or not."""
@@ -157,7 +157,7 @@ class Rebuildable(Protocol):
 
 @runtime_checkable
 class Repairable(Protocol):
-    """An index that can be brought in line with the ledger without being made anew."""
+    """An index that can be repaired from the ledger without a rebuild."""
 
     def repair(self, space: Space) -> None:
         """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
@@ -207,7 +207,7 @@ def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors
     if len(data) != 4 * shape[0] * shape[1]:
         raise VectorIndexError(
             f"the vectors of episode {episode}: expected float32 {list(shape)} in the ledger, found {len(data)} bytes; "
-            f"`wshard fsck --repair` embeds it anew"
+            f"`wshard fsck --repair` re-embeds it"
         )
     return np.frombuffer(data, "<f4").reshape(shape)
 

@@ -29,11 +29,11 @@ ENTRY_POINT_GROUP: Final = "wshard.indexes"
 
 
 def open_index(url: str, catalog: Catalog, folder: Path, *, token: str | None = None) -> VectorIndex:
-    """Return the index for a URL such as "embedded:" or "http://host:8080"; nothing is connected yet.
+    """Return the index for a URL such as "embedded:" or "http://host:8080", without connecting yet.
 
-    token: what a server wants to see; it counts before one in the URL or in the environment. What holds connections is
-    a context manager. Raises UnknownIndexError for an unknown scheme, or a URL that its backend cannot read,
-    MissingExtraError for a backend that cannot be imported.
+    token: a server's token; it takes precedence over the URL and the environment. An index with connections is a
+    context manager. Raises UnknownIndexError for an unknown scheme or an invalid URL, MissingExtraError for a backend
+    that cannot be imported.
     """
     scheme = url.partition(":")[0].lower()
     target = find_plugin(scheme, BACKENDS, ENTRY_POINT_GROUP)

@@ -49,16 +49,16 @@ class Lacking:
 
 @dataclass(frozen=True)
 class EmbeddingOutcome:
-    """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
+    """Result of one embedding job: ledger rows, and (episode id, failure) of the episodes that failed."""
 
     rows: list[EmbeddingRow]
     failed: list[tuple[int, Failure]]
 
 
 def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[EmbeddingOutcome]:
-    """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
+    """Compute the missing embeddings of catalogued episodes, opening each file once; all jobs have the same lanes.
 
-    Returns what came of each job, in their order.
+    Returns the result of each job, in order.
     """
     found = [EmbeddingOutcome([], []) for _ in jobs]
     at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
@@ -81,7 +81,7 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> lis
 
 
 def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list[list[int]]:
-    """Return by number which jobs are done in one: those of images whose Spaces differ by their windows alone."""
+    """Group the jobs that can be done together: those of images whose Spaces differ only in their windows."""
     groups: dict[object, list[int]] = {}
     for number, (job, episodes) in enumerate(zip(jobs, ready, strict=True)):
         maker = replace(job.space, windows=WindowPlan()).fingerprint if len(job.space.window_shape) > 1 else number
@@ -100,7 +100,7 @@ def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequenc
         for episode in ready:
             _embed_all(jobs, [episode], done)
     elif isinstance(found.cause, WShardError) and not isinstance(found.cause, EmbedderError):
-        raise found.cause  # nothing that an episode could do anything about: something is not installed, say
+        raise found.cause  # not the fault of an episode, for example a missing package
     else:
         for one in done:
             one.failed.append((ready[0][0].id, replace(found, cause=None)))
@@ -125,7 +125,7 @@ def _spans(job: Embedding, values: NDArray[Any]) -> NDArray[np.int64]:
 
 def _values(space: Space, row: EpisodeRow, locations: OpenLocations) -> NDArray[Any]:
     with locations.open(row.address) as file:
-        # In a location of many, the fingerprint tells it; the digest would read every lane.
+        # In a location of several, compare the fingerprint; the digest would read every lane.
         same = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
         if not same and file.digest() != row.digest:
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")

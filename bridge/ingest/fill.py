@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What to fill: the Spaces of one family; asked: the episodes that windows were asked for, None for all."""
+    """What to embed: the Spaces of one family; asked: the episodes for which windows were requested, None for all."""
 
     choice: Choice
     family: Family
@@ -53,9 +53,9 @@ class _Target:
 
 
 def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress]) -> None:
-    """Embed what the archive's episodes lack under these choices; addresses: of those that the run was asked for.
+    """Compute the missing embeddings for these choices; addresses: those of the episodes passed to the run.
 
-    Choices of the same lanes are filled together: each episode is opened once for all of them.
+    Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
     catalog = run.archive.catalog
     known = [found.id for _, found in known_episodes(catalog, addresses) if found is not None]
@@ -67,7 +67,7 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
         for family in groups:
             plan = _Plan(choice, family, None if choice.windows.whole else known)
             alike.setdefault(family.lanes, []).append(plan)
-    for plans in alike.values():  # what is left out then: of their numbers in a lane none are finite
+    for plans in alike.values():  # skipped then: lanes without any finite numbers
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
     if reasons:
         blamed = [
@@ -82,10 +82,10 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
 
 
 def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
-    """Fill the active Spaces, and new ones where statistics are due, until nothing is left to do.
+    """Fill the active Spaces, and new ones if the statistics have changed, until nothing is left to do.
 
-    Whom a Space is for is asked anew after each step that another ingest might have overtaken. Returns why layouts, by
-    id, could not be embedded.
+    The episodes of a Space are queried again after each step during which another ingest may have changed them. Returns
+    why layouts, by id, could not be embedded.
     """
     catalog = run.archive.catalog
     unfit: dict[int, NoLaneError] = {}
@@ -106,21 +106,21 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
 
 
 def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | None) -> bool:
-    """Activate what was filled; say whether nothing was filled, and no other ingest replaced the Space meanwhile."""
+    """Activate the filled Space; return True if nothing was filled and no other ingest replaced the Space."""
     catalog = run.archive.catalog
     if target is None:
         now = current(catalog, plan.family)
         return now is None or (active is not None and now.id == active.id)
-    with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile; the next round finds the new one
+    with suppress(SpaceMismatchError):  # replaced by another ingest; the next round finds the new Space
         catalog.vectors.activate(target.row.id, target.among, ignoring=target.left_out)
     return False
 
 
 def _among(run: Run, plan: _Plan) -> Among:
-    """Return whom the family's Spaces are for.
+    """Return the episodes for which the family's Spaces are meant.
 
-    Whole-episode vectors are for every episode of the archive, so that any run finishes what an earlier one left;
-    windows are many, and only for the episodes that they were asked for.
+    Whole-episode vectors are for every episode of the archive, so that any run finishes the work of an earlier one;
+    windows are many, and only for the episodes for which they were requested.
     """
     catalog, family = run.archive.catalog, plan.family
     layouts = next((now.layout_ids for now in families(catalog, plan.choice)[0] if now.lanes == family.lanes), ())
@@ -152,7 +152,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
-            # A file that went meanwhile is no failure, as above.
+            # A file that disappeared is not a failure, as above.
             with OpenLocations() as locations:
                 failures = [failure for _, failure in done.failed if locations.exists(failure.address)]
             run.report.leave_out(failures)
@@ -168,9 +168,9 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
 
 
 def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
-    """Write vectors to the ledger, tell the index, and return the ids of the episodes.
+    """Write vectors to the ledger, update the index, and return the ids of the episodes.
 
-    Raises SpaceMismatchError where the Space was replaced.
+    Raises SpaceMismatchError if the Space was replaced.
     """
     entries = run.archive.catalog.vectors.write(space_id, rows)
     points = [
@@ -183,11 +183,10 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
 
 
 def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterator[list[Lacking]]:
-    """Yield batches of the episodes that are waiting for any of the Spaces.
+    """Yield batches of the episodes that lack vectors in any of the Spaces.
 
-    What this run brought comes first, then the rest, batch by batch in an order drawn by lot: others may be at it too,
-    on other machines, and all would embed the same in any order that they share. Those whose files are gone are left
-    out: no search would return them.
+    The episodes of this run come first, then the others in random order, so that several machines share the work
+    instead of duplicating it. Episodes whose files are missing are skipped, since no search would return them.
     """
     catalog, brought = run.archive.catalog, set(run.brought)
     asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
@@ -205,7 +204,7 @@ def _within(among: Among, ids: Sequence[int], wanted: Container[int] | None) -> 
 
 
 def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[Lacking]:
-    """Return the episodes found pending for each of the Spaces, whose files are there, by id."""
+    """Return the pending episodes of each Space whose files exist, by id."""
     lacking: dict[int, tuple[EpisodeRow, list[int]]] = {}
     for number, rows in enumerate(found):
         for row in rows:

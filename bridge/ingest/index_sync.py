@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class IndexSync:
-    """Tells the index, during one run, what was committed. After a failure it waits for the end of the run.
+    """Updates the index with what a run commits. After a failure it waits for the end of the run.
 
-    delayed: why the index is behind the ledger, None while it is not.
+    delayed: why the index is behind the ledger, None if it is not.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -25,7 +25,7 @@ class IndexSync:
         self.delayed: str | None = None
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
-        """Make points searchable. Raises SpaceMismatchError for a Space that was replaced meanwhile."""
+        """Add points to the index. Raises SpaceMismatchError for a Space that was replaced meanwhile."""
         if self.delayed is None:
             try:
                 self._archive.index.upsert(space, points)
@@ -38,13 +38,13 @@ class IndexSync:
             try:
                 self._archive.index.delete(space, buried)
             except SpaceMismatchError:
-                continue  # another ingest replaced the Space meanwhile, and its vectors are gone with it
+                continue  # replaced by another ingest, so its vectors are deleted
             except VectorIndexError as error:
                 self.delayed = str(error)
                 return
 
     def finish(self) -> None:
-        """Catch up with all that this run and earlier ones could not tell."""
+        """Send everything that this run and earlier ones could not send."""
         self.delayed = None
         for space in self._living():
             try:

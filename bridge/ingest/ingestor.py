@@ -1,12 +1,12 @@
-"""Ingest: episodes into catalog, ledger and index; resumable at any instant.
+"""Ingest: episodes into catalog, ledger and index; resumable at any time.
 
-    plan      which files are new or changed since the catalog saw them
+    plan      which files are new or changed since they were catalogued
     register  read metadata and moments, write episode rows         (transaction per batch)
-    embed     every episode that its Space lacks, write the ledger  (transaction per batch); so what is said of tasks
-    push      tell the index what the ledger has committed
+    embed     compute missing vectors, write the ledger             (transaction per batch)
+    push      send committed vectors to the index
 
-There is no queue: what is left to do is the difference between files, catalog and ledger. A run that was killed is
-finished by the next one.
+There is no queue: the remaining work is the difference between files, catalog and ledger. A killed run is finished by
+the next one.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ _WHOLE: Final = WindowPlan()
 
 
 class TrajectoryIngestor:
-    """Puts episode files into an archive: catalog, embeddings and search index.
+    """Ingests episodes into an archive: catalog, embeddings and search index.
 
-    deepdata_url (as the reference package calls it): an archive folder, made when missing ("demo-archive": catalog.db
-    and index/; the episodes may lie anywhere), or the URL of a vector index; `archive` then names the catalog's folder
-    (see open_archive).
+    deepdata_url (the name in the reference package): an archive folder, created if missing ("demo-archive": catalog.db
+    and index/; episode files can be anywhere), or the URL of a vector index, in which case `archive` names the folder
+    of the catalog (see open_archive).
+
     embedder: a name ("combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
     "blocks" = blocks for whole episodes, arcdct for windows. lanes: what to embed, e.g. "state" or ["state", "reward"];
-    None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A mapping gives the
-    lanes weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity (see
-    docs/search.md). An embedder of frames takes one lane of images. token: API token or JWT for the index's server (see
-    docs/deepdata.md).
+    None = every observation lane with a number or a vector of at most 256 numbers per timestep. A mapping assigns
+    weights: {"state": 2, "action/ctrl": 1} gives the state two thirds of the similarity (see docs/search.md). An
+    embedder of frames takes one lane of images. token: API token or JWT for the index server (see docs/deepdata.md).
 
-    limits: from where on quality checks flag an episode (docs/quality.md); None to check nothing.
+    limits: thresholds of the quality checks (docs/quality.md); None disables them.
 
-    Use as a context manager, or close() it. Several ingestors may work on one archive at once.
+    Use it as a context manager, or call close(). Several ingestors may work on one archive concurrently.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class TrajectoryIngestor:
         token: str | None = None,
         limits: Thresholds | None = DEFAULT_THRESHOLDS,
     ) -> None:
-        # By its name alone the default is what it is by default: tuned to how episodes are cut.
+        # Naming the default embedder selects its window-tuned parameters.
         self._embedder = None if embedder in (None, DEFAULT_EMBEDDER) else as_embedder(embedder)
         self._limits = limits
         self._lanes = LaneChoice.of(lanes, frames=self._embedder is not None and takes_frames(self._embedder))
@@ -108,27 +108,27 @@ class TrajectoryIngestor:
         self._archive.close()
 
     def ensure_collection(self, dim: int, collection: str = "traj_episodes") -> None:
-        """Do nothing: a call of the reference package, whose servers wanted to be told before the first vector.
+        """Do nothing: a method of the reference package, whose servers need to know the vector size in advance.
 
-        Here the archive knows the size of its vectors, and an index makes room for a Space when it first gets some.
+        Here the archive knows the size of its vectors, and an index creates a Space when it receives the first vector.
         """
 
     def ingest_episode(self, path: Place, *, windows: Windows | None = None) -> str:
-        """Ingest one episode and return its uid; an episode that is there already costs next to nothing.
+        """Ingest one episode and return its uid; an unchanged episode costs next to nothing.
 
-        path: an episode file, or the address of one episode of a location of many, as `PATH#KEY` or EpisodeAddress.
+        path: an episode file, or the address of one episode in a location of several, as `PATH#KEY` or EpisodeAddress.
 
-        windows: as in ingest. Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the
-        file was taken in. A NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to
-        embed, NaN); an IndexWarning, that the index could not be told: the next ingest tells it.
+        windows: as in ingest. Raises IngestError (a ValueError), FormatError or SourceNotFoundError; the file is then
+        not ingested at all. A NotEmbeddedWarning means that the episode is catalogued without a vector (no lane to
+        embed, NaN); an IndexWarning, that the index could not be updated and the next ingest will do so.
         """
         return self._ingest_one(path, windows)[0].uid
 
     def ingest_timesteps(self, path: PathLike, window_size: int = 32, stride: int = 16) -> list[str]:
-        """Ingest windows of one episode: window_size timesteps, one every `stride`, the tail covered too.
+        """Ingest windows of one episode: window_size timesteps, one every `stride`, including the tail.
 
-        Returns one id "uid:start-stop" per window, stop exclusive; none where the episode has no vectors, which a
-        NotEmbeddedWarning tells. Raises as ingest_episode.
+        Returns one id "uid:start-stop" per window, stop exclusive; none (with a NotEmbeddedWarning) if the episode has
+        no vectors. Raises like ingest_episode.
         """
         plan = WindowPlan(window_size, stride)
         row, embedded = self._ingest_one(path, plan)
@@ -172,24 +172,25 @@ class TrajectoryIngestor:
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        Locations of other formats (see `wshard formats`) are catalogued where they are. An EpisodeAddress names one
-        episode of a location, or says how to read one: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)).
-        What it says is kept, so that later ingests of the location do the same.
+        Locations of other formats (see `wshard formats`) are catalogued in place. An EpisodeAddress names one episode
+        of a location, or specifies how to read it: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)). This
+        is stored and applies to later ingests of the location.
 
-        windows: WindowPlan() for one vector per episode, or how to cut windows, or the words of the command line for it
-        ("whole", "32:16", "multi", "both"); several plans are filled in one pass.
-        None: "both", one vector per episode and windows of several sizes; where the archive has vectors of whole
-        episodes or windows of several sizes by this embedder already, what it has: "whole" once stays so.
-        sentences: a text encoder, or the folder of one: what is said of tasks is embedded too (docs/search.md).
-        workers_count: processes that read and embed, this one among them. prune: forget catalogued episodes below the
-        given folders (which may be gone as a whole) whose files are gone; "cautiously": unless they are more than half,
-        which is reported.
-        Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
-        anything is written, and so EmbedderError for windows that are no plan; CatalogError, OSError, EmbedderError for
-        a text encoder that fails (the rest stays).
+        windows: WindowPlan() for one vector per episode, another plan, or the notation of the command line ("whole",
+        "32:16", "multi", "both"); several plans are embedded in one pass. None: "both" (whole episodes and windows of
+        several sizes) for a new archive, otherwise what the archive already has for this embedder.
+
+        sentences: a text encoder or its folder; task descriptions are embedded too (docs/search.md). workers_count:
+        number of processes for reading and embedding, including this one. prune: remove catalogued episodes below the
+        given folders (which may themselves be missing) whose files are gone; "cautiously": unless these are more than
+        half, which is reported.
+
+        Episodes that fail are reported and do not stop the others. Raises SourceNotFoundError, and EmbedderError for an
+        invalid window plan, before anything is written; CatalogError, OSError, and EmbedderError if a text encoder
+        fails (other results are kept).
         """
         begun = time.perf_counter()
-        encoder = loaded(sentences)  # what is wrong with it is told before anything is written
+        encoder = loaded(sentences)  # errors are raised before anything is written
         wanted = None if windows is None else as_plans(windows)  # likewise
         remembered = self._archive.catalog.episodes.read_as
         found = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
@@ -210,18 +211,18 @@ class TrajectoryIngestor:
         return report
 
     def _default_plans(self) -> Sequence[WindowPlan]:
-        """Return what is embedded where nobody says: what the archive has, or BOTH.
+        """Return the default windows: what the archive already has, or BOTH.
 
-        Of a first ingest that was stopped the Space of whole episodes may be there without the others.
+        A first ingest that was interrupted may have left the Space of whole episodes without the others.
         """
         rows = [row for row in self._archive.catalog.vectors.spaces() if row.state != "retired"]
-        held = [(row.state, space) for row in rows if self._makes(space := Space.from_json(row.definition))]
-        several = {space.windows for _, space in held if space.windows.scales}
-        only_whole = not several and any(state == "active" and space.windows.whole for state, space in held)
+        existing = [(row.state, space) for row in rows if self._makes(space := Space.from_json(row.definition))]
+        several = {space.windows for _, space in existing if space.windows.scales}
+        only_whole = not several and any(state == "active" and space.windows.whole for state, space in existing)
         return [_WHOLE, *sorted(several, key=str)] if several or only_whole else BOTH
 
     def _makes(self, space: Space) -> bool:
-        """Say whether it makes such a Space, or made it in an older version."""
+        """Return True if the embedder makes this Space, or made it in an older version."""
         (name, _, parameters), (own, _, mine) = (
             maker_of(space),
             identity(self._embedder or default_embedder(space.windows)),
@@ -238,7 +239,7 @@ class TrajectoryIngestor:
             if Path(folder).is_dir():
                 catalog.episodes.add_root(folder)
             elif next(catalog.episodes.places(folder), None) is None:
-                raise SourceNotFoundError(f"no such file or folder, and nothing of it is catalogued: {folder}")
+                raise SourceNotFoundError(f"no such file or folder, and no catalogued episodes below it: {folder}")
 
     def watch(
         self,
@@ -249,15 +250,15 @@ class TrajectoryIngestor:
         workers_count: int = 1,
         stop: Event | None = None,
     ) -> Iterator[IngestReport]:
-        """Ingest what is in the folders and what comes into them, as it is finished; yield a report per batch.
+        """Ingest existing files of the folders, then new ones as they are completed; yield a report per batch.
 
-        Goes on until `stop` is set. What cannot be ingested is reported once, and tried again when it changes; while
-        catalog or disk refuse, everything waits. windows, sentences, workers_count: as in ingest. Raises
-        SourceNotFoundError for what is no folder, EmbedderError for windows that are no plan or a text encoder that
-        cannot be loaded, MissingExtraError without the package watchfiles.
+        Runs until `stop` is set. A failed file is reported once and retried when it changes; while catalog or disk are
+        not available, files wait. windows, sentences, workers_count: as in ingest. Raises SourceNotFoundError for a
+        path that is not a folder, EmbedderError for an invalid window plan or a text encoder that cannot be loaded,
+        MissingExtraError without the package watchfiles.
         """
         listed = [one.uri if isinstance(one, EpisodeAddress) else one for one in listed_paths(folders)]
-        encoder = loaded(sentences)  # once, and what is wrong with it is told at once
+        encoder = loaded(sentences)  # opened once, so that errors are raised immediately
         plans = None if windows is None else as_plans(windows)
         ingest = partial(self.ingest, windows=plans, sentences=encoder, workers_count=workers_count)
         return watch(self._archive, ingest, listed, stop)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def match_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-    """Say of records which are episodes that were moved here, and which took the place of another episode.
+    """Mark the records of episodes that were moved here, and of those that replaced another episode.
 
-    An unknown episode at the place of another is what became of that, as long as nobody said anything of it, and it
-    was not moved itself.
+    An unknown episode at the path of another counts as a new version of it, unless the old one has annotations or the
+    new one was moved.
     """
     known = known_episodes(catalog, [record.address for record in records])
     there = {address: one for address, one in known if one is not None}
@@ -38,7 +38,7 @@ def match_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[Epis
 
 
 def find_displaced(catalog: Catalog, aside: Mapping[int, EpisodeRecord]) -> list[Replaced]:
-    """Return those of the episodes that had to leave their places, by id, whose data did not come elsewhere."""
+    """Return the displaced episodes, by id, whose data was not found elsewhere."""
     rows = catalog.episodes.rows(aside) if aside else {}
     return [
         Replaced(row.id, str(aside[row.id].address), row.episode_id, aside[row.id].episode_id)
@@ -48,9 +48,9 @@ def find_displaced(catalog: Catalog, aside: Mapping[int, EpisodeRecord]) -> list
 
 
 def has_left(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> bool:
-    """Say whether an episode is no longer where it is catalogued: a file is gone, or another episode's, by its id.
+    """Return True if an episode is not at its catalogued path: its file is missing, or has another episode id.
 
-    One of the same id is what became of it there, and whatever has its data elsewhere is a copy from before.
+    A file with the same id is a new version of it; another file with its data is a copy.
     """
     if not all(locations.exists(one.address) for one in files):
         return True
@@ -59,7 +59,7 @@ def has_left(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) 
     try:
         with locations.open(row.address) as file:
             return file.id != row.episode_id
-    except Exception:  # noqa: BLE001  (reading it as an episode will tell what is wrong)
+    except Exception:  # noqa: BLE001  (reading it as an episode reports the error)
         return False
 
 

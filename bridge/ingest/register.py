@@ -37,10 +37,10 @@ _NAMED: Final = 3  # files in one message
 def register(
     run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, limits: Thresholds | None
 ) -> list[EpisodeAddress]:
-    """Bring the catalog up to date with the episodes; limits: those of the quality checks, None to check nothing.
+    """Update the catalog with the episodes; limits: those of the quality checks, None to skip them.
 
-    wanted: the lanes that must be there, where they are named. Returns the addresses, and after them those of files for
-    which one of them stood that is no manifest of theirs.
+    wanted: the lanes that must exist, if they are named. Returns the addresses, and those of files that were grouped
+    under a manifest that turned out not to be theirs.
     """
     taken, rest = [one.address for one in episodes], [*episodes]
     seen: list[EpisodeAddress] = []
@@ -64,9 +64,9 @@ def register(
 def read_again(
     run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, checker: Checker | None = None
 ) -> list[str]:
-    """Register the episodes, also those that look as the catalog saw them.
+    """Register the episodes, including those that seem unchanged.
 
-    Returns the episodes that are listed as chunks by manifests that are no episodes.
+    Returns the episodes that are listed as chunks by manifests that are not episodes.
     """
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(episodes))
@@ -110,10 +110,9 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
 def take_stock(
     run: Run, places: Sequence[str], found: Iterable[EpisodeAddress], *, prune: bool | Literal["cautiously"]
 ) -> None:
-    """Count the episodes in these folders and locations that are gone, or forget them; cautiously: unless most are.
+    """Count the missing episodes in these folders and locations, or remove them; cautiously: unless most are missing.
 
-    found: those that are there. What had to leave its place in this run is kept: its data may be where a later one
-    looks.
+    found: existing episodes. Episodes displaced in this run are kept, since a later run may find their data.
     """
     catalog, there = run.archive.catalog, set(found)
     missing = {one.id for one in run.report.replaced if prune}
@@ -137,10 +136,10 @@ def take_stock(
 
 
 def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[FoundEpisode]:
-    """Return those of the episodes that the catalog does not know as they are now, by size and modification time.
+    """Return the episodes that are new or changed, by size and modification time.
 
-    Of a chunked episode that is those of every chunk, too. New places come first: what moved there leaves its old place
-    to whatever is there now.
+    For a chunked episode, those of every chunk count. New paths come first, so that moved episodes are recognised
+    before their old paths are reused.
     """
     new: list[FoundEpisode] = []
     other: list[FoundEpisode] = []
@@ -163,7 +162,7 @@ def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -
     try:
         now = found.fingerprint or locations.fingerprint(found.address)
     except (OSError, WShardError):
-        return False  # reading it will tell what is wrong
+        return False  # reading it reports the error
     return now == Fingerprint(known.size, known.mtime_ns)
 
 
@@ -172,14 +171,14 @@ def _name_whole_files(failure: Failure, listed: Sequence[str]) -> Failure:
     if not listed:
         return failure
     names = ", ".join(posixpath.relpath(path, posixpath.dirname(failure.path)) for path in listed[:_NAMED])
-    text = f"{len(listed)} of the files that it lists are no chunks, and count by themselves: {names}"
+    text = f"{len(listed)} of the files that it lists are not chunks, and are ingested as episodes: {names}"
     return replace(failure, error=f"{failure.error}; {text}{', ...' if len(listed) > _NAMED else ''}")
 
 
 def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
-    """Bury the vectors of catalogued episodes that can no longer be read, and flag them.
+    """Delete the vectors of catalogued episodes that can no longer be read, and flag them.
 
-    The vectors describe other data; checks cannot say anything about it.
+    The vectors describe older data, and the quality checks cannot read the episode.
     """
     found = known_episodes(run.archive.catalog, [failure.address for failure in failures])
     known = {address: one.id for address, one in found if one is not None}

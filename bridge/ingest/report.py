@@ -1,4 +1,4 @@
-"""One run of ingest: what it works with, and the report of what it did."""
+"""One ingest run: its settings, and its report."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Replaced:
 
 @dataclass
 class IngestReport:
-    """What a run did, in episodes.
+    """Summary of an ingest run; numbers count episodes.
 
-    missing counts those below the folders whose files are gone; embedded, those that got vectors, or new ones since
-    statistics had moved; tasks, those whose task got a vector of what it says; flagged, those in which quality checks
-    found something. failed says what was left out and why; unembedded, what was catalogued without a vector, and why;
-    replaced, episodes whose files others took, and that are missing since; delayed, why the index is behind the ledger:
-    the next run catches up; skipped, how many files of the folders are no episodes, by suffix.
+    missing: files of catalogued episodes below the folders that do not exist. embedded: episodes that got vectors, or
+    new ones because the statistics changed. tasks: episodes whose task description was embedded. flagged: episodes with
+    findings of quality checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
+    vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
+    is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix.
     """
 
     new: int = 0
@@ -61,11 +61,11 @@ class IngestReport:
 
     @property
     def ok(self) -> bool:
-        """True if nothing was left out or delayed. What is catalogued without a vector, or flagged, is not left out."""
+        """True if nothing failed or was delayed, whatever is flagged or without a vector."""
         return not self.failed and self.delayed is None
 
     def leave_out(self, failures: Iterable[Failure]) -> None:
-        """Add failures; of several for one episode the first is reported."""
+        """Add failures; only the first one of an episode is reported."""
         known = {failure.address for failure in (*self.failed, *self.unembedded)}
         fresh = [failure for failure in failures if failure.address not in known]
         self.failed += [failure for failure in fresh if not failure.kept]

@@ -1,6 +1,6 @@
-"""From what is said of episodes to vectors in ledger and index.
+"""Embed task descriptions into ledger and index.
 
-Notes do not: they change without the file, so that vectors of them would be out of date.
+Notes are not embedded: they change without the file, so their vectors would be out of date.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def loaded(sentences: AnyTextEncoder | None) -> TextEncoder | None:
 
 
 def task_of(row: EpisodeRow) -> str:
-    """Return what the metadata says of the task, one text per line; "" where it says nothing."""
+    """Return the task descriptions in the metadata, one per line; "" if there are none."""
     return "\n".join(text.strip() for text in texts(row.metadata, ()) if text.strip())
 
 
@@ -46,22 +46,20 @@ def speaking(catalog: Catalog) -> Among:
 
 
 def embed_tasks(run: Run, encoder: TextEncoder) -> None:
-    """Give every episode of the archive with a task its vector in the encoder's Space; no file is opened.
+    """Embed the task of every episode in the encoder's Space; no file is opened.
 
-    Raises EmbedderError for whatever the encoder does; what was committed stays, and the next run goes on.
+    Raises EmbedderError for any failure of the encoder; committed work is kept, and the next run continues.
     """
     catalog, space = run.archive.catalog, text_space(encoder)
     number = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
     known: dict[str, Vectors] = {}
     done = False
-    while not done:  # another ingest may have registered episodes meanwhile
+    while not done:  # another ingest may have registered episodes
         among, silent = speaking(catalog), []
         if waiting := catalog.vectors.pending_ids(number, among):
             run.watch.stage("embedding tasks", len(waiting))
         for batch in batches(waiting):
-            rows = catalog.vectors.pending(
-                number, replace(among, ids=tuple(batch))
-            )  # without what others did meanwhile
+            rows = catalog.vectors.pending(number, replace(among, ids=tuple(batch)))  # without concurrent changes
             said = [(row, text) for row in rows if (text := task_of(row))]
             run.report.tasks += len(commit(run, number, space, _rows(encoder, said, known)))
             silent += [row.id for row in rows if not task_of(row)]  # they have notes only

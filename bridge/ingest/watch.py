@@ -1,8 +1,8 @@
-"""Take episodes in as they come: which files and locations in a folder are new, and finished.
+"""Watch folders: detect which new files and locations are complete.
 
-A file is taken when it has been left alone for a moment and is as long as its header says: one that was renamed into
-place is at once. Any other one is tried when nobody has written to it for some seconds, so that it can be reported. A
-chunked episode is taken when its manifest says that it is complete, or when no chunk has come for a minute.
+A file is complete if it has not been written to for a moment and has the length in its header; a file renamed into
+place is taken at once. Any other file is tried after some seconds without writes, so that it can be reported. A chunked
+episode is complete when its manifest says so, or when no chunk has arrived for a minute.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     Listen = Callable[[Sequence[str], Event], Iterator[Iterable[tuple[object, str]]]]
 
 _STEP_MS: Final = 50  # events that follow one another so closely are one
-_TICK_MS: Final = 250  # between two looks at files that may be finished
+_TICK_MS: Final = 250  # between two checks of files that may be complete
 _STILL_S: Final = 0.2  # a complete file is left alone for so long
 _SETTLED_S: Final = 2.0  # any other one
-_GROWING_S: Final = 60.0  # one of which more is to come: a manifest that says so, a chunk without a manifest
-_LOOK_AGAIN_S: Final = 300.0  # events get lost: on network drives, and where too many come at once
+_GROWING_S: Final = 60.0  # an incomplete one: a manifest that says so, a chunk without a manifest
+_LOOK_AGAIN_S: Final = 300.0  # events get lost on network drives, and if there are too many
 _WAIT_S: Final = 2.0  # after an error, doubled up to
 _WAIT_LONGEST_S: Final = 60.0
 
-_WAITS: Final = "what came waits, to be tried again"
+_WAITS: Final = "new files wait and are retried"
 
 _WORTH_REPORTING: Final = ("new", "changed", "moved", "embedded", "tasks")
 
 
 @dataclass
 class Arrivals:
-    """Files and locations that may be finished soon, and those that were refused as they were."""
+    """Files and locations that may be complete soon, and those that failed in their current state."""
 
     waiting: dict[str, tuple[State, float]] = field(default_factory=dict)
     refused: dict[str, State] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Arrivals:
         tried = {path: self.waiting.pop(path)[0] for path in paths if path in self.waiting}
         fresh = []
         for failure in report.failed:
-            state = tried.get(failure.path) or state_of(failure.path)  # what changed meanwhile is tried again
+            state = tried.get(failure.path) or state_of(failure.path)  # retry what has changed
             if state is None or self.refused.get(failure.path) != state:
                 fresh.append(failure)
             if state is not None:
@@ -116,7 +116,7 @@ def watch(
 
 def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -> Iterator[IngestReport]:
     arrivals, wait = Arrivals(), _WAIT_S
-    hold = due = 0.0  # nothing is tried before the one, and something after the other although nothing came
+    hold = due = 0.0  # earliest time of an attempt, and time of a retry without events
     for changed in ticks:
         for path in changed:
             arrivals.note(path)
@@ -129,7 +129,7 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
             well = report.delayed is None
         except SourceNotFoundError:  # one of them went just now: without it they are tried again
             continue
-        except Exception as error:  # noqa: BLE001  (a watch goes on, and says what it could not do)
+        except Exception as error:  # noqa: BLE001  (a watch continues, and reports the failure)
             failure = Failure.of(error, EpisodeAddress(archive.place.name))
             report = IngestReport(failed=[replace(failure, error=f"{failure.error}; {_WAITS}", cause=None)])
             well = False
@@ -146,7 +146,7 @@ def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Eve
         there = [place for place in places if Path(place).is_dir()]
         try:
             events = listen(there, stop) if there else iter(())
-            first = next(events, ())  # from here on nothing is missed
+            first = next(events, ())  # from here on no event is missed
             listened = True
             yield [*_files(first, places, matchers), *_unknown(archive.catalog, there)]
             until = time.monotonic() + _LOOK_AGAIN_S
@@ -172,7 +172,7 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
             yield from _below(path, matchers)
         elif is_episode(Path(path).name):
             yield locate(path)
-        else:  # a location by itself, or a file of one, which may be gone
+        else:  # a location, or a file of one, which may be missing
             above = (parent.as_posix() for parent in Path(path).parents)
             around = (path, *(folder for folder in above if f"{folder}/".startswith(f"{place}/")))
             yield from (locate(one) for one in around if matched(one, matchers, {}) is not None)
@@ -185,11 +185,11 @@ def _below(folder: str, matchers: Matchers) -> Iterator[str]:
 
 
 def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
-    """Return the files and locations in these folders that the catalog does not know as they are now."""
+    """Return the files and locations in these folders that are new or changed."""
     found = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as)
     try:
         fresh = find_unseen(catalog, found.episodes)
-    except CatalogError:  # ingest will tell
+    except CatalogError:  # ingest reports it
         fresh = [*found.episodes]
     return [*dict.fromkeys(one.address.uri for one in fresh)]
 

@@ -1,4 +1,4 @@
-"""Whether the catalogued episodes are there, and what they were; what lies about that nobody has finished.
+"""Check whether the catalogued episodes exist unchanged, and find leftovers of interrupted writers.
 
 Runs in worker processes.
 """
@@ -77,7 +77,7 @@ def _missing(name: str, path: str) -> str:
 
 
 def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *, data: bool) -> tuple[str, str]:
-    """Return what is wrong and in words, ("", "") for nothing."""
+    """Return the code and message of a problem, ("", "") if there is none."""
     if absent := _absent(row, files, locations):
         return "missing", absent
     if row.key and not data and locations.are_unchanged(files):  # there a digest costs reading all of it
@@ -93,7 +93,7 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
         named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_TOLD])
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_TOLD])}): {named}"
     if digest != row.digest:
-        return "changed", "the data is not what was ingested"
+        return "changed", "the data has changed since it was ingested"
     if not locations.are_unchanged(files):
         return "touched", "another time than in the catalog, the same data"
     return "", ""
@@ -154,7 +154,7 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
     for name in names:
         path = f"{place}/{name}"
         if name.endswith(_PARTIAL) and is_episode(name.removesuffix(_PARTIAL)) and is_abandoned(path):
-            yield Finding("unfinished", path, "a recording that nobody has written to for an hour")
+            yield Finding("unfinished", path, "a recording without writes for an hour")
         elif DRAFT_LOCK.fullmatch(name) and is_dead_draft(Path(path)):
             yield Finding("abandoned", path, "a draft whose writing was interrupted")
         elif TEMPORARY.fullmatch(name) and is_abandoned(path):
@@ -168,12 +168,12 @@ def leftovers(archive: Archive, living: Iterable[str]) -> list[Finding]:
     paths += disk_copy.find_retired(index, archive_id, kept)
     for fingerprint in sorted(kept):
         paths += disk_copy.find_leftovers(disk_copy.find_folder(index, archive_id, fingerprint))
-    told_ = "what an interrupted process or a Space that is no more left here"
+    told_ = "leftover of an interrupted process or a removed Space"
     return [Finding("leftover", path.as_posix(), told_) for path in paths if is_abandoned(path)]
 
 
 def is_abandoned(path: str | Path) -> bool:
-    """Say whether nobody has written to the file or folder for an hour."""
+    """Return True if the file or folder has had no writes for an hour."""
     try:
         return time.time() - Path(path).stat().st_mtime > ABANDONED_S
     except OSError:

@@ -45,9 +45,9 @@ _NAMED: Final = 3  # episodes that are named
 _CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
 _TOLD: Final = {
     "orphaned": "embeddings of episodes that are gone",
-    "outdated": "embeddings of data that the episodes no longer hold",
+    "outdated": "embeddings of data that has changed since",
     "retired": "embeddings in a Space that was replaced",
-    "torn": "embeddings whose bytes are not the vectors that were written",
+    "torn": "embeddings whose bytes differ from those written",
 }
 
 
@@ -57,9 +57,9 @@ def sizes_of(catalog: Catalog) -> dict[int, int]:
 
 
 def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> Iterator[Finding]:
-    """Yield what is wrong with the ledger; excused: ids of episodes whose files cannot be embedded.
+    """Yield the problems of the ledger; excused: ids of episodes whose files cannot be embedded.
 
-    data: compare the checksum of every row, too.
+    data: also compare the checksum of every row.
     """
     names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.vectors.spaces()}
     strays: dict[tuple[int, str], list[int]] = {}
@@ -72,22 +72,22 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
     for row in living:
         yield from _check_space(catalog, row, excused)
     if not living and (count := len(_never_embedded(catalog) - set(excused))):
-        told = f"{plural(count, 'episode')} without vectors: the ingest that read the files ended before it made any"
-        yield Finding("unembedded", "the archive, which has no Space yet", told)
+        message = f"{plural(count, 'episode')} without vectors: the ingest ended before embedding them"
+        yield Finding("unembedded", "the archive (no Space yet)", message)
 
 
 def _names(catalog: Catalog, episodes: Sequence[int]) -> str:
     known = catalog.episodes.rows(episodes[:_NAMED])
-    told = [known[id_].path if id_ in known else f"episode {id_}" for id_ in episodes[:_NAMED]]
-    return ", ".join(told) + (", ..." if len(episodes) > _NAMED else "")
+    labels = [known[id_].path if id_ in known else f"episode {id_}" for id_ in episodes[:_NAMED]]
+    return ", ".join(labels) + (", ..." if len(episodes) > _NAMED else "")
 
 
 def _never_embedded(catalog: Catalog) -> set[int]:
-    """Return the ids of the episodes that an ingest embeds by the rule of lanes, where there is no Space yet."""
+    """Return the ids of the episodes that an ingest would embed by default, if there is no Space yet."""
     found: set[int] = set()
     fitting: dict[tuple[LaneSpec, ...], list[int]] = {}
     for layout in catalog.query.layouts():
-        with contextlib.suppress(NoLaneError):  # images, say: an archive of them may do without
+        with contextlib.suppress(NoLaneError):  # e.g. images: such an archive may have no vectors
             fitting.setdefault(choose_lanes(layout.lanes, LaneChoice()), []).append(layout.id)
     for lanes, layouts in fitting.items():
         found |= set(catalog.vectors.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
@@ -101,7 +101,7 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
     except SpaceMismatchError as error:
         yield Finding("outdated", describe(space), str(error))
     except (UnknownEmbedderError, VectorIndexError, WShardError):
-        pass  # an embedder of one's own; whoever searches must bring it
+        pass  # a custom embedder, which searches must be passed
     if row.state == "building":
         yield Finding("unembedded", describe(space), "a Space that no run has finished filling")
     elif space.windows.whole:
@@ -161,12 +161,12 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
             yield Finding("index", describe(state.space), state.message)
     if not isinstance(archive.index, Auditable):
         for state in states:
-            if (told := _damage(archive, state.space, data=data)) != "":
-                yield Finding("index", describe(state.space), told)
+            if (damage := _damage(archive, state.space, data=data)) != "":
+                yield Finding("index", describe(state.space), damage)
 
 
 def _damage(archive: Archive, space: Space, *, data: bool) -> str:
-    """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
+    """Return the problem of a search copy on this disk, "" if there is none or no copy."""
     catalog, last = archive.catalog, archive.catalog.clock()
     folder = disk_copy.find_folder(archive.place.index, catalog.archive_id, space.fingerprint)
     if not (folder / "CURRENT").exists():
@@ -176,7 +176,7 @@ def _damage(archive: Archive, space: Space, *, data: bool) -> str:
         return f"the copy in {folder} is damaged, or from before the archive was restored"
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
     if not IndexSnapshot(space_id, space.dim, opened.header.seq, SearchCopy(opened.segment)).catch_up(catalog):
-        return f"the copy in {opened.home} is not of what the catalog holds"
+        return f"the copy in {opened.home} does not match the catalog"
     if opened.broken:
         return f"the lists of the copy in {opened.home} are damaged"
     if data:

@@ -1,4 +1,4 @@
-"""What may be wrong with an archive: the kinds of findings, and what to do about each."""
+"""The kinds of findings in an archive, and how to fix each."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "missing": "bring the file back, ingest the folder where it is now, or forget it: wshard ingest FOLDER --prune",
-        "unreadable": "give back the right to read it",
-        "moved": "--repair takes the new place in",
-        "touched": "--repair notes the new time",
-        "changed": "--repair reads it again and embeds it anew",
-        "corrupt": "bring the file back from elsewhere, or save what is whole: wshard repair FILE",
+        "missing": "restore the file, ingest its new location, or remove the episode: wshard ingest FOLDER --prune",
+        "unreadable": "grant permission to read it",
+        "moved": "--repair records the new location",
+        "touched": "--repair records the new size and time",
+        "changed": "--repair reads it again and re-embeds it",
+        "corrupt": "restore the file from a copy, or save its intact parts: wshard repair FILE",
         "unfinished": "wshard recover FILE",
-        "abandoned": "delete it, if no program is writing to it",
+        "abandoned": "delete it if no program is writing to it",
         "leftover": "--repair removes it",
-        "database": "wshard restore BACKUP --force (a server: its dump); without one move it away and ingest again",
+        "database": "wshard restore BACKUP --force (a server: its dump); else move it away and ingest again",
         "orphaned": "--repair drops them",
-        "stale": "--repair drops them and embeds the episodes anew",
+        "stale": "--repair drops them and re-embeds the episodes",
         "retired": "--repair drops them",
-        "torn": "--repair drops them and embeds the episodes anew",
-        "unembedded": "--repair, or the same wshard ingest as before, embeds them or tells why it cannot",
-        "outdated": "wshard ingest with this version's embedder makes a new Space beside it",
-        "index": "--repair mends the copy, or makes it anew, from the catalog",
-        "unreachable": "start the index's server, or mend its URL or token; without --index the archive's own answers",
+        "torn": "--repair drops them and re-embeds the episodes",
+        "unembedded": "--repair, or the same wshard ingest as before, embeds them or reports why not",
+        "outdated": "wshard ingest with this version's embedder adds a new Space",
+        "index": "--repair repairs or rebuilds the copy from the catalog",
+        "unreachable": "start the index server, or fix its URL or token; without --index the embedded index is used",
     }
 )
 """Kind of finding -> what to do about it."""
@@ -38,14 +38,14 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: its kind, where, and in words. episode is its id, 0 for none or many of them.
+    """One problem: its kind, its location, and a message. episode is its id, 0 for none or for several.
 
     seen: where a moved episode was found.
     """
 
     code: str
     where: str
-    told: str
+    message: str
     episode: int = 0
     seen: EpisodeAddress | None = None
 

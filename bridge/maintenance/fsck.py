@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FsckResult:
-    """What a check came to: episodes looked at, what is wrong, and what was done about what had been wrong.
+    """Result of a check: number of episodes checked, remaining findings, and repairs done.
 
-    report: what became of files that were read again while mending.
+    report: the result of reading changed files again during a repair.
     """
 
     episodes: int
@@ -43,7 +43,7 @@ class FsckResult:
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong (any more)."""
+        """True if there are no (remaining) findings."""
         return not self.findings
 
 
@@ -52,9 +52,9 @@ def check(
 ) -> FsckResult:
     """Compare files, catalog, ledger and index with one another; nothing is changed.
 
-    data: read every block of every file, every byte of the copies and every table, and compare checksums; else files
-    are known by their digests, which stand in their first bytes. A catalog that is damaged is a finding; one that is
-    busy or out of reach raises CatalogBusyError or CatalogUnreachableError.
+    data: read every block of every file, every byte of the copies and every table, and verify checksums; otherwise
+    files are compared by their digests, which cover header and index. A damaged catalog is a finding; a busy or
+    unreachable one raises CatalogBusyError or CatalogUnreachableError.
     """
     with workers(workers_count) as crew:
         return _check(archive, crew, progress or Silent(), data=data)
@@ -63,11 +63,11 @@ def check(
 def repair(
     archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
 ) -> FsckResult:
-    """Check, mend what can be mended, and check again; what is told by checksums of blocks is not read a second time.
+    """Check, repair what can be repaired, and check again; checksums of blocks are not verified a second time.
 
-    Changed files are read and embedded again, moved ones found, stray vectors dropped, copies for searching made anew,
-    what interrupted processes left in the archive removed, and so are temporary files of killed writers beside
-    episodes. No file of anybody else is touched, and no tag, note or review is lost. Raises as check().
+    Changed files are read and embedded again, moved files are relocated, stray vectors are dropped, search copies are
+    rebuilt, and leftovers of interrupted processes are removed from the archive, as are temporary files of killed
+    writers beside episodes. No other file is touched, and no tag, note or review is lost. Raises like check.
     """
     watch = progress or Silent()
     with workers(workers_count) as crew:
@@ -86,14 +86,14 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> F
     try:
         damage = archive.catalog.maintenance.check(full=data)
         if damage:
-            return FsckResult(0, tuple(Finding("database", archive.place.name, told) for told in damage))
+            return FsckResult(0, tuple(Finding("database", archive.place.name, message) for message in damage))
         episodes = archive.catalog.query.count()
         findings = list(_files(archive, crew, watch, data=data))
-        excused = {found.episode for found in findings}  # what stands in their way is told already
+        excused = {found.episode for found in findings}  # already reported
         findings += check_ledger(archive.catalog, excused, data=data)
         if all(found.code != "torn" for found in findings):  # no index can take those in
             findings += check_index(archive, data=data)
-    except (CatalogBusyError, CatalogUnreachableError):  # says nothing about the database
+    except (CatalogBusyError, CatalogUnreachableError):  # not about the database
         raise
     except CatalogError as error:
         return FsckResult(0, (Finding("database", archive.place.name, str(error)),))
@@ -127,7 +127,7 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
         if place is None:
             yield finding
         else:
-            yield replace(finding, code="moved", told=f"the same data is now at {place}", seen=place)
+            yield replace(finding, code="moved", message=f"the same data is now at {place}", seen=place)
     yield from left
 
 
@@ -145,7 +145,7 @@ def _counted(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool
 
 
 def _rows(archive: Archive) -> Iterator[list[tuple[EpisodeRow, tuple[Asset, ...]]]]:
-    """Yield the episodes with their files; of those that were forgotten just now nothing is left to check."""
+    """Yield the episodes with their files, without those that were removed meanwhile."""
     after: str | None = None
     while True:
         page = archive.catalog.query.select(order="id", after=after, limit=BATCH)

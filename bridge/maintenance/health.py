@@ -28,12 +28,12 @@ _AT_ONCE: Final = 256  # rows of catalog and of comparisons at a time
 
 @dataclass(frozen=True)
 class Health:
-    """What was found in one Space.
+    """Health of one Space.
 
-    stale: share of vectors whose file changed or is gone. duplicates: share of vectors that equal an earlier one.
-    hubness: skewness of how often a vector of a sample is among the ten nearest of the others; above about 3 a few
-    vectors are hits of everything. certified, scored, milliseconds: share of sampled queries whose answer was proven,
-    share of the vectors compared (median), and time (median).
+    stale: share of vectors whose file has changed or is missing. duplicates: share of vectors that equal an earlier
+    one. hubness: skewness of how often a vector of a sample is among the ten nearest of the others; above about 3 a few
+    vectors are hits of almost every query. certified, scored, milliseconds: share of sampled queries with a proven
+    result, share of vectors compared (median), and time (median).
     """
 
     space: Space
@@ -82,7 +82,7 @@ def _examine(archive: Archive, space: Space, queries: int) -> Health:
 
 
 def _chosen(point: Point, keep: NDArray[np.int64], seen: int) -> Vectors:
-    """Return those of the point's vectors whose number, counted over all points, is to be kept."""
+    """Return the vectors of the point whose number, counted over all points, was sampled."""
     first, last = np.searchsorted(keep, [seen, seen + len(point.vectors)])
     return np.array(point.vectors[keep[first:last] - seen])
 

@@ -38,7 +38,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class State:
-    """One Space in one index: vectors held, vectors in the ledger, and what the index says of itself."""
+    """One Space in one index: vectors in the index, vectors in the ledger, and the index's own finding."""
 
     space: Space
     held: int
@@ -63,19 +63,19 @@ def audit(archive: Archive, *, full: bool = False) -> list[State]:
     """Compare the archive's index with the ledger, Space by Space; full: every vector that the index holds."""
     states = []
     for space, vectors in _spaces(archive):
-        held = archive.index.count(space)
+        count = archive.index.count(space)
         if isinstance(archive.index, Auditable):
             finding = archive.index.audit(space, full=full)
         else:
-            finding = IndexFinding("ok" if held == vectors else "lost", held, vectors)
-        states.append(State(space, held, vectors, finding))
+            finding = IndexFinding("ok" if count == vectors else "lost", count, vectors)
+        states.append(State(space, count, vectors, finding))
     return states
 
 
 def repair(archive: Archive) -> int:
-    """Bring the archive's index in line with the ledger, by making it anew where it knows no other way.
+    """Repair the archive's index from the ledger, rebuilding it if necessary.
 
-    Returns in how many Spaces.
+    Returns the number of Spaces that were repaired.
     """
     if not isinstance(archive.index, Repairable):
         return len(rebuild(archive))
@@ -86,7 +86,7 @@ def repair(archive: Archive) -> int:
 
 
 def rebuild(archive: Archive) -> list[State]:
-    """Make the archive's index anew from the ledger."""
+    """Rebuild the archive's index from the ledger."""
     for space, _ in _spaces(archive):
         if isinstance(archive.index, Rebuildable):
             archive.index.rebuild(space)
@@ -105,20 +105,20 @@ def list_spaces(archive: Archive) -> list[Holding]:
 
 
 def find(archive: Archive, name: str) -> Holding:
-    """Return the Space whose fingerprint begins with this; raises EntryNotFoundError unless it is exactly one."""
+    """Return the Space with this fingerprint prefix; raises EntryNotFoundError unless there is exactly one."""
     listed = list_spaces(archive)
     found = [one for one in listed if name and one.space.fingerprint.startswith(name)]
     if len(found) != 1:
-        told = ", ".join(one.space.fingerprint[:12] for one in listed) or "none"
-        raise EntryNotFoundError(f"expected the beginning of one Space's fingerprint ({told}), found {name!r}")
+        prefixes = ", ".join(one.space.fingerprint[:12] for one in listed) or "none"
+        raise EntryNotFoundError(f"expected the beginning of one Space's fingerprint ({prefixes}), found {name!r}")
     return found[0]
 
 
 def drop(archive: Archive, space: Space) -> None:
-    """Remove a Space: its vectors from the ledger, in one transaction, and then what the index has of it.
+    """Remove a Space: first its vectors from the ledger, in one transaction, then from the index.
 
-    Episodes stay; the next ingest with the same embedder embeds them again. What other indexes hold of the Space is
-    removed when they next are told of anything.
+    Episodes stay; the next ingest with the same embedder embeds them again. Other indexes remove the Space at their
+    next update.
     """
     row = next(row for row in _living(archive) if row.fingerprint == space.fingerprint)
     archive.catalog.vectors.retire(row.id)
@@ -127,9 +127,9 @@ def drop(archive: Archive, space: Space) -> None:
 
 
 def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
-    """Fill another index over the same ledger; returns (Space, vectors read from the one, vectors in the other).
+    """Fill another index of the same ledger; returns (Space, vectors read from the first, vectors in the other).
 
-    Nothing is embedded again. What the first index lacks comes from the ledger.
+    Nothing is embedded again. Vectors that the first index lacks come from the ledger.
     """
     copied = []
     for space, _ in _spaces(archive):

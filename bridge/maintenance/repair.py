@@ -38,7 +38,7 @@ _DROP: Final = ("orphaned", "stale", "retired", "torn")
 
 
 def repair_findings(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
-    """Mend what can be mended, and yield what was done; a finding that stays is told by the next check."""
+    """Repair what can be repaired, and yield what was done; the next check reports remaining findings."""
     codes = {finding.code for finding in findings}
     before = _windowed(run)
     if codes & set(_DROP):
@@ -73,7 +73,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         group = next((episodes for choice, episodes in groups if choice == wanted), None)
         if group is None:
             groups.append((wanted, group := []))
-        # A file that another episode was moved to may be where one was moved from.
+        # Episodes may have been moved to paths of other moved episodes.
         there = (finding.seen, rows[finding.episode].address)
         group += [FoundEpisode(address) for address in there if address is not None and exists(address)]
     for wanted, episodes in groups:
@@ -93,13 +93,13 @@ def _windowed(run: Run) -> dict[str, list[int]]:
 def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
     living = run.archive.catalog.vectors.spaces("active") + run.archive.catalog.vectors.spaces("building")
     if not living:
-        yield "could not embed anew: no Space says how; the same wshard ingest as before makes one"
+        yield "could not re-embed: there is no Space to define how; run the same wshard ingest as before"
     for row in living:
         try:
             _refill(run, row, windowed)
         except WShardError as error:
-            yield f"could not embed anew: {error}"
-    yield f"embedded {plural(run.report.embedded, 'episode')} anew"
+            yield f"could not re-embed: {error}"
+    yield f"embedded {plural(run.report.embedded, 'episode')} again"
 
 
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
@@ -113,7 +113,7 @@ def _index(run: Run) -> str:
     try:
         return f"mended {indexes.repair(run.archive)} copies for searching"
     except VectorIndexError as error:
-        return f"could not mend the index: {error}"
+        return f"could not repair the index: {error}"
 
 
 def _remove_abandoned(place: str) -> bool:
@@ -121,7 +121,7 @@ def _remove_abandoned(place: str) -> bool:
 
 
 def _tidy(findings: Sequence[Finding]) -> Iterator[str]:
-    """Remove what lies where nobody but this software writes."""
+    """Remove leftovers from folders in which only this software writes."""
     for path in (Path(finding.where) for finding in findings):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Catalogued episodes as JSON-able dicts: in short, ranked by a value, or with all that the archive knows of them."""
+"""Catalogued episodes as JSON-able dicts: summary, ranking by a value, or full details."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def present_ranking(found: Sequence[Valued]) -> list[dict[str, Any]]:
 
 
 def present_details(catalog: Catalog, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
-    """Return all that the archive knows of each episode: row, files, lanes, and what people and checks recorded."""
+    """Return everything the archive knows about each episode: row, files, lanes, annotations and check results."""
     ids = [row.id for row in rows]
     facts, files = catalog.query.facts(ids), catalog.episodes.assets(ids)
     layouts = {layout.id: layout.lanes for layout in catalog.query.layouts()}

@@ -31,7 +31,7 @@ def present_finding(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "where": finding.where,
-        "message": finding.told,
+        "message": finding.message,
         "episode": finding.episode,
         "seen": finding.seen,
         "advice": finding.advice,

@@ -33,7 +33,7 @@ def present_hits(hits: Hits, *, moments: bool = False) -> dict[str, Any]:
 
 
 def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str, Any]:
-    """Return one hit; contributions and alignment only where there are any, or where it is a moment."""
+    """Return one hit; contributions and alignment only if present, or for a moment."""
     result: dict[str, Any] = {
         "rank": rank,
         "score": ref.score,

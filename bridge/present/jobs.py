@@ -7,7 +7,7 @@ from typing import Any
 
 
 def present_job(job: Any) -> dict[str, Any]:
-    """Return how far a job is, and what came of it."""
+    """Return the progress of a job, and its result."""
     names = ("id", "kind", "who", "state", "what", "done", "total", "begun", "ended", "error")
     result = asdict(job.result) if is_dataclass(job.result) and not isinstance(job.result, type) else job.result
     return {**{name: getattr(job, name) for name in names}, "result": result}

@@ -1,4 +1,4 @@
-"""What a probe says of episodes as a JSON-able dict."""
+"""Probe results as a JSON-able dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check episodes: read every byte of them, measure and judge them, and keep what is found in the catalog."""
+"""Check episodes: read every byte, measure and judge them, and store the results in the catalog."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkup:
-    """What the checks say of one episode; uid None for one that is not catalogued, or is other data by now.
+    """Result of the quality checks of one episode; uid is None if it is not catalogued or its data have changed since.
 
-    path, key: its address. scores: by check, 0 or more, flagged from 1 on; findings: what is wrong, in words.
+    path, key: its address. scores: by check, 0 or more, flagged from 1 on. findings: the reasons, as text.
     """
 
     path: str
@@ -48,7 +48,7 @@ class Checkup:
 
     @property
     def address(self) -> EpisodeAddress:
-        """Where the episode is."""
+        """The address of the episode."""
         return EpisodeAddress(self.path, self.key)
 
     @property
@@ -58,7 +58,7 @@ class Checkup:
 
 
 class Checkups(list[Checkup]):
-    """The checkups of several files. unkept: why the catalog does not keep what was found, None where it does."""
+    """The checkups of several files. unkept: why the catalog does not store the results, None if it does."""
 
     unkept: CatalogWriteError | None = None
 
@@ -75,7 +75,7 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class _Checkups:
-    """The checkups of files, completed as verdicts come: the measures of an episode stay no longer than it waits."""
+    """The checkups of files, completed as verdicts arrive; measures are released with the verdict of their episode."""
 
     done: Checkups = field(default_factory=Checkups)
     _waiting: dict[Subject, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class _Checkups:
         self.done.append(one)
 
     def complete(self, subject: Subject, verdict: Verdict) -> None:
-        """Take what was said of a subject into its checkup."""
+        """Add the verdict on a subject to its checkup."""
         place = self._waiting.pop(subject)
         self.done[place] = replace(self.done[place], scores=verdict.scores, findings=findings_of(verdict))
 
@@ -101,10 +101,10 @@ def check_episodes(
     workers_count: int = 1,
     progress: Progress | None = None,
 ) -> Checkups:
-    """Check episode files: those named and below the folders named, or else the catalogued ones that pass the filter.
+    """Check the given episode files and folders, or else the catalogued episodes that match the filter.
 
-    What is found in catalogued episodes replaces what was found earlier; where the catalog cannot be written, the
-    result's `unkept` says why. Raises SourceNotFoundError, FilterError.
+    Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unkept` of the result says
+    why. Raises SourceNotFoundError, FilterError.
     """
     if paths:
         addresses = [one.address for one in discover(paths).episodes]

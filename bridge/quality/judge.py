@@ -61,23 +61,23 @@ def _family(env_id: str, lanes: tuple[tuple[str, int], ...]) -> str:
 
 @dataclass(eq=False)
 class _Growing:
-    """A family of which too few are known: the ids of those that the catalog keeps measures of, and who waits."""
+    """A family with too few known episodes: the ids of those with stored measures, and the waiting ones."""
 
     kept: frozenset[int]
     waiting: list[Subject] = field(default_factory=list)
 
     def full(self) -> bool:
-        """Say whether there are enough to say what is usual for good."""
+        """Return True if there are enough episodes for a final baseline."""
         return len(self.kept) + sum(subject.id not in self.kept for subject in self.waiting) >= MOST
 
 
 class Checker:
-    """Judges episodes of one catalog and writes what it finds: most of it soon, all of it by finish().
+    """Judges episodes of one catalog and writes the results: most of them soon, all of them by finish().
 
-    Make one before the files are read: what others find broken while episodes wait for a verdict is then left so.
-    tell: gets each episode that was given to take(), and the verdict on it. flagged: ids of the catalogued episodes in
-    which something was found. unkept: why the catalog does not keep it, None where it does. Where verdicts are told,
-    they are worth having without being kept; else CatalogWriteError is raised.
+    Create it before the files are read, so that problems found by others while episodes wait are not overwritten. tell:
+    called with each episode passed to take(), and its verdict. flagged: ids of the catalogued episodes with findings.
+    unkept: why the catalog does not store results, None if it does; without `tell`, CatalogWriteError is raised
+    instead.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Checker:
         self.unkept: CatalogWriteError | None = None
 
     def take(self, subjects: Sequence[Subject]) -> None:
-        """Judge the episodes, or keep them until enough of their family are known."""
+        """Judge the episodes, or hold them until enough of their family are known."""
         groups: dict[str, list[Subject]] = {}
         for subject in subjects:
             groups.setdefault(subject.family, []).append(subject)
@@ -114,13 +114,13 @@ class Checker:
             self.finish()
 
     def finish(self) -> None:
-        """Judge what waits, and again those that said what is usual in its families when fewer were known."""
+        """Judge waiting episodes, and again those that formed the baseline of their family when fewer were known."""
         for family in list(self._growing):
             self._complete(family)
         self._write()
 
     def flag(self, id_: int, found: CheckFinding) -> None:
-        """Say that something is wrong with an episode whose data cannot be measured."""
+        """Flag an episode whose data cannot be measured."""
         self.flagged.add(id_)
         self._store(lambda: self._catalog.checks.flag([id_], found))
 
@@ -128,15 +128,15 @@ class Checker:
         growing = self._growing.pop(family)
         waiting, one = growing.waiting, growing.waiting[0]
         self._waiting -= len(waiting)
-        kept = self._load_measures(family)
+        stored = self._load_measures(family)
         anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
-        vectors = {number: anew.get(number, vector) for number, (_, vector) in kept.items()}
-        fresh = [subject.measured.vector for subject in waiting if subject.id not in kept]
+        vectors = {number: anew.get(number, vector) for number, (_, vector) in stored.items()}
+        fresh = [subject.measured.vector for subject in waiting if subject.id not in stored]
         known = fit_baseline(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
         self._judge(waiting, known)
-        others = kept.keys() - anew.keys() if len(kept) < MOST else ()
+        others = stored.keys() - anew.keys() if len(stored) < MOST else ()
         if others:
-            self._judge([one.like(number, *kept[number]) for number in others], known, telling=False)
+            self._judge([one.like(number, *stored[number]) for number in others], known, telling=False)
             self._write()  # at once: if the file of one of them turns out to be broken, that is said later, and stays
         if known is not None and growing.full():
             self._known[family] = known
@@ -144,10 +144,10 @@ class Checker:
                 self._known.popitem(last=False)
 
     def _load_measures(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
-        """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
+        """Return digest and measures of the stored episodes of a family, by id."""
         self._write()  # some of it may be of this family
-        kept = self._catalog.checks.stored_measures(family, MOST)
-        return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
+        stored = self._catalog.checks.stored_measures(family, MOST)
+        return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in stored.items()}
 
     def _judge(self, subjects: Sequence[Subject], known: Baseline | None, *, telling: bool = True) -> None:
         if not subjects:
@@ -179,7 +179,7 @@ class Checker:
 
 
 def findings_of(verdict: Verdict) -> tuple[CheckFinding, ...]:
-    """Return the findings as the catalog keeps them."""
+    """Return the findings as the catalog stores them."""
     return tuple(CheckFinding(finding.check, finding.reason) for finding in verdict.findings)
 
 

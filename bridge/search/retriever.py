@@ -56,14 +56,13 @@ _check_count: Final = partial(whole_number, what="top_k", error=QueryError, leas
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only to choose
-    where the archive was embedded in several ways, or for a callable; it must be the one that the archive was ingested
-    with; a name of this library's takes other parameters of it too, where nothing is embedded by the usual ones. lanes:
-    search only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these
-    weights. sentences: the text encoder, or its folder, that the archive was ingested with: text= then finds what means
-    the same too.
+    deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: required only for a
+    callable, or to choose if the archive has several; it must be the one used at ingest. The name of an embedder of
+    this library also selects its other parameters if none were embedded with the default ones. lanes: search only
+    Spaces of exactly these lanes, preferably without weights; a mapping also selects the weights. sentences: the text
+    encoder used at ingest, or its folder; text= then also finds similar meanings.
 
-    Other processes may ingest meanwhile: each search sees all that was committed before it.
+    Other processes may ingest concurrently: each search sees everything that was committed before it.
     """
 
     def __init__(
@@ -119,27 +118,26 @@ class TrajectoryRetriever:
         exclude_self: bool = False,
         explain: bool = False,
     ) -> Hits:
-        """Return the top_k episodes most like query_obs, best first; all of them if fewer pass the filters.
+        """Return the top_k episodes most similar to query_obs, best first; fewer if fewer match the filters.
 
-        query_obs: an observation [D], a window [T, D], {lane: array}, an Episode, or what names one: a hit, a file, the
-        episode_id or uid of a catalogued episode, or (file or id, start, stop); none where like= or text= says what to
-        look for. env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the summed
-        reward, inclusive, None = open; an episode without rewards is in no range. where: any further filter, as a value
-        or as text.
+        query_obs: an observation [D], a window [T, D], {lane: array}, an Episode, or a reference to one: a hit, a file,
+        the episode_id or uid of a catalogued episode, or (file or id, start, stop); optional with like= or text=.
+        env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the total reward,
+        inclusive, None = open; an episode without rewards is in no range. where: an additional filter, as a value or as
+        text.
 
-        text: words of the task or of notes; episodes that have them come first, and with a text encoder those whose
-        task means the same. like, unlike: lists of further examples, and counter-examples, in any form of a query.
-        expand: query expansion: number of best hits to add to the query; None = 8 where whole episodes and windows are
-        searched together, else none. plain: rank by the one cosine of whole episodes, also where there are windows.
-        least: the least similar first. min_score: no hits below it. diversity: 0 to 1, see docs/search.md.
-        contributions: add to every hit how much each lane contributes to its similarity. alignment: add to every hit
-        which of its timesteps meet which of the (first) query's, and how well each lane agrees there. exclude_self:
-        leave out the episodes that query and examples name. explain: add to the hits how the index found them.
+        text: words of the task or of notes; matching episodes rank first, and with a text encoder those with a task of
+        similar meaning. like, unlike: lists of examples and counter-examples, in any form of a query. expand: query
+        expansion: number of best hits to add to the query; None = 8 if whole episodes and windows are searched
+        together, else none. plain: rank only by the cosine of whole episodes. least: least similar first. min_score:
+        minimum score. diversity: 0 to 1, see docs/search.md. contributions: add the contribution of each lane to the
+        similarity. alignment: add the timestep alignment with the (first) query, and a score per lane. exclude_self:
+        exclude the episodes that query and examples name. explain: report how the index found the hits.
 
-        Where windows of several sizes were ingested beside whole episodes, both rank together, and the query is
-        expanded by its best hits (docs/search.md). Several Spaces of different lanes that the query fits answer
-        together, of those of the same lanes the newest; the hits say which (Hits.answered). Raises QueryError where the
-        query fits no Space or options do not go together, EmbedderError for NaN, FilterError, SpaceMismatchError.
+        If the archive has windows of several sizes and whole episodes, both are ranked together and the query is
+        expanded by its best hits (docs/search.md). All Spaces with different lanes that fit the query are searched, of
+        those with the same lanes the newest; Hits.answered lists them. Raises QueryError if the query fits no Space or
+        options conflict, EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
             where, text, like, unlike, expand, plain, least, min_score, diversity, contributions, alignment,
@@ -174,11 +172,11 @@ class TrajectoryRetriever:
         explain: bool = False,
         text: str | None = None,
     ) -> Hits:
-        """Return the top_k windows most like the query; each hit's span tells its timesteps.
+        """Return the top_k windows most similar to the query; the span of a hit has its timesteps.
 
-        Searches what was ingested as windows; window_size, or the plan that they were cut by (or its notation,
-        "32:16"), chooses among several. distinct: at most one hit per episode. Otherwise as search_similar_episodes;
-        timesteps have no text: text= raises QueryError.
+        Searches the windows that were ingested; window_size, or the window plan (or its notation, "32:16"), selects one
+        of several plans. distinct: at most one hit per episode. Otherwise like search_similar_episodes; text= raises
+        QueryError.
         """
         size = None if window_size is None else whole_number(window_size, "window_size", QueryError, least=1)
         only = None if windows is None else as_plan(windows)
@@ -187,7 +185,7 @@ class TrajectoryRetriever:
             exclude_self, explain,
         )  # fmt: skip
         if text is not None:
-            raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
+            raise QueryError("text: expected a search for episodes, found one for timesteps, which have no text")
         known = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
         request = Request(_check_count(top_k), known & as_where(where), distinct=distinct, explain=explain)
         return self._search(query_obs, request, options, lambda plan: is_chosen(plan, size, only))
@@ -211,19 +209,20 @@ class TrajectoryRetriever:
         exclude_self: bool = False,
         explain: bool = False,
     ) -> Hits:
-        """Return the top_k moments most like the query, several of one episode where they do not overlap.
+        """Return the top_k moments most similar to the query; several per episode if they do not overlap.
 
-        A beginning finds its like too: hit.after(50) is what comes next there. Windows from the index are aligned with
-        the query on the lanes in the files: hit.span are the bounds found, hit.alignment says which steps meet, and
-        hit.score is 1 for an exact match (docs/search.md). query_obs to where: as for search_similar_episodes.
+        A query may be the beginning of a motion: hit.after(50) returns what comes next. Windows from the index are
+        aligned with the query on the lanes in the files: hit.span has the refined bounds, hit.alignment the matching
+        timesteps, and hit.score is 1 for an exact match (docs/search.md). query_obs to where: as for
+        search_similar_episodes.
 
-        like, unlike: lists of further examples and counter-examples: a moment counts for the one that it is most like,
-        and is no hit if that is a counter-example. windows: the plan that they were cut by, or its notation ("32:16"),
-        where several were ingested; None = those of several sizes. refine: align the query with the lanes in the files,
-        for exact bounds. max_overlap: of two moments of one episode, as the share of the timesteps that either of them
-        covers. per_episode: maximum number of moments of one episode. min_score: no hits below it. exclude_self: leave
-        out the episodes that the query and examples name. explain: add to the hits how the index found their windows.
-        Raises as search_similar_timesteps.
+        like, unlike: lists of examples and counter-examples: a moment is assigned to the most similar one, and removed
+        if that is a counter-example. windows: the window plan, or its notation ("32:16"), if several were ingested;
+        None = windows of several sizes. refine: align the query with the lanes in the files for exact bounds.
+        max_overlap: maximum overlap of two moments of one episode, as a share of the timesteps covered by either.
+        per_episode: maximum number of moments per episode. min_score: minimum score. exclude_self: exclude the episodes
+        that query and examples name. explain: report how the index found the windows. Raises like
+        search_similar_timesteps.
         """
         begun = time.perf_counter()
         options = MomentOptions(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe(space: Space) -> str:
-    """Return one line that tells a Space from others."""
+    """Return one line that identifies a Space."""
     unknown = [None] * len(space.lanes)
     lanes = ", ".join(
         f"{lane.name}{list(lane.shape)}"
@@ -22,19 +22,19 @@ def describe(space: Space) -> str:
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
     rows = f"{lanes} ({plural(space.channels, 'channel')}), {space.windows}"
-    of_what = "what is said of tasks" if space.of_text else rows
+    of_what = "task descriptions" if space.of_text else rows
     version = "" if space.version == 1 else f" version {space.version}"
-    told = f"{space.embedder}{version} over {of_what}"
-    return f"{told}, Space {space.fingerprint[:12]}"
+    text = f"{space.embedder}{version} over {of_what}"
+    return f"{text}, Space {space.fingerprint[:12]}"
 
 
 def identity(embedder: Embedder) -> tuple[str, int, dict[str, JSON]]:
-    """Return what tells an embedder from others."""
+    """Return the identity of an embedder."""
     return embedder.name, embedder.version, dict(embedder.parameters())
 
 
 def maker_of(space: Space) -> tuple[str, int, dict[str, JSON]]:
-    """Return what tells the embedder that a Space was made by from others."""
+    """Return the identity of the embedder that made a Space."""
     return space.embedder, space.version, dict(space.parameters)
 
 

@@ -43,10 +43,10 @@ def is_picture(lane: LaneDefinition) -> bool:
 
 @dataclass(frozen=True)
 class LaneChoice:
-    """Which lanes to embed: names None = the rule of this module. frames: the embedder takes images.
+    """Which lanes to embed: names None = the default rule of this module. frames: the embedder takes images.
 
-    names: ids ("state") or block names ("action/ctrl"), all of which must be there. weights: those of the lanes by the
-    same names, None = every channel counts alike.
+    names: ids ("state") or block names ("action/ctrl"), all of which must exist. weights: those of the lanes by the
+    same names, None = equal weights for all channels.
     """
 
     names: tuple[str, ...] | None = None
@@ -104,5 +104,5 @@ def block_name(name: str, known: Container[str]) -> str:
 
 
 def is_summarised(lane: LaneDefinition) -> bool:
-    """Say whether the catalog keeps the moments of a lane, so that it may be embedded at any time later."""
+    """Return True if the catalog stores the moments of a lane, so that it can be embedded later."""
     return is_vector(lane) and (lane.name == "reward" or lane.name.startswith(_SUMMARISED))

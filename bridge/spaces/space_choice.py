@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SpaceChoice:
-    """The Spaces of an archive, narrowed by what a retriever was opened with; asked anew when the clock has moved."""
+    """The Spaces of an archive, restricted to the retriever's options; refreshed when the clock has moved."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class SpaceChoice:
         self._active: tuple[Instant | None, list[Space]] = (None, [])
 
     def spaces(self, cut: Callable[[WindowPlan], bool]) -> list[Space]:
-        """Return the Spaces of a wanted window plan that can answer, one at least.
+        """Return the Spaces of the requested window plan that can be searched, at least one.
 
-        Raises QueryError, listing all that there are, where none can; SpaceMismatchError for another embedder than the
+        Raises QueryError with a list of all Spaces if there is none; SpaceMismatchError for another embedder than the
         one that was passed.
         """
         spaces = [space for space in self.active() if cut(space.windows)]
@@ -54,8 +54,8 @@ class SpaceChoice:
         if not spaces:
             listed = "\n".join(f"  {describe(space)}" for space in self.active()) or "  nothing"
             raise QueryError(
-                "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows "
-                f"(moments need `--windows both`, say) first, or ask for what there is by the same options:\n{listed}"
+                "there are no vectors for this search: first ingest with these --embedder, --lanes, --windows "
+                f"(moments need `--windows both`, for example), or search what there is by the same options:\n{listed}"
                 f"{self._unfinished()}"
             )
         return spaces
@@ -93,19 +93,19 @@ class SpaceChoice:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
                 f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
-                f"it with that embedder, or search with one that made what it holds:\n{listed}"
+                f"it with that embedder, or search with one that the archive has:\n{listed}"
             )
         return same
 
     def _is_default(self, space: Space) -> bool:
-        """Say whether the default was asked for by its name, and this is what it is for such windows."""
+        """Return True if the default embedder was named, and this Space is its default for such windows."""
         asked = self._named and self._embedder is not None and self._embedder.name == DEFAULT_EMBEDDER
         return asked and maker_of(space) == identity(default_embedder(space.windows))
 
     def holding(self, spaces: Sequence[Space], where: Where) -> Sequence[Space]:
-        """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart.
+        """Keep the Spaces with episodes of the requested environments, so that env_id selects among similar lanes.
 
-        All of them where none does: a filter that nothing passes gives no hits, whichever of them is searched.
+        All of them if there is none: a filter without matches gives no hits, whichever Space is searched.
         """
         if len(spaces) < 2:
             return spaces
@@ -117,7 +117,7 @@ class SpaceChoice:
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
             for layout in self._catalog.query.layouts(asked)
         ]
-        return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)] or spaces
+        return [space for space in spaces if any(set(space.lanes) <= lanes for lanes in layouts)] or spaces
 
 
 def in_order(rows: Sequence[SpaceRow]) -> list[SpaceRow]:
@@ -134,8 +134,8 @@ def in_order(rows: Sequence[SpaceRow]) -> list[SpaceRow]:
 def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:
     found = []
     for space in spaces:
-        held = {lane.name for lane in space.lanes}
-        if {block_name(name, held) for name in lanes} == held:
+        names = {lane.name for lane in space.lanes}
+        if {block_name(name, names) for name in lanes} == names:
             found.append(space)
     if isinstance(lanes, Mapping):
         return [space for space in found if space.weights == weights_in(lanes, space.lanes)]

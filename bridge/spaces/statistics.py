@@ -141,16 +141,16 @@ def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: i
 
 
 def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
-    """Return the statistics of all catalogued episodes of the family, from what the catalog says of each.
+    """Return the statistics of all catalogued episodes of the family, from the catalog.
 
-    An episode whose numbers in one lane are not finite counts for its other lanes. Raises NoLaneError where that
-    leaves a lane without any episode.
+    An episode with NaN or infinities in one lane counts for its other lanes. Raises NoLaneError if that leaves a lane
+    without any episode.
     """
     return lane_statistics(catalog, family.layout_ids, family.lanes)
 
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
-    """Return the timesteps per second of each lane, None where episodes of the family differ or nobody knows."""
+    """Return the timesteps per second of each lane, None if episodes of the family differ or it is unknown."""
     known = [catalog.query.rates(family.layout_ids, lane.name) for lane in family.lanes]
     return tuple(rates.pop() if len(rates) == 1 else None for rates in known)
 

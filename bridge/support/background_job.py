@@ -1,4 +1,4 @@
-"""Work that goes on beside its caller: one job at a time, in a thread of its own."""
+"""Background work: one job at a time, in its own thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BackgroundJob:
             self._failed = error
 
     def wait(self) -> None:
-        """Wait for the job that is running, if any; raises what it raised."""
+        """Wait for the running job, if any; raises its exception."""
         if self._thread is not None:
             self._thread.join()
         self.raise_failure()

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @cache
 def blas_threads() -> ThreadpoolController:
-    """Return the one that limits BLAS threads; finding the libraries takes milliseconds, once per process."""
+    """Return the controller of BLAS threads; finding the libraries takes milliseconds, once per process."""
     return ThreadpoolController().select(user_api="blas")
 
 
 class _Limit:
-    """The limit of this process, which has one: the first of those who want it sets it, the last takes it back."""
+    """The thread limit of this process: the first user sets it, the last one restores it."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,6 +1,6 @@
 """An exclusive file lock between processes and threads, released by the operating system when the owner dies.
 
-On Windows it excludes nobody.
+It has no effect on Windows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if sys.platform != "win32":
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock, and yield whether it is held: always where `wait`, else only if nobody else held it.
+    """Acquire the lock, and yield whether it was acquired: always with `wait`, else only if it was free.
 
-    Raises OSError where the folder cannot be written, or its disk knows no locks.
+    Raises OSError if the folder is not writable, or its file system does not support locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:

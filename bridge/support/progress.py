@@ -20,14 +20,14 @@ class Progress(Protocol):
     """Told by the work: a stage begins, some of it is done."""
 
     def stage(self, what: str, total: int) -> None:
-        """Begin a stage of `total` items; `what` is a word such as "embedding"."""
+        """Begin a stage of `total` items; `what` is a label such as "embedding"."""
 
     def advance(self, count: int) -> None:
         """Say that `count` more items of the stage are done."""
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def stage(self, what: str, total: int) -> None:
         """Ignore it."""
@@ -37,7 +37,7 @@ class Silent:
 
 
 class Labelled:
-    """Progress whose stages say what they are for, where the same stage comes several times."""
+    """Progress with a label on its stages, if the same stage is repeated."""
 
     def __init__(self, progress: Progress, label: str) -> None:
         self._progress, self._label = progress, label
@@ -52,7 +52,7 @@ class Labelled:
 
 
 def counted(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
-    """Yield the items of a stage and tell of them, some hundred at a time."""
+    """Yield the items of a stage and report progress every few hundred."""
     progress.stage(what, len(items))
     for start in range(0, len(items), _AT_ONCE):
         batch = items[start : start + _AT_ONCE]
@@ -74,14 +74,14 @@ class Lines:
         self._begun = self._told = time.monotonic()
 
     def advance(self, count: int) -> None:
-        """Count, and tell now and then."""
+        """Count, and report now and then."""
         self._done += count
         now = time.monotonic()
         if self._done < self._total and now - self._told < _LINE_EVERY_S:
             return
         self._told = now
-        told = _rate(self._done / max(now - self._begun, 1e-9))
-        self._stream.write(f"{self._what}: {self._done}/{self._total} ({told})\n")
+        rate = _rate(self._done / max(now - self._begun, 1e-9))
+        self._stream.write(f"{self._what}: {self._done}/{self._total} ({rate})\n")
         self._stream.flush()
 
 

@@ -69,7 +69,7 @@ class Workers:
         except BrokenProcessPool as error:
             raise IngestError(
                 "a worker process died: expected enough memory, and, in a script that is run as a program, the call "
-                'below `if __name__ == "__main__":` because workers import the script; what was committed stays'
+                'below `if __name__ == "__main__":` because workers import the script; committed work is kept'
             ) from error
         finally:
             for future in waiting:
@@ -87,11 +87,10 @@ def _check_sendable(function: object, batch: object) -> None:
 
 @contextmanager
 def workers(count: int) -> Iterator[Workers]:
-    """Give the hands of `count` processes, of which this one is the first; the others end afterwards, as after Ctrl-C.
+    """Run work in `count` processes, including this one; the others end afterwards, as after Ctrl-C.
 
-    They start with the first work that is worth it. Each of them, this one meanwhile, multiplies in one thread: frames
-    and windows are small, and more threads of BLAS would spin between them. Raises IngestError unless the count is a
-    whole number from 1 on.
+    They start with the first work that is large enough. Each process, including this one, uses one BLAS thread: frames
+    and windows are small, and more threads would only spin. Raises IngestError unless the count is a whole number >= 1.
     """
     count = whole_number(count, "workers_count", IngestError, least=1)
     with one_blas_thread():
@@ -108,9 +107,9 @@ def workers(count: int) -> Iterator[Workers]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal.
+    """Start processes that ignore Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal.
 
-    One that comes meanwhile counts afterwards, or a process would be left half started, and say so in a traceback.
+    An interrupt during the start is delivered afterwards, so that no process is left half started with a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

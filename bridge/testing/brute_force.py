@@ -74,7 +74,7 @@ class Shelf:
         ]
 
     def put(self, space: Space, vectors: Mapping[int, Vectors]) -> list[Point]:
-        """Commit the episodes' vectors to the ledger, tell the index, and return the points that it was told."""
+        """Commit the episodes' vectors to the ledger, update the index, and return the points."""
         space_id = self.catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
         rows = self.catalog.episodes.rows(vectors)
         entries = self.catalog.vectors.write(
@@ -87,7 +87,7 @@ class Shelf:
         return points
 
     def bury(self, episodes: Sequence[int], *spaces: Space) -> None:
-        """Take the episodes' vectors away in every Space, and tell the index."""
+        """Delete the episodes' vectors in every Space, and update the index."""
         self.catalog.episodes.withdraw(episodes)
         for held in self.held.values():
             for episode in episodes:
@@ -97,7 +97,7 @@ class Shelf:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """While nothing changes, read only once what the catalog says of the episodes."""
+        """Cache what the catalog knows about the episodes while nothing changes."""
         self._said = {}
         try:
             yield

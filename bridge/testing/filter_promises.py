@@ -1,4 +1,4 @@
-"""What an index promises about filters: they mean what the catalog says at this moment, and never cost hits."""
+"""Contract tests of filters in an index: they match the current catalog, and never cost hits."""
 
 from __future__ import annotations
 

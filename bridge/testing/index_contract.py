@@ -1,6 +1,6 @@
-"""The contract that every vector index keeps, as a test class to inherit from.
+"""Contract tests for vector indexes, as a test class to inherit from.
 
-A subclass whose name begins with "Test" gives `open_index`; pytest gives each test an empty folder.
+A subclass whose name begins with "Test" defines `open_index`; pytest gives each test an empty folder.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Promises:
         return make_space(name, metric=self.metric)
 
     def open_index(self, catalog: Catalog, folder: Path) -> VectorIndex:
-        """Return an index over the catalog with the folder for its own files; may be called again for the same."""
+        """Return an index over the catalog with the folder for its files; may be called repeatedly."""
         raise NotImplementedError
 
     @contextmanager

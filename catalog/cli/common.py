@@ -127,10 +127,10 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
-    """Print rows below the names of the columns, if any has one; ">x" is aligned right, "/x" are paths.
+    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths.
 
-    On a terminal each row is one line of its width: the widest cells are cut, paths at their beginning. Elsewhere, and
-    with whole=True, nothing is folded or cut.
+    On a terminal each row is one line of its width: the widest cells are truncated, paths at their beginning.
+    Elsewhere, and with whole=True, nothing is truncated.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -161,7 +161,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return how wide each column may be for rows of this width: the widest are cut first, numbers last."""
+    """Return the width of each column for rows of this width: the widest are truncated first, numbers last."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
@@ -185,7 +185,7 @@ def _shortened(cell: str, width: int, *, path: bool) -> str:
 
 
 def _drawable(cell: str) -> str:
-    """Return what can be drawn of a cell: megabytes take seconds, and are left out anyway."""
+    """Return the printable part of a cell: megabytes take seconds, and are not shown anyway."""
     return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}{_ELLIPSIS}"
 
 

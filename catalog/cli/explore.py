@@ -129,7 +129,7 @@ def _cell(value: Any) -> Any:
 
 
 def _value(value: Any) -> str:
-    """Return "-" for a missing value; the texts "-" and "" are quoted, to tell them apart."""
+    """Return "-" for a missing value; the texts "-" and "" are quoted to distinguish them."""
     return "-" if value is None else f'"{value}"' if value in ("", "-") else _text(value)
 
 

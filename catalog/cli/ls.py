@@ -122,7 +122,7 @@ def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequ
 
 
 def _csv_cell(value: Any) -> str:
-    """Return a value in one cell: as JSON, but text as it is and nothing for a missing one."""
+    """Return a value as text of a cell: JSON, but plain text unquoted and nothing for a missing value."""
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,7 +1,6 @@
-"""What people and checks say about episodes: notes, reviews, scores, lineage, and the words that are searched.
+"""Annotations of episodes by people and checks: notes, reviews, scores, lineage, and the full text.
 
-What is said of an episode survives a change or a move of its file, except scores: they speak of the data, and go with
-it.
+Annotations survive a change or a move of a file, except scores: they describe the data and are removed with it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def check_text(text: str, what: str) -> str:
 
 
 def check_who(who: str) -> str:
-    """Return the name of who did something, "" for nobody's; FilterError for text that no database can hold."""
+    """Return the author's name, "" if anonymous; FilterError for text that no database can store."""
     if not isinstance(who, str) or not storable(who):
         raise FilterError(f"who: expected text in UTF-8 without NUL, found {shown(who)}")
     return who
@@ -69,7 +68,7 @@ def add_notes(connection: Connection, ids: Collection[int], *, text: str, who: s
 
 
 def remove_note(connection: Connection, note_id: int) -> None:
-    """Take a note away; it stays in the table, marked. EntryNotFoundError when there is none."""
+    """Mark a note as removed; it stays in the table. EntryNotFoundError if there is none."""
     there = (note.c.id == note_id, note.c.removed_at.is_(None))
     found = connection.execute(select(note.c.episode_row).where(*there)).scalar() if storable(note_id) else None
     if found is None:
@@ -93,8 +92,8 @@ def renew_words(connection: Connection, own: Mapping[int, str]) -> None:
         notes.setdefault(written.episode_id, []).append(written.text)
     wanted = {**own, **{number: joined((own[number], indexed({}, said))) for number, said in notes.items()}}
     there = select(*document.c).where(one_of(connection, document.c.episode_row, own))
-    kept = {number: words for number, words in connection.execute(there) if wanted[number] == words}
-    stale = [number for number in own if number not in kept]
+    unchanged = {number: words for number, words in connection.execute(there) if wanted[number] == words}
+    stale = [number for number in own if number not in unchanged]
     connection.execute(delete(document).where(one_of(connection, document.c.episode_row, stale)))
     rows = [(number, wanted[number]) for number in stale if wanted[number]]
     append(connection, document, ("episode_row", "words"), rows)
@@ -128,10 +127,10 @@ def undo_reviews(connection: Connection, ids: Collection[int], *, who: str) -> l
 
 
 def join_reviews(connection: Connection, heir: int) -> None:
-    """Let the last entry of an audit that was joined from several say what stands, as that of every audit does.
+    """Make the last entry of a merged review log determine the current state, as in every log.
 
-    The last entry of one part may undo a review of its own, and tell nothing of a review of another part: then an entry
-    that undoes the same says what stands since.
+    The last entry of one part may undo a review of its own, and say nothing about the reviews of another part: then an
+    entry that undoes the same review is added at the end.
     """
     audit = _audits(connection, [heir]).get(heir, [])
     standing = _standing(audit)
@@ -197,7 +196,7 @@ def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, 
 
 
 def take_lineage(connection: Connection, metadata_by_id: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-    """Take in where episodes come from as their metadata says, by id: text, or a list of texts, under RELATIONS."""
+    """Store the lineage in the metadata of episodes, by id: text, or a list of texts, under RELATIONS."""
     rows = {
         (number, relation, source)
         for number, metadata in metadata_by_id
@@ -217,7 +216,7 @@ def _sources(value: Any) -> list[str]:
 
 
 def delete_annotations(connection: Connection, ids: Iterable[int]) -> None:
-    """Delete everything that was said of these episodes."""
+    """Delete all annotations of these episodes."""
     listed = list(ids)
     for table in (document, note, review, score, lineage, checked, finding):
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, listed)))

@@ -63,12 +63,12 @@ class Annotations:
             annotation_rows.remove_note(connection, whole_number(note_id, "id of a note", FilterError))
 
     def review(self, ids: Iterable[int], state: str, *, who: str = "") -> list[Review]:
-        """Bring episodes into a review state ("accepted", "rejected", or what you like), kept in the audit for ever."""
+        """Set the review state of episodes ("accepted", "rejected", or any text); the log keeps all entries."""
         with self._session.write() as connection:
             return annotation_rows.add_reviews(connection, episode_ids(ids), state=state, who=who)
 
     def undo_review(self, ids: Iterable[int], *, who: str = "") -> list[Review]:
-        """Take back the last review of each episode that stands; the audit keeps both entries. Return the new ones."""
+        """Undo the last effective review of each episode; the log keeps both entries. Return the new ones."""
         with self._session.write() as connection:
             return annotation_rows.undo_reviews(connection, episode_ids(ids), who=who)
 
@@ -102,10 +102,10 @@ class Annotations:
             return export_annotations(connection, wanted, base=self._session.base)
 
     def import_json(self, text: str | bytes) -> ImportReport:
-        """Add what export_json wrote to the episodes with the same data, or else at the same path below their root.
+        """Add exported annotations to the episodes with the same data, or else at the same path below their root.
 
-        What is there already stays, and a second import adds nothing. What fits no episode is reported and left out.
-        FilterError for any other text.
+        Existing annotations stay, and a second import adds nothing. Entries that match no episode are reported and
+        skipped. FilterError for any other text.
         """
         with self._session.write() as connection:
             return import_annotations(connection, text)

@@ -37,10 +37,10 @@ Entry: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did: episodes matched, annotations added, and what was left out.
+    """Result of an import: matched episodes, added annotations, and skipped ones.
 
-    unmatched: (path, episode_id) of annotated episodes that this archive lacks. skipped: for each annotation that does
-    not fit an episode or a collection here, what it is and why.
+    unmatched: (path, episode_id) of annotated episodes that this archive lacks. skipped: for each annotation without a
+    matching episode or collection, what it is and why.
     """
 
     matched: int
@@ -90,9 +90,9 @@ def _export_collection(connection: Connection, name: str) -> Entry:
 
 
 def import_annotations(connection: Connection, text: str | bytes) -> ImportReport:
-    """Add what this archive lacks of an exported document; what is there stays, so that a second import adds nothing.
+    """Add the missing annotations of an exported document; existing ones stay, so that a second import adds nothing.
 
-    FilterError for text that is no such document: nothing is added then.
+    FilterError for an invalid document, before anything is added.
     """
     document = _parse(text)
     try:
@@ -153,7 +153,7 @@ def _load_keys(connection: Connection) -> tuple[_Keys, _Keys]:
 
 
 def _match(entry: Mapping[str, Any], digests: _Keys, places: _Keys) -> tuple[int | None, bool]:
-    """Return the episode that is meant and whether it has the same data; among copies the one at the same path."""
+    """Return the matching episode and whether it has the same data; among copies the one at the same path."""
     place = (entry["path"], entry["key"])
     if copies := digests.get(entry["digest"]):
         return next((number for number, *where in copies if tuple(where) == place), copies[0][0]), True
@@ -187,7 +187,7 @@ def _add_notes(connection: Connection, number: int, notes: Sequence[Entry]) -> i
 
 
 def _add_reviews(connection: Connection, number: int, reviews: Sequence[Entry]) -> int:
-    """Add the entries of the audit that are not here, behind those that are."""
+    """Append the entries of the review log that are missing here."""
     present: dict[tuple[Any, ...], list[int]] = {}
     for entry in load_reviews(connection, [number]):
         present.setdefault((entry.state, entry.who, entry.at, entry.undoes), []).append(entry.id)
@@ -220,7 +220,7 @@ def _add_scores(connection: Connection, number: int, scores: Mapping[str, float]
 
 
 def _add_collections(connection: Connection, entries: Sequence[Entry]) -> tuple[int, list[str]]:
-    """Add the collections whose names are free; return how many, and why others were left out."""
+    """Add the collections whose names are free; return how many, and why others were skipped."""
     added, skipped = 0, []
     waiting = sorted(entries, key=lambda entry: "query" in entry)  # queries may ask for snapshots
     uids = dict(connection.execute(select(episode.c.digest, episode.c.uid).order_by(episode.c.id.desc())).all())

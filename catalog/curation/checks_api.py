@@ -26,7 +26,7 @@ PREFIX: Final = "quality."
 
 
 class CheckResults:
-    """What checks say of episodes; ids that are not catalogued are passed over."""
+    """Results of checks; ids that are not catalogued are ignored."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -41,18 +41,22 @@ class CheckResults:
             return sorted({*connection.scalars(known)} - {*connection.scalars(done)})
 
     def stored_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
-        """Return up to limit measures that are kept for a family: (digest, measures) by episode id, ascending."""
+        """Return up to limit stored measures of a family: (digest, measures) by episode id, ascending."""
         with self._session.read() as connection:
-            kept = (checked.c.family == family, checked.c.measures.is_not(None), episode.c.id == checked.c.episode_row)
+            conditions = (
+                checked.c.family == family,
+                checked.c.measures.is_not(None),
+                episode.c.id == checked.c.episode_row,
+            )
             columns = (checked.c.episode_row, episode.c.digest, checked.c.measures)
-            found = select(*columns).where(*kept).order_by(checked.c.episode_row).limit(limit)
+            found = select(*columns).where(*conditions).order_by(checked.c.episode_row).limit(limit)
             return {number: (digest, bytes(data)) for number, digest, data in connection.execute(found)}
 
     def set_checked(self, verdicts: Sequence[CheckResult], *, most: int, doubted: Collection[int] = ()) -> int:
-        """Replace what checks say of episodes, unless their data is another one by now; return how many there were.
+        """Replace the check results of episodes whose data has not changed; return their number.
 
-        doubted: ids of those that flag() had spoken of before their data was read: they are answered now. Where it
-        spoke later, its word stays. The measures of at most `most` episodes of a family are kept.
+        doubted: ids of those that flag() had flagged before their data was read: these flags are cleared. Later flags
+        are kept. The measures of at most `most` episodes of a family are stored.
         """
         latest = {verdict.episode_id: verdict for verdict in verdicts}
         with self._session.write() as connection:
@@ -70,9 +74,9 @@ class CheckResults:
             return len(living)
 
     def flag(self, ids: Sequence[int], found: CheckFinding) -> int:
-        """Say that something is wrong with episodes whose data cannot be measured; return how many there are.
+        """Flag episodes whose data cannot be measured; return their number.
 
-        Whatever else was found stays; the episodes count as unchecked from now on.
+        Other findings stay; the episodes count as unchecked from now on.
         """
         with self._session.write() as connection:
             statement = select(episode.c.id).where(one_of(connection, episode.c.id, episode_ids(ids)))
@@ -92,7 +96,7 @@ class CheckResults:
             return len(living)
 
     def findings(self, ids: Sequence[int]) -> dict[int, list[CheckFinding]]:
-        """Return what checks found wrong with these episodes; those without findings are left out."""
+        """Return the findings of these episodes, without those that have none."""
         with self._session.read() as connection:
             return load_findings(connection, episode_ids(ids))
 
@@ -110,8 +114,8 @@ def _replace(connection: Connection, verdicts: Sequence[CheckResult], most: int)
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))
     ours = (score.c.name >= PREFIX, score.c.name < PREFIX[:-1] + "/")
     connection.execute(delete(score).where(one_of(connection, score.c.episode_row, ids), *ours))
-    kept = (one_of(connection, checked.c.family, {verdict.family for verdict in verdicts}),)
-    counted = select(checked.c.family, func.count(checked.c.measures)).where(*kept, checked.c.measures.is_not(None))
+    stored = (one_of(connection, checked.c.family, {verdict.family for verdict in verdicts}),)
+    counted = select(checked.c.family, func.count(checked.c.measures)).where(*stored, checked.c.measures.is_not(None))
     counts = {family: int(count) for family, count in connection.execute(counted.group_by(checked.c.family))}
     rows = []
     for one in verdicts:

@@ -1,4 +1,4 @@
-"""Collections: virtual datasets, of which no data is copied.
+"""Collections: virtual datasets without copies of data.
 
 `base` is the catalog's folder, None for a server.
 """
@@ -34,7 +34,7 @@ _PICK = ("snapshot_id", "position", "episode_row", "uid", "digest", "start", "st
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An immutable set of `picks` picks; origin says how it was made, with the hashes of what it was made from."""
+    """An immutable set of `picks` picks; origin records how it was made, with the hashes of its sources."""
 
     hash: str
     picks: int
@@ -44,9 +44,9 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Named:
-    """A named collection: a saved query (a filter as text, asked anew each time), or a snapshot.
+    """A named collection: a saved query (a filter as text, evaluated on each use), or a snapshot.
 
-    replaced: the other one from which saving took the name, if it had one; None when collections are listed.
+    replaced: the collection that previously had the name, if any; None when collections are listed.
     """
 
     name: str
@@ -133,7 +133,7 @@ def check_known(connection: Connection, picks: Sequence[Pick]) -> None:
 
 
 def name_query(connection: Connection, name: str, *, where: Where | str, who: str) -> Named:
-    """Give a name to a query; FilterError for one that cannot be asked, or that asks for itself."""
+    """Save a query under a name; FilterError for one that cannot be evaluated, or that refers to itself."""
     query = where_text(as_where(where))
     named = _name(connection, name, query=query, snapshot_id=None, who=who)
     resolve_saved_queries(connection, Compare("collection", "eq", name))
@@ -150,7 +150,7 @@ def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: 
     check_text(name, "a collection's name")
     check_who(who)
     if load_snapshot(connection, name):
-        raise CollectionError(f"expected a name that is no snapshot's hash, found {name!r}")
+        raise CollectionError(f"expected a name that is not the hash of a snapshot, found {name!r}")
     values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": now()}
     before = load_named(connection, name)
     if connection.execute(update(collection).where(collection.c.name == name).values(values)).rowcount == 0:
@@ -162,7 +162,7 @@ def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: 
 
 
 def drop(connection: Connection, name: str) -> Named:
-    """Take a name away and return what had it; its snapshot stays, by its hash. EntryNotFoundError for none."""
+    """Remove a name and return what had it; its snapshot stays, by its hash. EntryNotFoundError for none."""
     named = load_named(connection, name)
     if not named:
         raise EntryNotFoundError(f"expected a collection's name, found {name!r}")
@@ -176,9 +176,9 @@ def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapsh
 
     EntryNotFoundError when there is neither.
     """
-    kept = load_stored(connection, ref)
-    if kept:
-        return kept[0]
+    snapshot = load_stored(connection, ref)
+    if snapshot:
+        return snapshot[0]
     where = resolve_saved_queries(connection, parse_where(load_named(connection, ref)[0].query or ""))
     origin = {"made": "query", "where": where_text(where), "name": ref}
     return store_snapshot(connection, picks_of(connection, where, base=base), origin=origin)
@@ -188,8 +188,8 @@ def load_stored(connection: Connection, ref: str) -> list[Snapshot]:
     """Return the snapshot of that name or hash, none for a saved query; EntryNotFoundError when there is neither."""
     if named := load_named(connection, ref):
         return [found.snapshot for found in named if found.snapshot is not None]
-    if kept := load_snapshot(connection, ref):
-        return [kept]
+    if snapshot := load_snapshot(connection, ref):
+        return [snapshot]
     raise EntryNotFoundError(explain_unknown(ref))
 
 

@@ -47,7 +47,7 @@ class Collections:
             return collections.load_named(connection)
 
     def save_query(self, name: str, where: Where | str, *, who: str = "") -> Named:
-        """Give a name to a filter; the collection is what passes it at the time of asking.
+        """Save a filter under a name; the collection is evaluated on each use.
 
         See Named.replaced.
         """
@@ -63,14 +63,14 @@ class Collections:
             if not isinstance(source, str | Where):
                 listed = selection.as_picks(source)
                 collections.check_known(connection, listed)
-                kept = collections.store_snapshot(connection, listed, origin={"made": "picks"})
+                stored = collections.store_snapshot(connection, listed, origin={"made": "picks"})
             else:
                 where = self._session.resolve(connection, source)
                 found = collections.picks_of(connection, where, base=self._session.base)
-                kept = collections.store_snapshot(
+                stored = collections.store_snapshot(
                     connection, found, origin={"made": "query", "where": where_text(where)}
                 )
-            return collections.name_snapshot(connection, name, hash_=kept.hash, who=who)
+            return collections.name_snapshot(connection, name, hash_=stored.hash, who=who)
 
     def combine(self, name: str, operation: Operation, left: str, right: str, *, who: str = "") -> Named:
         """Keep the union, the intersection, or left without right, under a name. See picks.py for what is equal."""
@@ -80,17 +80,17 @@ class Collections:
             parents = [collections.snapshot_of(connection, ref, base=self._session.base) for ref in (left, right)]
             found = _OPERATIONS[operation](*(collections.load_picks(connection, parent.hash) for parent in parents))
             origin = {"made": operation, "of": [parent.hash for parent in parents]}
-            kept = collections.store_snapshot(connection, found, origin=origin)
-            return collections.name_snapshot(connection, name, hash_=kept.hash, who=who)
+            stored = collections.store_snapshot(connection, found, origin=origin)
+            return collections.name_snapshot(connection, name, hash_=stored.hash, who=who)
 
     def split(
         self, ref: str, fractions: Mapping[str, float], *, by: Sequence[str] = (), seed: int = 0, who: str = ""
     ) -> list[Named]:
-        """Divide a collection into snapshots named "REF/PART" of about these fractions, without leaks.
+        """Split a collection into snapshots named "REF/PART" with about these fractions, without leaks.
 
         by: fields; episodes that share a value of one of them stay together, and so do those with none, and copies of
-        the same data. Without fields only copies do. CollectionError for metadata, a score or the like that none
-        of the episodes has.
+        the same data. Without fields only copies stay together. CollectionError for a field, such as a metadata key or
+        score, that none of the episodes has.
         """
         shares, seed = selection.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
@@ -101,8 +101,8 @@ class Collections:
             done = []
             for part, found in selection.split(whole, groups, fractions=shares, seed=seed).items():
                 origin = {"made": "split", "of": [parent.hash], "part": part, "by": list(by), "seed": seed}
-                kept = collections.store_snapshot(connection, found, origin={**origin, "fractions": shares})
-                done.append(collections.name_snapshot(connection, f"{ref}/{part}", hash_=kept.hash, who=who))
+                stored = collections.store_snapshot(connection, found, origin={**origin, "fractions": shares})
+                done.append(collections.name_snapshot(connection, f"{ref}/{part}", hash_=stored.hash, who=who))
             return done
 
     def picks(self, ref: str) -> tuple[Pick, ...]:
@@ -111,12 +111,12 @@ class Collections:
             return self._picks(connection, ref)
 
     def compare(self, before: str, after: str) -> Difference:
-        """Return which picks lead from one collection to another."""
+        """Return the differences between the picks of two collections."""
         with self._session.read() as connection:
             return selection.difference(self._picks(connection, before), self._picks(connection, after))
 
     def snapshot(self, ref: str) -> Snapshot:
-        """Return what is known of a snapshot; a saved query is answered, and the answer kept."""
+        """Return the description of a snapshot; a saved query is evaluated, and its result saved."""
         with self._session.write() as connection:
             return collections.snapshot_of(connection, ref, base=self._session.base)
 
@@ -131,12 +131,12 @@ class Collections:
             return found
 
     def drop(self, name: str) -> Named:
-        """Take a name away and return what had it; a snapshot stays, by its hash."""
+        """Remove a name and return what had it; a snapshot stays, by its hash."""
         with self._session.write() as connection:
             return collections.drop(connection, name)
 
     def picked(self, ref: str) -> list[tuple[Pick, EpisodeRow | None]]:
-        """Return each pick with its episode as it is now, None where that is gone or holds other data."""
+        """Return each pick with its episode as it is now, None where that is missing or has changed."""
         with self._session.read() as connection:
             listed = self._picks(connection, ref)
             rows = pages.load_uids(connection, {pick.uid for pick in listed}, base=self._session.base)

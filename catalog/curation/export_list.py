@@ -29,7 +29,7 @@ COLUMNS: Final[Mapping[str, type]] = {
     "episode_id": str,
     "env_id": str,
 }
-"""Column -> type. The last four are empty where the episode is gone or holds other data by now."""
+"""Column -> type. The last four are empty where the episode is missing or has changed by now."""
 
 _PICKED: Final = ("uid", "digest", "start", "stop", "weight")
 

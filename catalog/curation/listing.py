@@ -16,7 +16,7 @@ def list_named(named: Named) -> dict[str, Any]:
 
 
 def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
-    """Return the picks of a collection, how many of them are gone, its query, and what it was made from."""
+    """Return the picks of a collection, the number of missing ones, its query, and its lineage."""
     picked = collections.picked(ref)
     query = next((found.query for found in collections.all() if found.name == ref), None)
     return {
@@ -29,7 +29,7 @@ def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
 
 
 def list_difference(collections: Collections, before: str, after: str) -> dict[str, Any]:
-    """Return the picks that lead from one collection to another, each with its change, and the number of each."""
+    """Return the picks that differ between two collections, each with its change, and the number of each."""
     found = asdict(collections.compare(before, after))
     items = [{"change": name, **pick} for name, picks in found.items() for pick in picks]
     return {"items": items, "total": len(items), **{name: len(picks) for name, picks in found.items()}}

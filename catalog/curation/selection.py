@@ -1,7 +1,7 @@
-"""What a virtual dataset is made of: picks of episodes, and what sets of them can be combined to. Plain values.
+"""Picks of episodes, which virtual datasets consist of, and operations on sets of them. Plain values.
 
-Two picks are the same when they take the same span of the same data of the same episode; the weight says how much it
-counts. Overlapping spans are different picks.
+Two picks are the same if they take the same span of the same data of the same episode; the weight is not part of the
+identity. Overlapping spans are different picks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 @dataclass(frozen=True)
 class Pick:
-    """Timesteps start to stop (exclusive) of an episode whose data had that digest; weight finite, 0 or more."""
+    """Timesteps start to stop (exclusive) of an episode with that data digest; weight is finite and not negative."""
 
     uid: str
     digest: str
@@ -58,13 +58,13 @@ class Pick:
 
     @property
     def key(self) -> Key:
-        """What makes it the same pick."""
+        """Identity of the pick, without its weight."""
         return _KEY(self)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What leads from one set of picks to another; reweighted holds the new picks."""
+    """Difference between two sets of picks; reweighted has the new picks."""
 
     added: tuple[Pick, ...]
     removed: tuple[Pick, ...]
@@ -118,19 +118,18 @@ def without(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
 def difference(before: Sequence[Pick], after: Sequence[Pick]) -> Difference:
     """Return what was added, removed and reweighted."""
     known = {pick.key: pick.weight for pick in before}
-    kept = intersection(after, before)
-    changed = tuple(pick for pick in kept if known[pick.key] != pick.weight)
+    common = intersection(after, before)
+    changed = tuple(pick for pick in common if known[pick.key] != pick.weight)
     return Difference(without(after, before), without(before, after), changed)
 
 
 def split(
     picks: Sequence[Pick], groups: Mapping[str, Iterable[Hashable]], *, fractions: Mapping[str, float], seed: int = 0
 ) -> dict[str, tuple[Pick, ...]]:
-    """Divide the picks into named parts of about these fractions of their number, the same ones for the same seed.
+    """Split the picks into named parts with about these fractions, deterministically for the same seed.
 
-    groups: for each uid the groups that its episode is in. Episodes that share a group, or the same data, end up in one
-    part, also through others; so no part knows anything of another. Large bundles are placed first; no part stays empty
-    while there are bundles enough.
+    groups: for each uid the groups of its episode. Episodes that share a group, or the same data, also transitively,
+    are in the same part. Large bundles are placed first; no part stays empty if there are enough bundles.
     """
     fractions = checked_fractions(fractions)
     parts: dict[str, list[Pick]] = {name: [] for name in fractions}

@@ -31,10 +31,9 @@ _KINDS = ((Integer, "int8"), (Text, "text"), (Double, "float8"), (Boolean, "bool
 
 
 def append(connection: Connection, table: Table, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    """Insert rows that hold a value for each of these columns, packed numbers as they are.
+    """Insert rows with a value for each of these columns, packed numbers unchanged.
 
-    Rows that are made one by one as they are taken cost the least: many that live at once are looked through by the
-    garbage collector. Making them must not ask the database.
+    Use a generator: many live rows at once would be traversed by the garbage collector. It must not query the database.
     """
     listed = ", ".join(f'"{name}"' for name in names)
     raw: Any = connection.connection.driver_connection
@@ -57,9 +56,9 @@ def append(connection: Connection, table: Table, names: Sequence[str], rows: Ite
 
 
 def _quickly_bound(rows: Rows, kinds: Sequence[TypeEngine[Any]]) -> list[Any]:
-    """Return the values of all rows, one after another; those in columns of flags and bytes as others that mean them.
+    """Return the values of all rows, concatenated; flags and bytes are converted to equivalent values.
 
-    Python's driver looks for a way to adapt each flag and each bytes, in vain, and longer than it takes to store them.
+    Python's driver looks for an adapter for each flag and each bytes object, which takes longer than storing them.
     """
     values = list(chain.from_iterable(rows))
     for place, kind in enumerate(kinds):
@@ -83,14 +82,14 @@ def renew(connection: Connection, table: Table, names: Sequence[str], rows: Rows
     if not rows:
         return
     if connection.dialect.name == "sqlite":
-        told = ", ".join(f'"{name}" = ?' for name in changed)
-        connection.exec_driver_sql(f'UPDATE {table.name} SET {told} WHERE "{key}" = ?', list(rows))
+        assignments = ", ".join(f'"{name}" = ?' for name in changed)
+        connection.exec_driver_sql(f'UPDATE {table.name} SET {assignments} WHERE "{key}" = ?', list(rows))
         return
-    told = ", ".join(f'"{name}" = given."{name}"' for name in changed)
+    assignments = ", ".join(f'"{name}" = given."{name}"' for name in changed)
     arrays = ", ".join(f"%s::{_kind(table, name)}[]" for name in names)
     listed = ", ".join(f'"{name}"' for name in names)
     connection.exec_driver_sql(
-        f"UPDATE {table.name} SET {told} FROM unnest({arrays}) AS given ({listed}) "
+        f"UPDATE {table.name} SET {assignments} FROM unnest({arrays}) AS given ({listed}) "
         f'WHERE {table.name}."{key}" = given."{key}"',
         tuple(map(list, zip(*rows, strict=True))),
     )
@@ -107,9 +106,9 @@ def find(
 ) -> list[tuple[Any, ...]]:
     """Return the rows with one of these pairs of keys (a number and text): the keys, then these columns.
 
-    among: a further column of text, and what it may be.
+    among: another column of text, and its allowed values.
 
-    Text that no database can hold, such as the name of a file that is not UTF-8, has none.
+    Text that no database can store, such as the name of a file that is not UTF-8, has no rows.
     """
     number, text = keys
     asked = {key: storables(texts) for key, texts in wanted.items()}

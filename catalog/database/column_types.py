@@ -72,10 +72,10 @@ def _unpacked(value: bytes) -> tuple[float, ...]:
 
 
 class JsonNumber(TypeDecorator[Any]):
-    """A number of JSON as it is compared: exactly, also an integer with a float.
+    """A JSON number in comparable form: exact, also between an integer and a float.
 
-    PostgreSQL compares decimals: an integer as it is, another float by its shortest digits, which are in the same
-    order. A whole float below 2**63 is the integer; encode_metadata has it stored as such.
+    PostgreSQL compares decimals: an integer unchanged, another float by its shortest digits, which have the same order.
+    A whole float below 2**63 is the integer; encode_metadata stores it as such.
     """
 
     impl = Double

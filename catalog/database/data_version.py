@@ -21,9 +21,9 @@ class Glance:
         self._lock = threading.Lock()
 
     def version(self) -> tuple[int, int] | None:
-        """Return what is equal to what it was if, and only if, nothing was committed since; None: it cannot be told.
+        """Return a token that changes if, and only if, something was committed; None if it cannot be determined.
 
-        Nobody waits here: for a thread that looks just now, or for a lock on the file.
+        Never blocks, neither on another thread nor on a lock of the file.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -42,7 +42,7 @@ class Glance:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the file for good. In a forked process the lock may be held by a thread that is not there."""
+        """Close the file. In a forked process the lock may be held by a thread that does not exist."""
         self._closed = True
         if self._lock.acquire(timeout=1.0):
             try:

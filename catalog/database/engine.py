@@ -110,9 +110,9 @@ class Database:
                 yield connection
 
     def peek(self, statement: str) -> tuple[Any, ...]:
-        """Return the one row of a statement without parameters, which is remembered while nothing is written.
+        """Return the single row of a statement without parameters, cached while nothing is written.
 
-        For what every search asks, so that it takes little time.
+        For queries that every search needs, so that they take little time.
         """
         self._check_open()
         seen, known = None if self._glance is None else self._glance.version(), self._peeked
@@ -121,7 +121,7 @@ class Database:
         return known[2]
 
     def _fetch_row(self, statement: str) -> tuple[Any, ...]:
-        """Return the one row of a statement, in an eighth of the time of a transaction."""
+        """Return the single row of a statement, in an eighth of the time of a transaction."""
         with self._translated(), contextlib.closing(self._engine.raw_connection()) as connection:
             cursor = connection.cursor()
             with contextlib.suppress(self._engine.dialect.loaded_dbapi.Error):
@@ -141,9 +141,7 @@ class Database:
 
     def __reduce__(self) -> NoReturn:
         """Raise TypeError: connections are of one process."""
-        raise TypeError(
-            f"the catalog at {self.name}: what is open can be neither copied nor sent to another process: open it there"
-        )
+        raise TypeError(f"the catalog at {self.name} can be neither copied nor sent to another process: open it there")
 
     @property
     def url(self) -> URL:
@@ -178,7 +176,7 @@ def translate_errors(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any =
 
 
 def absolute_path(path: str | Path) -> Path:
-    """Return the path absolute and without "..", links kept: people know their files by the names they use."""
+    """Return the path absolute and without "..", links unresolved: users know their files by these names."""
     return Path(os.path.abspath(path))  # noqa: PTH100 -- Path.absolute keeps "..", resolve follows links
 
 
@@ -200,7 +198,7 @@ def file_of(location: str | Path) -> Path | None:
 
 
 def look(path: Path) -> str:
-    """Return "a file", "a folder", "something else" or "nothing"; CatalogWriteError where that cannot be seen."""
+    """Return "a file", "a folder", "something else" or "nothing"; CatalogWriteError if it cannot be determined."""
     try:
         mode = path.stat().st_mode
         return A_FILE if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "something else"
@@ -225,7 +223,7 @@ def one_of(connection: Connection, column: ColumnElement[Any], values: Collectio
 
 
 def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return `column is one of those that are listed when it is asked`, for statements that are made once."""
+    """Return `column IN parameter`, for cached statements."""
     if product != "sqlite":
         return column == any_(bindparam("listed", type_=ARRAY(column.type)))
     return column.in_(select(func.json_each(bindparam("listed")).table_valued("value").c.value))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Migration:
-    """One change of the tables: apply turns an archive of the version before into this one. Released, it stays."""
+    """One migration: apply upgrades an archive from the previous version. Never changed after its release."""
 
     version: int
     name: str
@@ -58,12 +58,12 @@ def prepare(
     steps: Sequence[Migration] = STEPS,
     copy: Callable[[int], object] | None = None,
 ) -> None:
-    """Bring the database to the last step, or create a catalog in an empty one.
+    """Migrate the database to the newest version, or create a catalog in an empty one.
 
-    copy: is called with the version of a catalog that is about to be upgraded, while nobody else can write to it.
-    Raises CatalogNotFoundError for an empty database without create, CatalogError for one that holds something else,
+    copy: called with the version of a catalog before it is upgraded, while no one else can write to it. Raises
+    CatalogNotFoundError for an empty database without create, CatalogError for one with other contents,
     CatalogVersionError for a catalog of newer software or of a development version, CatalogWriteError for an older one
-    that cannot be upgraded here. A failing step leaves the database as it was.
+    that cannot be upgraded here. A failing step leaves the database unchanged.
     """
     with database.transaction("read") as connection:
         found = _ledger(connection, name=database.name)

@@ -50,7 +50,7 @@ _UNREACHABLE = (
 )
 _REASONS: Reasons = (
     (("55P03", "40001", "40P01"), CatalogBusyError, "another process held its write lock for too long"),
-    (("53300",), CatalogBusyError, "its server has no connection left"),
+    (("53300",), CatalogBusyError, "its server has no free connections"),
     (("53100", "53200", "25006", "42501", "58030"), CatalogWriteError, "its server cannot write it, or may not"),
     (("3D000",), CatalogNotFoundError, "there is no such database; `createdb` makes one"),
     (
@@ -62,7 +62,7 @@ _REASONS: Reasons = (
 
 
 def open_server(location: str) -> Database:
-    """Open the database at a URL; nothing is connected yet. MissingExtraError when its driver is not installed."""
+    """Open the database at a URL, without connecting yet. MissingExtraError if its driver is not installed."""
     url = server_url(location)
     try:
         engine = create_engine(
@@ -96,10 +96,10 @@ def _put_back(_connection: Any, record: ConnectionPoolEntry) -> None:
 
 
 def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _borrowed: Any) -> None:
-    """Have a connection made anew whose server was started again meanwhile, before a statement is lost.
+    """Reconnect if the server was restarted, before a statement fails.
 
-    A server that goes says so on every connection, so that a look at those in use costs no question; others may have
-    been dropped on the way.
+    A stopping server notifies every connection, so checking one in use needs no query; others may have been dropped on
+    the way.
     """
     used = record.info.get("used")
     if used is None:
@@ -112,7 +112,7 @@ def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _bo
 
 
 def _silent(connection: Any) -> bool:
-    """Say whether nothing came from the server since its last answer; False where that cannot be seen."""
+    """Return True if nothing arrived from the server since its last response; False if that cannot be determined."""
     if not (hasattr(select, "poll") and hasattr(connection, "fileno")):  # Windows, other drivers
         return False
     looked = select.poll()
@@ -133,7 +133,7 @@ def server_url(location: str) -> URL:
 
 
 def _read(location: str) -> URL:
-    """Return the parts of a URL; what is no part of one may be one of a password, and is not shown."""
+    """Parse a URL; invalid parts may be part of a password, and are not shown."""
     try:
         url = make_url(location)
         url = url.set(drivername=url.drivername.lower())
@@ -163,8 +163,8 @@ def _begin(connection: Connection) -> None:
     settings: dict[str, Any] = {"lock_timeout": f"{files.BUSY_SECONDS * 1000:.0f}"}
     if mode == "durable":
         settings["synchronous_commit"] = "on"
-    told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-    connection.exec_driver_sql(f"SELECT {told}, pg_advisory_xact_lock({LOCK})")
+    settings_sql = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+    connection.exec_driver_sql(f"SELECT {settings_sql}, pg_advisory_xact_lock({LOCK})")
 
 
 def _shown(url: URL) -> str:

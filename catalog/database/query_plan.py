@@ -19,7 +19,7 @@ class QueryPlan:
 
 
 def explain(connection: Connection, statement: Select[Any]) -> QueryPlan:
-    """Return the statement as it is sent, and its plan; nothing is run."""
+    """Return the statement as sent, and its plan, without running it."""
     compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
     if connection.dialect.name == "sqlite":
         values = tuple(compiled.params[name] for name in compiled.positiontup or ())

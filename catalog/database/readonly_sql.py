@@ -25,8 +25,8 @@ ANSWER_BYTES: Final = 64 << 20
 _TOLD: Final = {
     "interrupted": "it took longer than {seconds:g} s",
     "57014": "it took longer than {seconds:g} s",
-    "not authorized": "it would do something else than read",
-    "25006": "it would do something else than read",
+    "not authorized": "it would do more than read",
+    "25006": "it would do more than read",
     "string or blob too big": f"a value of it has more than {VALUE_BYTES:,} bytes: name other columns",
 }
 # A function is not interrupted; on values of these sizes it takes milliseconds.
@@ -41,7 +41,7 @@ _READING: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FU
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The columns and rows of a statement; more says that there were further rows, or rows beyond 64 MiB."""
+    """The columns and rows of a statement; more: there were further rows, or rows beyond 64 MiB."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -53,17 +53,17 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Que
     limit = whole_number(limit, "limit", StatementError, least=1)
     seconds = finite_number(seconds, "seconds", StatementError)
     if not storable(text):
-        raise StatementError(f"expected one statement that reads, in UTF-8 without NUL, found {text!r}")
+        raise StatementError(f"expected one read-only statement, in UTF-8 without NUL, found {text!r}")
     answer = _ask_sqlite if connection.dialect.name == "sqlite" else _ask_postgresql
     dbapi: Any = connection.dialect.dbapi
     try:
         columns, rows, more = answer(connection, text, seconds=seconds, limit=limit)
     except dbapi.Error as error:
         known = _TOLD.get(getattr(error, "sqlstate", None) or str(error))
-        told = known.format(seconds=seconds) if known else str(error)
-        raise StatementError(f"expected one statement that reads: {told}") from error
+        message = known.format(seconds=seconds) if known else str(error)
+        raise StatementError(f"expected one read-only statement: {message}") from error
     if not columns:
-        raise StatementError("expected one statement that reads: it has no columns")
+        raise StatementError("expected one read-only statement: it has no columns")
     return QueryResult(columns, tuple(rows), more)
 
 
@@ -90,9 +90,9 @@ def _ask_sqlite(connection: Connection, text: str, *, seconds: float, limit: int
 
 @contextmanager
 def _reading_only(raw: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Let statements on the connection read, and nothing else, for so long; then they are interrupted.
+    """Make the connection read-only, and interrupt statements after the time limit.
 
-    Values of any size would make one function take longer than that.
+    Values are limited in size, since one function on a larger one may exceed the time limit.
     """
     end = time.monotonic() + seconds
     before = [(kind, raw.setlimit(kind, most)) for kind, most in _LIMITS]
@@ -132,7 +132,7 @@ def _ask_postgresql(connection: Connection, text: str, *, seconds: float, limit:
 
 
 def _described(raw: Any, text: str, dbapi: Any) -> tuple[str, ...]:
-    """Return the names of the columns that the statement would have; the server plans nothing and runs nothing."""
+    """Return the names of the columns of the statement; the server neither plans nor runs anything."""
     for answer in (raw.pgconn.prepare(b"", text.encode()), raw.pgconn.describe_prepared(b"")):
         if answer.status == dbapi.pq.ExecStatus.FATAL_ERROR:
             raise dbapi.errors.error_from_result(answer, raw.info.encoding)

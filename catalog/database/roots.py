@@ -84,7 +84,7 @@ def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
 
 
 def add_roots(connection: Connection, paths: Iterable[str], *, roots: Roots) -> None:
-    """Make the folders of paths that lie under no root roots."""
+    """Create roots for the folders of paths that are under no root."""
     one_in_each = {path.rpartition("/")[0]: path for path in paths}
     for folder, path in one_in_each.items():
         if not roots.spots(path):
@@ -99,7 +99,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def relative(path: str, folder: str | None) -> str | None:
-    """Return the path relative to the folder, "" for the folder itself, None when it lies outside."""
+    """Return the path relative to the folder, "" for the folder itself, None if it is outside."""
     if folder is None:
         return None
     if path == folder:

@@ -172,14 +172,14 @@ class _Square(_Spelled):
 
 
 def number_at(numbers: ColumnElement[Any], index: int) -> ColumnElement[Any]:
-    """Return one of the numbers of a column of type Numbers, NULL behind their end."""
+    """Return one of the numbers of a column of type Numbers, NULL after their end."""
     return _NumberAt(numbers, literal(index))
 
 
 def json_element(document: Column[str], keys: Sequence[str]) -> ColumnElement[Any]:
-    """Return what lies under the keys in a column of JSON text, as JSON, NULL where nothing does.
+    """Return the value under the keys in a column of JSON text, as JSON, NULL if there is none.
 
-    PostgreSQL looks into the column that index_json keeps beside it.
+    PostgreSQL uses the jsonb column that index_json maintains.
     """
     within: ColumnElement[Any] = literal_column(f"{document.table.name}.{document.name}_json")
     for key in keys:
@@ -191,7 +191,7 @@ def json_element(document: Column[str], keys: Sequence[str]) -> ColumnElement[An
 
 
 def json_value(element: ColumnElement[Any], kind: str) -> ColumnElement[Any]:
-    """Return JSON as a value of that kind (text, number, flag), NULL where it is another."""
+    """Return JSON as a value of that kind (text, number, flag), NULL for another kind."""
     return {"number": _JsonNumber, "flag": _JsonFlag}.get(kind, _JsonText)(element)
 
 
@@ -201,7 +201,7 @@ def json_scalar(element: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def json_there(element: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return whether there is a value other than null; may be NULL for no."""
+    """Return whether there is a value other than null; NULL may stand for false."""
     return _JsonThere(element)
 
 
@@ -218,7 +218,7 @@ def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:
 
 
 def folder_of(path: ColumnElement[Any]) -> ColumnElement[str]:
-    """Return the folder of a path, with the slash behind it."""
+    """Return the folder of a path, with the trailing slash."""
     return _Folder(path)
 
 
@@ -235,11 +235,11 @@ def square(number: ColumnElement[Any]) -> ColumnElement[float]:
 
 def index_json(document: Column[str]) -> None:
     """Keep a column of JSON text in PostgreSQL's binary form too, as long as its table is there."""
-    named, kept = document.table.name, f"{document.name}_json"
+    named, column = document.table.name, f"{document.name}_json"
     _after_create(
         document.table,
         "postgresql",
-        f"ALTER TABLE {named} ADD COLUMN {kept} jsonb GENERATED ALWAYS AS ({document.name}::jsonb) STORED",
+        f"ALTER TABLE {named} ADD COLUMN {column} jsonb GENERATED ALWAYS AS ({document.name}::jsonb) STORED",
     )
 
 

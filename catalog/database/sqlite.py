@@ -1,4 +1,4 @@
-"""SQLite files: made, opened, published when they are complete."""
+"""SQLite databases, and the files beside them."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
 
 
 def open_file(path: Path) -> Database:
-    """Open an existing SQLite file, for reading only where it cannot be written."""
+    """Open an existing SQLite file, read-only if it is not writable."""
     if (found := look(path)) != A_FILE:
         raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}")
     return connect_file(path, query=access(path))
 
 
 def create_file(path: Path, found: Callable[[Database], None]) -> None:
-    """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
+    """Create a new SQLite file atomically; one that another process created meanwhile is kept."""
     if look(path.parent) == A_FILE:
         raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
@@ -82,10 +82,10 @@ def create_file(path: Path, found: Callable[[Database], None]) -> None:
 
 
 def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | None = None) -> Database:
-    """Return the SQLite file as a database, opened as the query of its URI says.
+    """Return the SQLite file as a database, opened with the query of its URI.
 
-    journal: DELETE for a file that is not finished. What is committed is then in the file itself; of a log, closing
-    writes back as much as there is room for, and says nothing of the rest. name: what messages call it, if not by path.
+    journal: DELETE for an unfinished file, whose commits are then in the file itself; on closing a write-ahead log,
+    SQLite writes back only what there is room for, without an error. name: used in messages, if not the path.
     """
 
     def connect(patience: float) -> sqlite3.Connection:
@@ -115,9 +115,9 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
 
 @cache
 def _sqlite() -> Engine:
-    """Return what SQLAlchemy knows of SQLite, for all catalogs that this process opens.
+    """Return the SQLAlchemy dialect of SQLite, shared by all catalogs of this process.
 
-    What one of them has asked need not be compiled for the next, which takes a fifth to a third of a small ingest.
+    Statements compiled for one need not be compiled for the next, which saves a fifth to a third of a small ingest.
     """
     engine = create_engine("sqlite://")
     with engine.connect():
@@ -135,10 +135,10 @@ def _begin(connection: Connection) -> None:
 
 
 def access(path: Path) -> str:
-    """Return how SQLite must open the file here.
+    """Return the options with which SQLite must open the file.
 
-    On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
-    that nobody changes it. A clean close leaves no log and no journal; where there is one, somebody may be writing.
+    On read-only media SQLite cannot create the shared memory of the write-ahead log, and opens the file only as
+    immutable. A clean close leaves no log and no journal; if there is one, another process may be writing.
     """
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return "mode=rw"
@@ -147,22 +147,22 @@ def access(path: Path) -> str:
 
 
 def check_finished(draft: Path) -> None:
-    """Raise CatalogWriteError for a database of which something is still beside it, in a log or a journal."""
+    """Raise CatalogWriteError for a database with a remaining log or journal."""
     if left := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
         raise CatalogWriteError(f"expected {draft.name} to be one complete file, found its {left[0]} file: disk full?")
 
 
 def remove_draft(draft: Path) -> None:
-    """Remove a file that got no name, or has another one by now, and what SQLite keeps beside it."""
+    """Remove a draft that was not published, or was renamed, and the SQLite files beside it."""
     for suffix in BESIDE:
         with contextlib.suppress(OSError):
             Path(f"{draft}{suffix}").unlink()
 
 
 def publish(draft: Path, path: Path) -> None:
-    """Give a finished file its name; one that another process made meanwhile is kept.
+    """Publish a finished file; one that another process created meanwhile is kept.
 
-    CatalogWriteError for a draft that is not finished.
+    CatalogWriteError for an unfinished draft.
     """
     check_finished(draft)
     try:

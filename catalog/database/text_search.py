@@ -38,7 +38,7 @@ class _Query(_Spelled):
 
 
 def index_words(words: Column[str], key: Column[int]) -> None:
-    """Keep a full-text index over a column of words beside its table, as long as the table is there."""
+    """Create a full-text index over a column of words, maintained with its table."""
     owner = words.table
     name, column_name = f"{owner.name}_index", words.name
     removed = f"INSERT INTO {name} ({name}, rowid, {column_name}) VALUES ('delete', old.{key.name}, old.{column_name});"

@@ -38,9 +38,9 @@ class Episodes:
         self._session = session
 
     def add_root(self, path: str) -> int:
-        """Return the id of the root at this folder, made when missing; paths below are stored relative to it.
+        """Return the id of the root at this folder, creating it if missing; paths below are stored relative to it.
 
-        IngestError for a folder whose name the catalog cannot hold.
+        IngestError for a folder whose name the catalog cannot store.
         """
         folder = absolute_path(path).as_posix()
         check_path(folder)
@@ -49,20 +49,20 @@ class Episodes:
             return places.add_root(connection, folder, roots=roots)
 
     def roots(self) -> list[str]:
-        """Return the absolute folders that episodes are stored relative to, without those that lie in another one."""
+        """Return the absolute folders that episodes are stored relative to, without nested ones."""
         with self._session.read() as connection:
             folders = places.used_roots(connection, base=self._session.base)
         return [folder for folder in folders if not any(around in folders for around in places.ancestors(folder))]
 
     def register(self, records: Sequence[EpisodeRecord]) -> list[Registered]:
-        """Write the records in one transaction and return what became of each, in their order.
+        """Write the records in one transaction and return the result of each, in order.
 
-        At a known (path, key) an equal digest refreshes size and mtime only; another one replaces the episode and
-        buries its vectors. A record with moved_from takes over that episode (uid, tags, vectors) when it still has the
-        same digest, is not found at its old place by another record, and the new place is free; else it is new or
-        changed. A record that displaces the episode which is catalogued at its place, under another digest, sets it
-        aside, to a path that no file has: it is missing until a record takes it over. Episodes at the paths of a
-        record's assets are forgotten: it has them. What people said of them is said of it from then on.
+        At a known (path, key) an equal digest updates size and mtime only; another one replaces the episode and deletes
+        its vectors. A record with moved_from takes over that episode (uid, tags, vectors) if the digest is the same, no
+        other record is at its old path, and the new path is free; else it is new or changed. A record that displaces
+        the episode catalogued at its path, under another digest, moves it to a path that no file has: it is missing
+        until a record takes it over. Episodes at the paths of a record's assets are removed, and their annotations
+        transferred to it.
         """
         with self._session.write() as connection:
             return register.register(connection, records, base=self._session.base)
@@ -73,12 +73,12 @@ class Episodes:
             return register.remove(connection, episode_ids(ids))
 
     def withdraw(self, ids: Sequence[int]) -> None:
-        """Bury the vectors of these episodes and keep the rest: their files no longer hold what was embedded."""
+        """Delete the vectors of these episodes and keep the rest: their files have changed."""
         with self._session.write() as connection:
             ledger.bury(connection, episode_ids(ids))
 
     def known(self, paths: Sequence[str]) -> dict[str, tuple[Known, ...]]:
-        """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
+        """Return the catalogued episodes at these absolute paths, by key; unknown paths are ignored."""
         with self._session.read() as connection:
             roots = places.load_roots(connection, base=self._session.base)
             found = reconcile.load_occupants(connection, paths, roots=roots)
@@ -115,7 +115,7 @@ class Episodes:
         return found[0]
 
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
-        """Return the episodes of these ids; unknown ids are left out."""
+        """Return the episodes with these ids; unknown ids are ignored."""
         with self._session.read() as connection:
             return {row.id: row for row in pages.load_ids(connection, episode_ids(ids), base=self._session.base)}
 

@@ -43,7 +43,7 @@ def write_assets(connection: Connection, episodes: Iterable[tuple[int, EpisodeRe
 
 
 def load_parts(connection: Connection, places: Mapping[int, str]) -> dict[int, tuple[Asset, ...]]:
-    """Return the files of those of the episodes that have several; places: path of each by its id."""
+    """Return the files of the episodes that have several; places: path of each by its id."""
     if not places:
         return {}
     statement = select(*(asset.c[name] for name in _COLUMNS)).where(one_of(connection, asset.c.episode_row, places))
@@ -65,7 +65,7 @@ def _whole(row: EpisodeRow) -> Asset:
 
 
 def inherit(connection: Connection, heir: int, *, parts: Collection[int]) -> None:
-    """Say of an episode all that people said of others, which turned out to be its parts."""
+    """Transfer the annotations of episodes to the one that they turned out to be parts of."""
     for table in (note, review):
         connection.execute(update(table).where(one_of(connection, table.c.episode_row, parts)).values(episode_row=heir))
     for table in (tag, lineage):

@@ -28,7 +28,7 @@ Place: TypeAlias = tuple[str, str]
 
 # There are two of these for each record, so they must be made quickly.
 class Occupant(NamedTuple):
-    """A catalogued episode, as far as registering asks."""
+    """A catalogued episode, with the fields needed for registration."""
 
     id: int
     uid: str
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 
 def waves(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
-    """Split before each record whose place came already."""
+    """Split before each record whose path occurred already."""
     wave: dict[Place, EpisodeRecord] = {}
     for record in records:
         place = (record.path, record.key)
@@ -131,7 +131,7 @@ def load_read_as(connection: Connection, paths: Collection[str], *, base: str | 
 
 @lru_cache(maxsize=2)
 def _read_as_rows(product: str) -> Select[Any]:
-    """Return the statement for how locations were read, the latest last: made once, for searches by a path ask it."""
+    """Return the cached statement for how locations were read, the latest last, which searches by a path use."""
     columns = (episode.c.path, episode.c.format, episode.c.lane_map)
     here = (episode.c.root_id == bindparam("root_id"), among_listed(product, episode.c.path))
     return select(*columns).where(*here).group_by(*columns).order_by(func.max(episode.c.id))
@@ -148,7 +148,7 @@ def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) ->
 
 
 def _aside(path: str, uid: str) -> str:
-    """Return where an episode is catalogued whose place another one has: where nobody has a file."""
+    """Return the path of a displaced episode, which no file has."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.replaced/{uid}/{name}"
 
@@ -156,9 +156,9 @@ def _aside(path: str, uid: str) -> str:
 def _movers(
     connection: Connection, wave: Sequence[EpisodeRecord], *, here: Mapping[Place, Occupant]
 ) -> dict[Place, Occupant]:
-    """Return the episodes that move to a free place, by that place.
+    """Return the episodes that move to a free path, by that path.
 
-    An episode moves once, keeps its digest, and does not move away while the same data is still found where it was.
+    An episode moves once, keeps its digest, and does not move while the same data is still found at its old path.
     """
     claims = {record.moved_from for record in wave if record.moved_from is not None}
     if not claims:
@@ -201,7 +201,7 @@ def _new_ids(connection: Connection, count: int) -> range:
 
 
 def _free_uids(connection: Connection, records: Sequence[EpisodeRecord]) -> list[str]:
-    """Return a uid for each record; where a moved episode keeps that of its old place, salt it."""
+    """Return a uid for each record, salted if a moved episode keeps that of the same path."""
     salts = [0] * len(records)
     while True:
         uids = [_uid(record, salt=salt) for record, salt in zip(records, salts, strict=True)]

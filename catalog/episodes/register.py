@@ -58,7 +58,7 @@ def _write(
 
 
 def _supersede(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> dict[int, tuple[int, ...]]:
-    """Forget episodes whose files turned out to be parts of others, and return which, by the id of the other."""
+    """Remove episodes whose files turned out to be parts of others, and return them by the id of the other."""
     owners = {part.path: step.occupant.id for step in steps for part in step.record.assets}
     gone: dict[int, list[int]] = {}
     for (path, _), occupant in (load_occupants(connection, owners, roots=roots) if owners else {}).items():

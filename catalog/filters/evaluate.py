@@ -56,7 +56,7 @@ _PARTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def matches(where: Where, row: EpisodeRow, facts: Facts = NO_FACTS) -> bool:
-    """Say whether the episode passes the filter; facts are needed where it asks for more than the row holds."""
+    """Evaluate the filter on an episode; facts are required if it uses more than the fields of the row."""
     match where:
         case AllOf(parts):
             return all(matches(part, row, facts) for part in parts)
@@ -70,7 +70,7 @@ def matches(where: Where, row: EpisodeRow, facts: Facts = NO_FACTS) -> bool:
 
 
 def read_field(field: Field, row: EpisodeRow, facts: Facts = NO_FACTS) -> Sequence[Any]:
-    """Return the values that the field has in this episode: none when missing, several where it can hold many."""
+    """Return the values of the field in this episode: none if missing, several for a multi-valued field."""
     if field.root in _LISTS:
         return _LISTS[field.root](field, row, facts)
     found = _SINGLES[field.root](field, row, facts) if field.root in _SINGLES else getattr(row, field.root)
@@ -83,7 +83,7 @@ def parts_of(fields: Iterable[Field]) -> frozenset[str]:
 
 
 def meets(clause: Compare, found: Any) -> bool:
-    """Say whether a value of the clause's field meets it."""
+    """Return True if a value of the clause's field matches it."""
     if clause.op == "exists":
         return True
     if clause.field == "text":

@@ -1,4 +1,4 @@
-"""The fields of an episode that filters know: names, types, and how they are written."""
+"""The fields of episodes in filters: names, types, and notation."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Field:
 
     @property
     def many(self) -> bool:
-        """Whether an episode may have several values, of which one must meet a comparison."""
+        """Whether an episode may have several values, one of which must match."""
         return self.root in _MANY
 
     @property
@@ -152,13 +152,13 @@ class Field:
 
     @property
     def short(self) -> str:
-        """The way that people write it: a plain field's alias where it has one."""
+        """The preferred notation: a plain field's alias if it has one."""
         return _SHORT.get(self.root, self.name)
 
 
 @lru_cache(maxsize=1024)
 def field_of(name: str) -> Field:
-    """Read a field's name; FilterError when there is no such field."""
+    """Parse a field's name; FilterError if there is no such field."""
     whole = NAME.fullmatch(name) if isinstance(name, str) else None
     if whole is None or not storable(name):
         raise FilterError(f"expected the name of a field ({_listed()}), found {name!r}")

@@ -50,7 +50,7 @@ FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False}
 
 
 def parse_where(text: str) -> Where:
-    """Read a filter; FilterSyntaxError, a FilterError, tells the position of the first mistake."""
+    """Parse a filter; FilterSyntaxError, a FilterError, has the position of the first mistake."""
     parser = _Parser(plain_text(text, "a filter", FilterError))
     found = parser.any_of(0)
     if parser.position < len(text):
@@ -59,7 +59,7 @@ def parse_where(text: str) -> Where:
 
 
 def parse_comparison(field: str, text: str) -> Where:
-    """Read what stands behind `field:`; positions of mistakes count from its beginning."""
+    """Parse the text after `field:`; error positions count from its beginning."""
     parser = _Parser(plain_text(text, "a filter", FilterError))
     try:
         found = parser.test(field_of(field))
@@ -73,7 +73,7 @@ def parse_comparison(field: str, text: str) -> Where:
 
 
 def as_where(where: Where | str | None) -> Where:
-    """Return the filter that is meant by a filter, by its text, or by None for everything; else FilterError."""
+    """Return the filter for a filter, its text, or None (everything); else FilterError."""
     if where is None:
         return EVERYTHING
     if not isinstance(where, str | Where):
@@ -252,7 +252,7 @@ class _Parser:
 
 
 def _as_type(text: str, kind: type | None) -> Scalar | None:
-    """Return bare text as a value of the type (None = what it looks like), None when it is none."""
+    """Return bare text as a value of the type (None = inferred), None if it is not one."""
     if kind is str or (kind is None and text.lower() not in FLAGS and NUMBER.fullmatch(text) is None):
         return text
     if kind in (bool, None) and text.lower() in FLAGS:

@@ -20,7 +20,7 @@ _MAX_QUERIES = 20
 
 
 def explain_unknown(ref: str) -> str:
-    """Return the error text for a name that is no collection and no snapshot."""
+    """Return the error message for a name that is neither a collection nor a snapshot."""
     return f"expected a collection's name or a snapshot's hash, found {ref!r} (`wshard collection ls` lists them)"
 
 
@@ -59,8 +59,8 @@ def _named_in(where: Where) -> set[str]:
 def _member_of_any(connection: Connection) -> Where:
     """Return the filter for the episodes of all named collections.
 
-    Saved queries that ask for just that, themselves or through others, and those that name what was dropped, have no
-    part in it: the ones would ask for themselves, and the others cannot be asked.
+    Saved queries that refer to this filter, directly or through others, and those that refer to a dropped collection,
+    are ignored: they cannot be evaluated.
     """
     named: dict[str, str | None] = dict(connection.execute(select(collection.c.name, collection.c.query)).all())
     queries = {name: parse_where(query) for name, query in named.items() if query is not None}
@@ -87,6 +87,6 @@ def _substitute(where: Where, live: Mapping[str, Where], *, anywhere: Where | No
             return where if anywhere is None else anywhere
         case Compare() if where.field == "collection":
             rest = [value for value in where.values if value not in live]
-            kept = [Compare("collection", "in", rest)] if rest else []
-            return any_of(*kept, *(live[str(value)] for value in where.values if value in live))
+            rest_filter = [Compare("collection", "in", rest)] if rest else []
+            return any_of(*rest_filter, *(live[str(value)] for value in where.values if value in live))
     return where

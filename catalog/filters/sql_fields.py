@@ -42,7 +42,7 @@ Rows = tuple[Select[Any], ColumnElement[Any]]
 
 
 def value_of(connection: Connection, field: Field, *, kind: str = "text", base: str | None) -> ColumnElement[Any]:
-    """Return a field of one value as an expression, NULL where it is missing; kind says what metadata is read as."""
+    """Return a single-valued field as an expression, NULL if missing; kind is the type to read metadata as."""
     if field.root == "meta":
         return json_value(json_element(episode.c.metadata, field.parts), kind)
     if (shared := shared_by(connection, field, base=base)) is not None:
@@ -55,7 +55,7 @@ def value_of(connection: Connection, field: Field, *, kind: str = "text", base: 
 
 
 def rows_of(connection: Connection, field: Field, *, base: str | None) -> Rows | None:
-    """Return where the values of a field stand that an index finds, None where that is beside the episode itself."""
+    """Return the indexed table of a field's values, None if they are in the episode itself."""
     if field.root == "asset_path":
         rows = select(asset.c.episode_row).select_from(asset.join(episode)).correlate(None)
         return rows, folder_of(_path(connection, base=base)) + asset.c.path
@@ -74,14 +74,14 @@ def shared_by(
 
 
 def is_looked_up(field: Field) -> bool:
-    """Say whether the database is asked how such a field is read, so that it may be read otherwise tomorrow."""
+    """Return True if the SQL of such a field depends on the contents of the database, which may change."""
     return field.root in ("root", "path", "asset_path") or (
         field.root == "lane" and field.parts[1] in ("dtype", "shape")
     )
 
 
 def statistic(field: Field) -> ColumnElement[Any]:
-    """Return a statistic of a lane as an expression beside the table lane."""
+    """Return a statistic of a lane as an expression on the table lane."""
     name = field.parts[1]
     if name not in SPREAD:
         return lane.c[name]
@@ -112,7 +112,7 @@ def _path(connection: Connection, *, base: str | None) -> ColumnElement[Any]:
 
 
 def _chosen(key: ColumnElement[int], values: Mapping[int, str]) -> ColumnElement[Any]:
-    """Return text that a key says, which compares by code point as that of a column does; NULL for another key."""
+    """Return the text under a key, compared by code point like a column; NULL for another key."""
     return cast(case(values, value=key) if values else null(), TEXT)
 
 
@@ -162,8 +162,8 @@ def _reviewed(field: Field) -> Rows:
 
 
 def _named(_: Field) -> Rows:
-    held = pick.join(collection, collection.c.snapshot_id == pick.c.snapshot_id)
-    return select(pick.c.episode_row).select_from(held), collection.c.name
+    picks = pick.join(collection, collection.c.snapshot_id == pick.c.snapshot_id)
+    return select(pick.c.episode_row).select_from(picks), collection.c.name
 
 
 REVIEW: Final[Mapping[str, Column[Any]]] = MappingProxyType(

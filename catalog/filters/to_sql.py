@@ -90,9 +90,9 @@ def _match_words(
 def words_found(
     connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
 ) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
-    """Return where the episodes with all these words are found, or with any; their ids there, and the condition.
+    """Return the table of the episodes with all these words, or with any; their ids there, and the condition.
 
-    Words are asked for at once, for the index knows where to begin.
+    Words are looked up in one query, so that the index can choose where to begin.
     """
     phrases = [phrase(clause.value) for clause in clauses]
     return words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases, how=how)

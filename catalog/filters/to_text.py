@@ -26,7 +26,7 @@ _FORMS: Final = {
 
 
 def where_text(where: Where) -> str:
-    """Return the filter as text that reads back as the same value."""
+    """Return the filter as text; parsing it gives an equal value."""
     if where == NOTHING:
         return "-()"
     match where:
@@ -51,7 +51,7 @@ def _inner(where: Where) -> str:
 
 
 def comparison_text(clause: Compare) -> str:
-    """Return what stands behind `field:`."""
+    """Return the text after `field:`."""
     values = [_value_text(value, clause.about) for value in clause.values]
     if clause.field == "text":
         return values[0]

@@ -24,7 +24,7 @@ def where_query(where: Where) -> str:
 
 
 def parse_query(query: str) -> Where:
-    """Read a URL's query; FilterSyntaxError names the parameter and the position in its value."""
+    """Parse the query string of a URL; FilterSyntaxError names the parameter and the position in its value."""
     plain_text(query, "the query of a URL", FilterError)
     try:
         pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")

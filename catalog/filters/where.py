@@ -1,8 +1,8 @@
-"""The one filter value of the project: comparisons, and, or, not.
+"""Filters as values: comparisons, and, or, not.
 
-A comparison with a missing value never holds, `ne` included; for metadata a value of another type counts as missing.
-Where a field holds many values (tags, say) one of them must meet the comparison. `not` is plain negation: it holds
-exactly where its part does not, so that `~(F.success == True)` holds for an episode of unknown success too.
+A comparison with a missing value never matches, `ne` included; for metadata a value of another type counts as missing.
+For a multi-valued field (such as tags) one of the values must match. `not` is plain negation: it matches exactly what
+its part does not, so `~(F.success == True)` also matches an episode of unknown success.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Where:
 
 @dataclass(frozen=True)
 class Compare(Where):
-    """One comparison of a field with a value.
+    """Comparison of a field with a value.
 
-    op: eq ne lt le gt ge; in (any of several values; none of them matches nothing); between (low, high), both
-    included; contains, startswith (text, by code point; for the field `text` words side by side, the last one open
-    where the value ends in "*"); exists (value None). Equal meanings are equal values: an `in` of one value is eq.
+    op: eq ne lt le gt ge; in (any of several values; none of them matches nothing); between (low, high), both included;
+    contains, startswith (text, by code point; for the field `text` a phrase, with "*" its last word is a prefix);
+    exists (value None). Equal meanings are equal values: an `in` of one value is eq.
 
-    Raises FilterError for an unknown field or operator and for a value of the wrong type (a bool is no number, NaN is
-    no value).
+    Raises FilterError for an unknown field or operator and for a value of the wrong type (bool is not a number, NaN is
+    not a value).
     """
 
     field: str
@@ -80,12 +80,12 @@ class Compare(Where):
 
     @property
     def about(self) -> Field:
-        """The field, read."""
+        """The parsed field."""
         return field_of(self.field)
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """The values compared with."""
+        """The values to compare with."""
         if self.op == "exists":
             return ()
         return self.value if isinstance(self.value, tuple) else (self.value,)
@@ -93,7 +93,7 @@ class Compare(Where):
 
 @dataclass(frozen=True)
 class AllOf(Where):
-    """Every part must hold; without parts everything does. Made by & and all_of, which keep the normal form."""
+    """Conjunction of filters; empty: matches everything. Made by & and all_of, which normalise it."""
 
     parts: tuple[Where, ...]
 
@@ -103,7 +103,7 @@ class AllOf(Where):
 
 @dataclass(frozen=True)
 class AnyOf(Where):
-    """One part must hold; without parts nothing does. Made by | and any_of, which keep the normal form."""
+    """Disjunction of filters; empty: matches nothing. Made by | and any_of, which normalise it."""
 
     parts: tuple[Where, ...]
 
@@ -113,7 +113,7 @@ class AnyOf(Where):
 
 @dataclass(frozen=True)
 class Not(Where):
-    """Holds exactly where its part does not. Made by ~, which keeps the normal form."""
+    """Negation: matches exactly what its part does not. Made by ~, which normalises it."""
 
     part: Where
 
@@ -124,19 +124,19 @@ class Not(Where):
 
 
 def all_of(*parts: Where) -> Where:
-    """Return the filter that holds where every part does."""
-    kept = _flat(AllOf, parts)
-    if NOTHING in kept:
+    """Return the filter that matches if every part does."""
+    flat = _flat(AllOf, parts)
+    if NOTHING in flat:
         return NOTHING
-    return kept[0] if len(kept) == 1 else AllOf(kept)
+    return flat[0] if len(flat) == 1 else AllOf(flat)
 
 
 def any_of(*parts: Where) -> Where:
-    """Return the filter that holds where one part does."""
-    kept = _flat(AnyOf, parts)
-    if EVERYTHING in kept:
+    """Return the filter that matches if any part does."""
+    flat = _flat(AnyOf, parts)
+    if EVERYTHING in flat:
         return EVERYTHING
-    return kept[0] if len(kept) == 1 else AnyOf(kept)
+    return flat[0] if len(flat) == 1 else AnyOf(flat)
 
 
 def negation(part: Where) -> Where:
@@ -157,7 +157,7 @@ def build_where(
     success: bool | None = None,
     tag: str | Sequence[str] | None = None,
 ) -> Where:
-    """Build the common filters; None leaves a field free, ranges are inclusive, several names mean any of them."""
+    """Build the common filters; None means no condition, ranges are inclusive, several names mean any of them."""
     low, high = _bounds(reward_range)
     for name, names in (("env_id", env_id), ("tag", tag)):
         if names is not None and not isinstance(names, str | Collection):

@@ -29,9 +29,9 @@ class Maintenance:
             return integrity.check_database(connection, full=full)
 
     def strays(self, sizes: Mapping[int, int], *, full: bool = False) -> list[Stray]:
-        """Return the ledger rows whose vectors belong to nothing; sizes: bytes of one vector by space id.
+        """Return the invalid ledger rows; sizes: bytes of one vector by space id.
 
-        full: also those that do not have their checksum, which reads all vectors.
+        full: also those with a wrong checksum, which reads all vectors.
         """
         with self._session.read() as connection:
             return integrity.load_strays(connection, sizes, full=full)
@@ -44,11 +44,11 @@ class Maintenance:
             return len(found)
 
     def back_up(self, target: str | os.PathLike[str]) -> int:
-        """Copy the catalog, as it is at this moment, to one file and return its size in bytes.
+        """Copy the current state of the catalog to one file and return its size in bytes.
 
-        Others may write meanwhile. The file appears whole, or not at all; an earlier backup of the same archive is
-        replaced. Of a catalog on a server pg_dump makes it. Raises CatalogExistsError where another file is in the
-        way, CatalogWriteError, CatalogError.
+        Others may write meanwhile. The file is written atomically; an earlier backup of the same archive is replaced.
+        For a catalog on a server pg_dump is used. Raises CatalogExistsError if another file exists at the path,
+        CatalogWriteError, CatalogError.
         """
         if self._session.base is None:
             return dump(self._session.database, Path(target))

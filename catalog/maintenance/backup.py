@@ -43,10 +43,10 @@ _PAGES: Final = 4096  # copied between two looks at Ctrl-C
 
 
 def back_up(database: Path, target: Path) -> int:
-    """Copy a catalog, as it is at this moment, to one file; return its size in bytes.
+    """Copy the current state of a catalog to one file; return its size in bytes.
 
-    Others may write meanwhile. The file appears whole and checked, or not at all; an earlier backup of the same archive
-    is replaced. Raises CatalogExistsError where any other file is in the way, CatalogWriteError, CatalogError.
+    Others may write meanwhile. The file is verified and written atomically; an earlier backup of the same archive is
+    replaced. Raises CatalogExistsError if any other file exists at the path, CatalogWriteError, CatalogError.
     """
     database, target = absolute_path(database), absolute_path(target)
     if (found := look(target)) != "nothing" and (
@@ -59,12 +59,12 @@ def back_up(database: Path, target: Path) -> int:
 
 
 def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
-    """Make the catalog of a backup the one at `database`; force: also where there is one already.
+    """Restore a backup as the catalog at `database`; force: replace an existing one.
 
-    It appears whole or not at all; programs that have the present one open go on with the restored one. A present one
-    that is too damaged to be replaced so is kept under another name, which is returned. What the search indexes hold is
-    forgotten: it is made again from the catalog. Raises CatalogNotFoundError, CatalogExistsError, CatalogVersionError
-    for a backup by newer software, CatalogBusyError, CatalogWriteError, CatalogError.
+    Restoring is atomic; programs that have the current catalog open continue with the restored one. A current one that
+    is too damaged to be replaced is kept under another name, which is returned. Search indexes are rebuilt from the
+    catalog. Raises CatalogNotFoundError, CatalogExistsError, CatalogVersionError for a backup by newer software,
+    CatalogBusyError, CatalogWriteError, CatalogError.
     """
     source, database = absolute_path(source), absolute_path(database)
     if is_dump(source):
@@ -125,12 +125,12 @@ def _begins(file: Path, beginning: bytes) -> bool:
 
 @contextlib.contextmanager
 def draft_beside(target: Path) -> Iterator[Path]:
-    """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed.
+    """Yield a temporary path beside the target; a file left there is removed.
 
-    CatalogWriteError where there is no folder for it, or one that may not be written.
+    CatalogWriteError if the folder is missing or not writable.
     """
     if look(target.parent) != "a folder":
-        raise CatalogWriteError(f"cannot write {target}: {target.parent} is no folder")
+        raise CatalogWriteError(f"cannot write {target}: {target.parent} is not a folder")
     _remove_abandoned(target)
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
@@ -168,7 +168,7 @@ def finish(draft: Path, target: Path) -> int:
 
 
 def _copy(source: Path, draft: Path) -> None:
-    """Copy what the source holds at this moment and prove the copy, which is one file without a log beside it."""
+    """Copy the current state of the source and verify the copy, which is one file without a log."""
     with (
         translate_errors(f"{source}, when copying it to {draft.parent}"),
         closing(_connect(source, access(source))) as origin,
@@ -224,20 +224,20 @@ def _replace_content(database: Path, draft: Path) -> None:
 
 
 def _put_in_place(database: Path, draft: Path) -> Path | None:
-    """Give the draft its name; what lies there, or what is left of it, is kept under another one."""
+    """Publish the draft; an existing file is kept under another name."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    kept = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+    damaged = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
     there = database.exists()
     try:
         _sync(draft)
         for suffix in BESIDE:
             with contextlib.suppress(FileNotFoundError):
-                database.with_name(database.name + suffix).rename(kept.with_name(kept.name + suffix))
+                database.with_name(database.name + suffix).rename(damaged.with_name(damaged.name + suffix))
         publish(draft, database)
         _sync(database.parent)
     except OSError as error:
         raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
-    return kept if there else None
+    return damaged if there else None
 
 
 def _connect(path: Path, query: str) -> sqlite3.Connection:
@@ -246,7 +246,7 @@ def _connect(path: Path, query: str) -> sqlite3.Connection:
 
 
 def archive_id_of(path: Path) -> str | None:
-    """Return whose catalog or backup a file is, None for anything else."""
+    """Return the archive id of a catalog or backup, None for any other file."""
     try:
         with closing(_connect(absolute_path(path), "mode=ro")) as connection:
             return str(connection.execute("SELECT archive_id FROM archive").fetchone()[0])

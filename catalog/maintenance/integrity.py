@@ -22,10 +22,10 @@ _TOLD: Final = 100  # problems of the database that are listed; one is enough to
 
 @dataclass(frozen=True)
 class Stray:
-    """A ledger row with vectors that belong to nothing.
+    """An invalid ledger row.
 
-    orphaned: its episode is gone. outdated: the episode holds other data by now. retired: its space is. torn: its
-    bytes are not the vectors that it counts, or, where all vectors were read, have another checksum.
+    orphaned: its episode is gone. outdated: the data of the episode has changed. retired: its space is retired. torn:
+    its bytes have the wrong length or, if all vectors were read, the wrong checksum.
     """
 
     seq: int
@@ -71,7 +71,7 @@ def _damaged(connection: Connection) -> Iterator[Stray]:
 
 
 def drop_strays(connection: Connection, strays: Sequence[Stray]) -> None:
-    """Bury these rows; those of retired spaces, which nobody follows, are deleted."""
+    """Mark these rows as deleted; those of retired spaces are removed, since no index follows them."""
     bury_rows(connection, [stray.seq for stray in strays if stray.reason != "retired"])
     forgotten = [stray.seq for stray in strays if stray.reason == "retired"]
     if forgotten:
@@ -79,9 +79,9 @@ def drop_strays(connection: Connection, strays: Sequence[Stray]) -> None:
 
 
 def check_database(connection: Connection, *, full: bool) -> list[str]:
-    """Return what is wrong with the database file, [] for nothing; a server looks after its own files.
+    """Return the problems of the database file, [] for none; a server checks its own files.
 
-    full: compare every index with its table too, which reads all of both.
+    full: also compare every index with its table, which reads both completely.
     """
     if connection.dialect.name != "sqlite":
         return []

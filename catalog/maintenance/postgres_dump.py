@@ -1,6 +1,6 @@
-"""One file that holds a whole catalog on a PostgreSQL server as of one moment, and the way back, by its own tools.
+"""Dump and restore a catalog on a PostgreSQL server, with the tools of PostgreSQL.
 
-Passwords go to the tools by their environment, which nobody else sees.
+Passwords are passed to the tools in their environment, which is private.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _END: Final = "\\."
 
 
 def dump(database: Database, target: Path) -> int:
-    """Write the catalog on a server to one file and return its size in bytes; others may write meanwhile.
+    """Dump the catalog on a server to one file and return its size in bytes; others may write meanwhile.
 
-    The file appears whole or not at all; an earlier backup of the same archive is replaced. Raises CatalogExistsError
-    where any other file is in the way, CatalogWriteError, CatalogError without pg_dump.
+    The file is written atomically; an earlier backup of the same archive is replaced. Raises CatalogExistsError if any
+    other file exists at the path, CatalogWriteError, CatalogError without pg_dump.
     """
     target = absolute_path(target)
     if look(target) != "nothing" and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)[0]):
@@ -43,11 +43,11 @@ def dump(database: Database, target: Path) -> int:
 
 
 def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
-    """Make the catalog in such a file that of the database at a URL; force: also where there is one already.
+    """Restore a dump to the database at a URL; force: replace an existing catalog.
 
-    All in one transaction; programs that have the database open go on with the restored catalog. What the search
-    indexes hold is forgotten. Raises CatalogNotFoundError for no backup, CatalogExistsError, CatalogVersionError for
-    one by newer software, CatalogError.
+    All in one transaction; programs that have the database open continue with the restored catalog. Search indexes are
+    rebuilt. Raises CatalogNotFoundError for a missing dump, CatalogExistsError, CatalogVersionError for one by newer
+    software, CatalogError.
     """
     source = absolute_path(source)
     if not is_dump(source):
@@ -84,7 +84,7 @@ def _rows(source: Path, table: str) -> list[list[str]]:
 
 
 def _run(url: URL | None, tool: str, *arguments: str) -> str:
-    """Run one of PostgreSQL's tools, in the database at the URL if there is one, and return what it printed."""
+    """Run one of PostgreSQL's tools, in the database at the URL if given, and return its output."""
     environment = dict(os.environ, PGOPTIONS=f"-c lock_timeout={engine.BUSY_SECONDS * 1000:.0f}")
     place = []
     if url is not None:
@@ -100,6 +100,8 @@ def _run(url: URL | None, tool: str, *arguments: str) -> str:
             f"cannot run {tool}: {error}; it comes with PostgreSQL's client programs (Debian: postgresql-client)"
         ) from error
     if done.returncode:
-        told = [line.removeprefix(f"{tool}: ") for line in done.stderr.splitlines()[:2]]  # an error, and its details
-        raise CatalogError(f"{tool} failed: {'; '.join(told) or 'it told no reason'}")
+        messages = [
+            line.removeprefix(f"{tool}: ") for line in done.stderr.splitlines()[:2]
+        ]  # an error, and its details
+        raise CatalogError(f"{tool} failed: {'; '.join(messages) or 'no reason given'}")
     return done.stdout

@@ -50,9 +50,9 @@ class Queries:
     ) -> Page:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
-        order is a field of one value, reversed by a leading "-"; ties go by id, missing values come last. Pages by
-        ORDERS and score.NAME come from columns, for others all that matches is sorted. skip: leave out so many rows
-        first, which are walked. FilterError for an unknown order, a foreign cursor or a limit below 1.
+        order is a single-valued field, reversed by a leading "-"; ties are ordered by id, missing values come last.
+        ORDERS and score.NAME are columns; for other fields all matches are sorted. skip: skip so many rows first, which
+        are scanned. FilterError for an unknown order, a foreign cursor or a limit below 1.
         """
         plain_text(order, "order", FilterError)
         after = None if after is None else plain_text(after, "after", FilterError)
@@ -76,9 +76,9 @@ class Queries:
     def relevant(
         self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
     ) -> list[tuple[int, float]]:
-        """Return (id, BM25) of the matching episodes whose task or notes hold any word of the text, best first.
+        """Return (id, BM25) of the matching episodes whose task or notes contain any word of the text, best first.
 
-        limit: at most so many.
+        limit: maximum number of results.
         """
         plain_text(text, "text", FilterError)
         limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
@@ -134,7 +134,7 @@ class Queries:
             )
 
     def columns(self) -> list[str]:
-        """Return the columns of a table where nobody chooses: what an episode's row tells, and every score in use."""
+        """Return the default columns of a table: those of an episode's row, and every score in use."""
         with self._session.read() as connection:
             return arrow.plain_columns(connection)
 
@@ -171,9 +171,9 @@ class Queries:
             return [query_plan.explain(connection, each) for each in statements]
 
     def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
-        """Return what is known of these episodes beyond their rows.
+        """Return the facts about these episodes beyond their rows.
 
-        parts: names of the fields of Facts that are wanted, {"scores", "notes"}; the others stay empty. None: all.
+        parts: names of the requested fields of Facts, {"scores", "notes"}; the others stay empty. None: all.
         """
         wanted = None if parts is None else known_parts(several_names(parts, "parts"))
         with self._session.read() as connection:
@@ -193,6 +193,6 @@ class Queries:
         return ((count, spreads) for _, count, spreads in heapq.merge(*walks, key=itemgetter(0)))
 
     def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
-        """Return the rates at which episodes of these layouts have the lane; None among them where nobody knows."""
+        """Return the rates of the lane in episodes of these layouts; None stands for unknown ones."""
         with self._session.read() as connection:
             return load_rates(connection, layout_ids, lane)

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 5000
 
 
 def plain_columns(connection: Connection) -> list[str]:
-    """Return the names of the columns where nobody chooses."""
+    """Return the names of the default columns."""
     used = connection.execute(select(score.c.name).distinct().order_by(score.c.name)).scalars()
     return [*PLAIN, *(Field("score", (name,)).name for name in used)]
 
@@ -70,7 +70,7 @@ def _cell(column: Column, row: EpisodeRow, facts: Facts) -> Any:
 
 
 def _kind(pa: Any, column: Column) -> Any:
-    """Return the Arrow type of a column, None where metadata may be of any."""
+    """Return the Arrow type of a column, None if metadata may have any type."""
     if column.type is None:
         return None
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}

@@ -32,10 +32,10 @@ FIRST: Final = 256
 def load_relevance(
     connection: Connection, text: str, where: Where, *, base: str | None, limit: int | None = None
 ) -> list[tuple[int, float]]:
-    """Return (episode id, BM25 > 0) of the matching episodes that hold any of the words; best first, ties by id.
+    """Return (episode id, BM25 > 0) of the matching episodes that contain any of the words; best first, ties by id.
 
-    limit: only so many of the best. Then the rarest words are looked for first, and the others no more once what they
-    can add up to is less than what the last of the best has. FilterError for more words than a filter may ask for.
+    limit: number of best results. The rarest words are then looked up first, and the others only while their maximum
+    contribution could change the result. FilterError for more words than a filter allows.
     """
     asked = _word_filters(text)
     holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
@@ -78,21 +78,21 @@ def _weight(holding: int, among: int) -> float:
 
 def _usual_length(connection: Connection) -> float:
     statement = select(document.c.words).order_by(document.c.episode_row).limit(FIRST)
-    lengths = [_length(kept.split()) for kept in connection.execute(statement).scalars()]
+    lengths = [_length(text.split()) for text in connection.execute(statement).scalars()]
     return sum(lengths) / len(lengths)
 
 
-def _length(held: Sequence[str]) -> int:
-    return len(held) - held.count(BOUNDARY)
+def _length(words: Sequence[str]) -> int:
+    return len(words) - words.count(BOUNDARY)
 
 
 def _scorer(asked: Sequence[str], weights: Sequence[float], *, usual: float) -> Callable[[str], float]:
     """Return what gives a text its score."""
     known: dict[tuple[int, ...], float] = {}  # thousands of tasks have the same numbers, which are all that counts
 
-    def score(kept: str) -> float:
-        held = kept.split()
-        numbers = (_length(held), *map(held.count, asked))
+    def score(text: str) -> float:
+        words = text.split()
+        numbers = (_length(words), *map(words.count, asked))
         if numbers not in known:
             room = SATURATION * (1 - LENGTHS + LENGTHS * numbers[0] / usual)
             terms = zip(numbers[1:], weights, strict=True)
@@ -109,20 +109,20 @@ def _best(
     limit: int | None,
 ) -> list[tuple[int, float]]:
     """Return the best of those before and of these rows, each episode once."""
-    times = Counter(kept for _, kept in rows)  # thousands of episodes have the same task
-    scores = {kept: score(kept) for kept in times}
+    times = Counter(text for _, text in rows)  # thousands of episodes have the same task
+    scores = {text: score(text) for text in times}
     if limit is not None:
         least = _least(scores, times, limit)
-        scores = {kept: found for kept, found in scores.items() if found >= least}
-    near = {number: scores[kept] for number, kept in rows if kept in scores} | dict(before)
+        scores = {text: found for text, found in scores.items() if found >= least}
+    near = {number: scores[text] for number, text in rows if text in scores} | dict(before)
     return sorted(near.items(), key=lambda scored: (-scored[1], scored[0]))[:limit]
 
 
 def _least(scores: Mapping[str, float], times: Mapping[str, int], limit: int) -> float:
-    """Return the score of the last of so many texts; 0 where there are no more."""
+    """Return the lowest of the best scores; 0 if there are fewer."""
     left = limit
-    for kept in heapq.nlargest(limit, scores, key=scores.__getitem__):
-        left -= times[kept]
+    for text in heapq.nlargest(limit, scores, key=scores.__getitem__):
+        left -= times[text]
         if left <= 0:
-            return scores[kept]
+            return scores[text]
     return 0.0

@@ -40,14 +40,14 @@ _TIMES: Final = ("ingested_at", "reviewed_at", "note_at")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name as it was asked for, and the field that it shows, None for all tags and for the metadata."""
+    """A column: its name as requested, and its field, None for all tags and for the metadata."""
 
     name: str
     field: Field | None
 
     @property
     def type(self) -> type | None:
-        """The type of its values, or of those in its lists; None where metadata may be of any."""
+        """The type of its values, or of list items; None if metadata may have any type."""
         return str if self.field is None else self.field.type
 
     @property
@@ -61,7 +61,7 @@ class Column:
         return self.field is not None and self.field.root in _TIMES
 
     def value(self, row: EpisodeRow, facts: Facts = NO_FACTS) -> Any:
-        """Return what an episode has here: a value, a list, or None; facts are needed as parts_needed says."""
+        """Return the value of an episode: a value, a list, or None; facts are needed as parts_needed says."""
         if self.field is None:
             return json.dumps(row.metadata) if self.name == "metadata" else list(row.tags)
         found = read_field(self.field, row, facts)
@@ -69,7 +69,7 @@ class Column:
 
 
 def columns_of(names: Sequence[str]) -> list[Column]:
-    """Return the columns of these names; FilterError for one that is no field."""
+    """Return the columns with these names; FilterError for an unknown field."""
     return [Column(name, None if name in _OWN else field_of(name)) for name in names]
 
 

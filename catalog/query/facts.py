@@ -43,7 +43,7 @@ def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: s
 def load_facts(connection: Connection, ids: Collection[int], parts: Collection[str] | None = None) -> dict[int, Facts]:
     """Return the facts of each of these episodes; parts: the fields of Facts to fill, None for all.
 
-    Who needs few says so: lanes cost most of the time, and the Spaces of each episode read the ledger all over.
+    Restrict parts if possible: lanes take most of the time, and the Spaces of each episode scan the ledger.
     """
     wanted = _PARTS if parts is None else parts
     found: dict[int, dict[str, Any]] = {
@@ -124,8 +124,8 @@ def _load_findings(connection: Connection, found: dict[int, dict[str, Any]]) -> 
 
 
 def _load_notes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    for kept in load_notes(connection, found):
-        found[kept.episode_id]["notes"].append(kept)
+    for stored in load_notes(connection, found):
+        found[stored.episode_id]["notes"].append(stored)
 
 
 def _load_review(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
@@ -173,7 +173,7 @@ def _frozen(part: Any) -> Any:
 
 
 def known_parts(names: Collection[str]) -> Collection[str]:
-    """Return the names; FilterError for one that is no field of Facts."""
+    """Return the names; FilterError for one that is not a field of Facts."""
     for name in names:
         if name not in _PARTS:
             raise FilterError(f"parts: expected some of {', '.join(_PARTS)}, found {name!r}")

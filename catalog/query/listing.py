@@ -25,7 +25,7 @@ def read_cells(query: Queries, columns: Sequence[Column], rows: Sequence[Episode
 
 
 def list_episodes(query: Queries, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
-    """Return each row with the values of the columns, or, without columns, with all that an episode's row tells."""
+    """Return each row with the values of the columns, by default with all fields of an episode's row."""
     if columns is None:
         return [
             {("file_path" if name == "path" else name): value for name, value in row._asdict().items()} for row in rows

@@ -49,7 +49,7 @@ _parse = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 
 
 def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
-    """Return the episodes that meet the conditions, by id."""
+    """Return the episodes that match the conditions, by id."""
     statement = _rows(connection.dialect.name).where(*conditions)
     return [_row(found, base=base) for found in connection.execute(statement).all()]
 
@@ -64,7 +64,7 @@ def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) 
 
 
 def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
-    """Return the episodes of these uids, by uid; unknown uids are left out."""
+    """Return the episodes with these uids, by uid; unknown uids are ignored."""
     return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids), base=base)}
 
 
@@ -79,7 +79,7 @@ def _rows(product: str) -> Select[Any]:
 
 @lru_cache(maxsize=2)
 def _rows_of(product: str) -> Select[Any]:
-    """Return the statement for the rows of some episodes; every page asks it, and making it takes longer than that."""
+    """Return the cached statement for the rows of some episodes, needed by every page."""
     return _rows(product).where(among_listed(product, episode.c.id))
 
 
@@ -130,7 +130,7 @@ def load_page(connection: Connection, where: Where, part: PageRequest, *, base: 
 def _find_near(
     connection: Connection, where: Where, part: PageRequest, cursor: Cursor | None, *, base: str | None
 ) -> list[tuple[int, Any]]:
-    """Return the rows of a page, and one more, if they stand near where it begins in its order; else none."""
+    """Return the rows of a page, and one more, if they are near its start in the order; else none."""
     field, descending = _ordering(part.order), part.order.startswith("-")
     if not has_values(cursor):
         return []
@@ -155,9 +155,9 @@ def _count_of(connection: Connection, statement: Select[Any], asked: dict[str, A
 def _limited(
     connection: Connection, where: Where, part: PageRequest, cursor: Cursor | None, *, base: str | None, few: bool
 ) -> list[Select[Any]]:
-    """Return the statements of a page, each for as many rows as are wanted when it is asked.
+    """Return the statements of a page, each for as many rows as its parameters request.
 
-    few: pass, as far as one knows, so that they are found first and then sorted.
+    few: presumably few match, so that matches are found first and then sorted.
     """
     order, field = part.order, _ordering(part.order)
 
@@ -174,24 +174,24 @@ def _limited(
 
 
 def _spoken(where: Where) -> list[Compare]:
-    """Return the words that a filter asks for, if it asks for nothing else."""
+    """Return the words of a filter that consists of full text only."""
     parts = parts_of(where)
     spoken = [part for part in parts if isinstance(part, Compare) and _asks_words(part)]
     return spoken if len(spoken) == len(parts) else []
 
 
 def _asks_words(part: Where) -> bool:
-    """Say whether a part of a filter asks for words."""
+    """Return True if a part of a filter is full text."""
     return isinstance(part, Compare) and part.field == "text"
 
 
 def page_statements(
     connection: Connection, where: Where, *, order: str, cursor: Cursor | None = None, base: str | None
 ) -> list[Select[Any]]:
-    """Return the statements whose rows, one after another, are the episodes after the cursor in that order.
+    """Return the statements whose rows, in sequence, are the episodes after the cursor in that order.
 
-    A row is an id and what it is sorted by: whole rows, where many are sorted for one page, would take twice as long.
-    What the cursor says is a parameter, except in computed orders.
+    A row is an id and its sort key: sorting whole rows would take twice as long. The cursor is a parameter, except in
+    computed orders.
     """
     field = _ordering(order)
     descending = order.startswith("-")

@@ -63,7 +63,7 @@ class Cursor:
 
 
 def last_value(kind: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Return the value of the cursor as it is said when a statement is asked."""
+    """Return the parameter for the value of the cursor."""
     return bindparam("last_value", type_=kind)
 
 
@@ -78,7 +78,7 @@ def has_values(cursor: Cursor | None) -> bool:
 
 
 def parameters(cursor: Cursor | None, *, wanted: int) -> dict[str, Any]:
-    """Return what is said when a statement is asked for the rows after the cursor."""
+    """Return the parameters of a statement for the rows after the cursor."""
     last = {} if cursor is None else {"last_id": cursor.id, "last_value": cursor.value}
     return {"wanted": wanted, **last}
 

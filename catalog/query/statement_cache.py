@@ -23,9 +23,9 @@ _made: dict[Hashable, Any] = {}
 
 
 def remember(where: Where, asked: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
-    """Return what is made of a filter and all else that it depends on, made before if it was asked for then.
+    """Return the statement for a filter and the other arguments, from the cache if possible.
 
-    Filters whose condition follows from what the database holds are made into one each time.
+    Filters whose condition depends on the contents of the database are compiled each time.
     """
     found: Made | None = _made.get((where, *asked))
     if found is None:

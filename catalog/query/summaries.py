@@ -124,7 +124,7 @@ def load_groups(
 
 
 class _Selection(NamedTuple):
-    """What is asked of a field: its values; those of them that are summed up, as what they are apart from a centre.
+    """Summary of a field: its values, and the values summed relative to a centre.
 
     told: the centre, as one value of a group.
     """
@@ -162,7 +162,7 @@ def _centred(
     source: FromClause,
     wanted: ColumnElement[bool],
 ) -> tuple[list[ColumnElement[Any]], list[_Selection]]:
-    """Return keys and what is asked, with the mean of each group as its centre."""
+    """Return keys and summaries, with the mean of each group as its centre."""
     columns = [*keys]
     for one in asked:
         columns += [one.value, one.addend, func.avg(cast(one.addend, Double)).over(partition_by=keys)]
@@ -255,15 +255,15 @@ def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple
         raise FilterError(f"expected a field with values to group by, found {field.name!r}")
     if field.many and (many := rows_of(connection, field, base=base)) is not None:
         found, column = many  # two notes by one person count once
-        held = found.add_columns(column.label("value")).distinct().subquery()
-        return held.c.value, held
+        values = found.add_columns(column.label("value")).distinct().subquery()
+        return values.c.value, values
     if field.root == "meta":
         return json_scalar(json_element(episode.c.metadata, field.parts)), None
     return value_of(connection, field, base=base), None
 
 
 def _plain(field: Field, value: Any) -> Scalar | None:
-    """Return a group's value: JSON text of metadata is read, where it holds one value."""
+    """Return a group's value: JSON text of metadata is parsed if it is a single value."""
     if field.root == "meta" and value is not None:
         found: Scalar = json.loads(value)  # text of one value
         return found if storable(found) else comparable_number(found)

@@ -23,9 +23,9 @@ class Histogram:
 
 @dataclass(frozen=True)
 class NumberSummary:
-    """What the values of a field are like in a group; all but count None when there are none. std: population.
+    """Summary of the values of a field in a group; all but count are None if there are none. std: population.
 
-    mean and std are None where values differ of which one is beyond 1e140: no float holds sums of their squares.
+    mean and std are None if different values exceed 1e140, whose squares overflow a float.
     """
 
     count: int
@@ -37,7 +37,7 @@ class NumberSummary:
 
 @dataclass(frozen=True)
 class Group:
-    """The episodes with equal values of the fields grouped by, and summaries of other fields among them."""
+    """Episodes with equal values of the grouping fields, and summaries of other fields."""
 
     key: tuple[Scalar | None, ...]
     episodes: int

@@ -58,5 +58,5 @@ def _hide_column(element: Any, **_: Any) -> ColumnElement[Any] | None:
 
 
 def hidden(column: Column[Any]) -> ColumnElement[Any]:
-    """Return a column as `+column`, of which SQLite uses no index."""
+    """Return a column as `+column`, for which SQLite uses no index."""
     return UnaryExpression(column, operator=custom_op("+"), type_=column.type)

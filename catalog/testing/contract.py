@@ -231,7 +231,7 @@ class CatalogContract:
 
 
 def _crowd(catalog: Catalog) -> dict[int, EpisodeRecord]:
-    """Register forty varied episodes, say something of them, and return the records by id."""
+    """Register forty varied episodes with annotations, and return the records by id."""
     dice = Random(5)  # noqa: S311  (data, no secrets)
     values = (None, True, *JSON_NUMBERS, *AWKWARD, *PHRASES)
     records = [

@@ -37,9 +37,9 @@ class VectorLedger:
             return ledger.add_space(connection, fingerprint, family=family, definition=definition)
 
     def activate(self, space_id: int, among: Among, *, ignoring: Collection[int] = ()) -> bool:
-        """Make the space its family's only one and return True, unless episodes of `among` are pending for it.
+        """Make the space the only one of its family and return True, unless episodes of `among` are pending for it.
 
-        ignoring: ids of episodes that cannot be embedded (their files are gone, say) and are not waited for. Raises
+        ignoring: ids of episodes that cannot be embedded (for example because their files are missing). Raises
         SpaceMismatchError for a retired space.
         """
         with self._session.write() as connection:
@@ -51,7 +51,7 @@ class VectorLedger:
             ledger.retire(connection, space_id)
 
     def mark_checked(self, space_id: int, seq: int) -> None:
-        """Remember the clock at which the space was checked; an earlier one than known changes nothing."""
+        """Store the clock at which the space was checked; an earlier one than stored changes nothing."""
         with self._session.write() as connection:
             ledger.mark_checked(connection, space_id, seq=seq)
 
@@ -72,7 +72,7 @@ class VectorLedger:
             return ledger.embedded_ids(connection, space_id)
 
     def sample(self, space_id: int, about: int) -> list[int]:
-        """Return the ids of about so many of the episodes with vectors in the space, all if there are no more.
+        """Return the ids of about so many of the episodes with vectors in the space, all if there are fewer.
 
         Equal archives give equal samples, which are spread over the order of embedding.
         """
@@ -88,9 +88,9 @@ class VectorLedger:
             return ledger.load_vectors(connection, space_id, ids=ids)
 
     def write(self, space_id: int, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
-        """Write vectors in one transaction that is on disk when this returns; return the entries that were written.
+        """Write vectors in one durable transaction; return the entries that were written.
 
-        Rows whose episode is gone, or has another digest by now, are left out; of two for one episode the later counts.
+        Rows whose episode is gone, or has another digest by now, are skipped; of two for one episode the later counts.
         Raises SpaceMismatchError for a retired space.
         """
         with self._session.write(durable=True) as connection:

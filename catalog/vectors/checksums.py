@@ -34,8 +34,8 @@ def check(episode: int, vectors: bytes | None, stored: int | None) -> None:
     """Raise VectorsDamagedError unless the vectors of the episode have the stored checksum; a tombstone has neither."""
     found = None if vectors is None else checksum(vectors)
     if found != stored:
-        told, wanted = ("none" if one is None else f"{one:08x}" for one in (found, stored))
+        actual, wanted = ("none" if one is None else f"{one:08x}" for one in (found, stored))
         raise VectorsDamagedError(
-            f"the vectors of episode {episode} in the catalog: expected CRC32C {wanted}, found {told}: "
-            f"`wshard fsck --data --repair` embeds it anew from its file"
+            f"the vectors of episode {episode} in the catalog: expected CRC32C {wanted}, found {actual}: "
+            f"`wshard fsck --data --repair` re-embeds it from its file"
         )

@@ -48,7 +48,7 @@ class IndexCopies:
         self._session = session
 
     def find(self, place: str, space_id: int) -> CopyRow | None:
-        """Return the copy of a space at a place, None where nothing was ever put there."""
+        """Return the copy of a space at a place, None where it was never filled."""
         with self._session.read() as connection:
             return _find(connection, place, space_id)
 
@@ -84,7 +84,7 @@ class IndexCopies:
             connection.execute(delete(index_copy).where(index_copy.c.id == copy_id))
 
     def pending(self, copy: CopyRow, *, after: int = 0, limit: int = _CHUNK) -> list[LedgerEntry]:
-        """Return up to limit living ledger rows above `after` of which the copy has no vector, by number."""
+        """Return up to limit live ledger rows after `after` whose vectors the copy lacks, by number."""
         known = select(literal(1)).where(synced.c.copy_id == copy.id, synced.c.seq == embedding.c.seq)
         wanted = (embedding.c.space_id == copy.space_id, embedding.c.seq > after, embedding.c.count > 0)
         statement = select(*ENTRY).where(*wanted, ~known.correlate(embedding).exists())
@@ -98,7 +98,7 @@ class IndexCopies:
             connection.execute(insert(synced), [{"copy_id": copy_id, **vars(row)} for row in rows])
 
     def known(self, copy_id: int, refs: Collection[str]) -> dict[str, Landed]:
-        """Return the documents of these names that are in the index; about is "" where nobody knows it any more."""
+        """Return the documents of these names that are in the index; about is "" if it is unknown."""
         wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document.is_not(None))
         statement = select(synced.c.ref, synced.c.document, synced.c.about, synced.c.served).order_by(synced.c.served)
         with self._session.read() as connection:
@@ -125,15 +125,15 @@ class IndexCopies:
             found = []
             for *values, episode, vector in connection.execute(statement):
                 row = Synced(*values)
-                held = None if vector is None else CopiedVector(None, row.ref, episode, row.position, vector)
-                found.append((row, held))
-            check_rows(connection, copy_id, [held for _, held in found if held is not None])
+                copied = None if vector is None else CopiedVector(None, row.ref, episode, row.position, vector)
+                found.append((row, copied))
+            check_rows(connection, copy_id, [copied for _, copied in found if copied is not None])
             return found
 
     def mark_arrived(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
-        """Write where the documents of a shipment are; return how many rows had one of these numbers before.
+        """Record the numbers of the documents of a shipment; return how many rows had one of these numbers before.
 
-        Those are then on their way again: an index that hands out a number twice has lost the first document.
+        Those are marked as not sent: an index that reuses a number has lost the first document.
         """
         if not landed:
             return 0
@@ -164,7 +164,7 @@ class IndexCopies:
                 connection.execute(_change(copy_id).values(removed=index_copy.c.removed + removed))
 
     def find_stale(self, copy_id: int, *, limit: int = _CHUNK) -> list[tuple[int, int, int | None]]:
-        """Return up to limit (seq, position, document) whose vectors are gone; document None where others share it."""
+        """Return up to limit (seq, position, document) of deleted vectors; document None if others share it."""
         mine = synced.alias()
         living = select(literal(1)).where(embedding.c.seq == mine.c.seq, embedding.c.digest.is_not(None))
         shared = (
@@ -200,8 +200,8 @@ class IndexCopies:
         """Return how many living vectors the copy holds."""
         statement = select(func.count()).select_from(synced.join(embedding, _living()))
         with self._session.read() as connection:
-            held = statement.where(synced.c.copy_id == copy_id, synced.c.run.is_(None))
-            return int(connection.execute(held).scalar_one())
+            of_copy = statement.where(synced.c.copy_id == copy_id, synced.c.run.is_(None))
+            return int(connection.execute(of_copy).scalar_one())
 
     def documents(self, copy_id: int, *, after: int = 0, limit: int = _CHUNK) -> list[tuple[int, str]]:
         """Return up to limit (document, ref) above `after` that the index should hold, by number."""
@@ -220,7 +220,7 @@ class IndexCopies:
             return int(documents), int(last or 0)
 
     def count_in_transit(self, copy_id: int) -> int:
-        """Return how many documents may or may not be in the index: nobody has heard yet of their arrival."""
+        """Return how many documents may or may not be in the index, because their arrival is not confirmed."""
         statement = select(func.count(synced.c.ref.distinct()))
         with self._session.read() as connection:
             rows = connection.execute(statement.where(synced.c.copy_id == copy_id, synced.c.run.is_not(None)))

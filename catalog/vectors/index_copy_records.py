@@ -20,13 +20,13 @@ class CopyRow:
 
     @property
     def state(self) -> tuple[int, int, int, str]:
-        """What tells two states of copy and catalog apart; every restore begins another generation."""
+        """Identity of a state of copy and catalog; every restore starts another generation."""
         return self.clock, self.id, self.version, self.generation
 
 
 @dataclass(frozen=True)
 class Synced:
-    """One vector of a copy: seq and position say which, the rest where it is; see SCHEMA.md."""
+    """One vector of a copy: seq and position identify it, the rest locates it; see SCHEMA.md."""
 
     seq: int
     position: int
@@ -39,7 +39,7 @@ class Synced:
 
 @dataclass(frozen=True)
 class CopiedVector:
-    """One living vector: whose it is, and its bytes. document: the number that the copy knows it by, if any."""
+    """One live vector: its owner, and its bytes. document: its number in the copy, if any."""
 
     document: int | None
     ref: str

@@ -74,7 +74,7 @@ def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
 
 
 def load_spaces(connection: Connection, *conditions: ColumnElement[bool]) -> list[SpaceRow]:
-    """Return the spaces that meet the conditions, by id."""
+    """Return the spaces that match the conditions, by id."""
     return [SpaceRow(*row) for row in connection.execute(select(*space.c).where(*conditions).order_by(space.c.id))]
 
 
@@ -87,7 +87,7 @@ def load_space(connection: Connection, space_id: int) -> SpaceRow:
 
 
 def add_space(connection: Connection, fingerprint: str, *, family: str, definition: str) -> SpaceRow:
-    """Return the space to fill: the one of the fingerprint, or the one of its family that is being built already."""
+    """Return the space to fill: the one with the fingerprint, or the one of its family that is being built."""
     known = load_spaces(connection, space.c.fingerprint == fingerprint)
     if known and known[0].state != "retired":
         return known[0]
@@ -153,7 +153,7 @@ def embedded_ids(connection: Connection, space_id: int) -> list[int]:
 
 
 def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
-    """Return the ids of about so many of the episodes that have vectors in the space, all if there are no more."""
+    """Return the ids of about so many of the episodes with vectors in the space, all if there are fewer."""
     rows = ledger_state(connection, space_id).episodes
     step = max(1, rows // about)
     living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
@@ -174,20 +174,20 @@ def _narrowed(connection: Connection, among: Among) -> list[ColumnElement[bool]]
 
 
 def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
-    """Write the rows whose data is still the catalogued one and return them with their numbers, in their order."""
+    """Write the rows whose data is still current and return them with their numbers, in order."""
     _usable(connection, space_id)
     latest = {row.episode_id: row for row in rows}
     statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
     digests = {row.id: row.digest for row in connection.execute(statement)}
-    kept = [row for row in latest.values() if digests.get(row.episode_id) == row.digest]
-    if not kept:
+    current = [row for row in latest.values() if digests.get(row.episode_id) == row.digest]
+    if not current:
         return []
-    first = advance(connection, len(kept)) - len(kept) + 1
-    replaced = one_of(connection, embedding.c.episode_row, [row.episode_id for row in kept])
+    first = advance(connection, len(current)) - len(current) + 1
+    replaced = one_of(connection, embedding.c.episode_row, [row.episode_id for row in current])
     connection.execute(delete(embedding).where(embedding.c.space_id == space_id, replaced))
     entries = [
         LedgerEntry(row.episode_id, seq, row.count, row.vectors, checksum(row.vectors))
-        for seq, row in enumerate(kept, start=first)
+        for seq, row in enumerate(current, start=first)
     ]
     values = [
         {
@@ -244,7 +244,7 @@ def _without_vectors(space_id: int) -> ColumnElement[bool]:
 
 
 def _usable(connection: Connection, space_id: int) -> SpaceRow:
-    """Return the space; SpaceMismatchError when it is retired, for then its vectors belong to nothing."""
+    """Return the space; SpaceMismatchError if it is retired, because its vectors are then invalid."""
     found = load_space(connection, space_id)
     if found.state == "retired":
         raise SpaceMismatchError(

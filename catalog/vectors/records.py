@@ -23,9 +23,9 @@ class SpaceRow:
 
 @dataclass(frozen=True)
 class Among:
-    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only.
+    """The episodes that a space is meant for: those of these layouts and, unless None, with one of these ids.
 
-    with_words: only those whose task or notes hold words.
+    with_words: only those with text in their task or notes.
     """
 
     layout_ids: tuple[int, ...]
@@ -35,7 +35,7 @@ class Among:
 
 @dataclass(frozen=True)
 class EmbeddingRow:
-    """All `count` vectors of one episode, made from the data with that digest."""
+    """All `count` vectors of one episode, computed from the data with that digest."""
 
     episode_id: int
     digest: str
@@ -45,7 +45,7 @@ class EmbeddingRow:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One committed ledger row; vectors None (and count 0) is a tombstone: whatever was there is gone.
+    """One committed ledger row; vectors None (and count 0) is a tombstone: the vectors were deleted.
 
     checksum: the CRC32C of the vectors.
     """

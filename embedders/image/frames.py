@@ -34,13 +34,13 @@ _CONSTANT: Final = 1e-6  # windows that vary less, relative to their largest val
 
 @dataclass(frozen=True)
 class Frames:
-    """Small pictures of the frames, their slow part in space and in time, and how much changes from frame to frame.
+    """Low spatial and temporal frequencies of the frames, and the amount of change from frame to frame.
 
     Every frame is averaged down to `side` x `side` pixels, grey or, with `colour`, in three planes. The pixels of a
-    window are brought to mean 0 and standard deviation 1, so that neither exposure nor the scale of the values counts.
-    A frame becomes the first `block` x `block` coefficients of its 2-D DCT and the root mean square of its change since
-    the frame before. These rows are described as `arcdct` does, or as `dct` does with `in_time`: dim = coefficients *
-    (planes * block * block + 1), whatever the size of the frames.
+    window are normalised to mean 0 and standard deviation 1, so that exposure and the scale of the values do not
+    matter. A frame becomes the first `block` x `block` coefficients of its 2-D DCT and the root mean square of its
+    difference from the previous frame. These rows are described like in `arcdct`, or like in `dct` with `in_time`: dim
+    = coefficients * (planes * block * block + 1), whatever the size of the frames.
     """
 
     name: ClassVar[str] = "frames"
@@ -64,7 +64,7 @@ class Frames:
             raise EmbedderError(f"colour and in_time: expected True or False, found {given}")
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what the constructor takes."""
+        """Return the constructor parameters."""
         return asdict(self)
 
     def dim(self, channels: int) -> int:  # noqa: ARG002  (the same for frames of every size)
@@ -74,8 +74,8 @@ class Frames:
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, height, width] or [T_i, height, width, planes].
 
-        Windows of one call have one shape; of overlapping windows of Cuts each frame is averaged once. `statistics`
-        only tells how many values a frame must have. Raises EmbedderError.
+        Windows of one call have the same shape; frames of overlapping windows of Cuts are averaged once. `statistics`
+        only determines how many values a frame must have. Raises EmbedderError.
         """
         channels = None if statistics is None else statistics.mean.size
         if not windows:
@@ -159,7 +159,7 @@ def is_image(shape: Sequence[int]) -> bool:
 
 
 def shrink(image: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.float64]:
-    """Return `image` [H, W, C] with `size` (height, width) pixels, each the average of what lies under it."""
+    """Resize `image` [H, W, C] to `size` (height, width) by area averaging."""
     height, width, planes = image.shape
     rows = (_averages(height, size[0]) @ image.reshape(height, -1)).reshape(size[0], width, planes)
     return np.ascontiguousarray(_averages(width, size[1]) @ rows)
@@ -167,7 +167,7 @@ def shrink(image: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.floa
 
 @lru_cache(maxsize=64)
 def _averages(before: int, after: int) -> NDArray[np.float64]:
-    """Return [after, before]: how much of each pixel before lies under each pixel after; rows sum to 1."""
+    """Return [after, before]: the weight of each source pixel in each target pixel; rows sum to 1."""
     edges = np.arange(after + 1) * (before / after)
     starts, stops = np.arange(before), np.arange(1, before + 1)
     overlap = np.minimum(stops, edges[1:, None]) - np.maximum(starts, edges[:-1, None])
@@ -183,11 +183,11 @@ _EVEN: Final = 1e-6  # pictures that vary less, relative to their largest value,
 
 
 def sketches(window: NDArray[Any], where: str) -> Rows:
-    """Return [T, 63] for images [T, height, width] or [T, height, width, planes] of sides of 16 pixels at least.
+    """Return [T, 63] for images [T, height, width] or [T, height, width, planes] with sides of at least 16 pixels.
 
-    A frame is averaged to 16 x 16 grey pixels, brought to mean 0 and standard deviation 1, so that neither exposure nor
-    the scale of its values counts, and described by the lowest 8 x 8 coefficients of its 2-D DCT but the mean. Equal
-    frames have equal rows, wherever they are. Raises EmbedderError, naming `where`, for what is no image, and NaN.
+    A frame is averaged to 16 x 16 grey pixels, normalised to mean 0 and standard deviation 1 (so that exposure and
+    scale do not matter), and described by the lowest 8 x 8 coefficients of its 2-D DCT without the mean. Equal frames
+    have equal rows. Raises EmbedderError, naming `where`, for NaN and for arrays that are not images.
     """
     check_frames(window, None, where)
     every = max(1, min(window.shape[1:3]) // _THINNED)

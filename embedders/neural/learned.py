@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learned:
-    """z-score, resample along the arc, encode, unit length. weights: the file that training wrote.
+    """z-score, resample along the arc, encode, unit length. weights: the file written by training.
 
-    A stored Space knows the encoder by the sha256 of its weights, not by its place: pass the embedder to search.
+    A stored Space identifies the encoder by the sha256 of its weights, not by its path: pass the embedder to searches.
     """
 
     name: ClassVar[str] = "learned"
@@ -45,7 +45,7 @@ class Learned:
         return load_encoder(self.weights)
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what decides over vectors: the weights, not where they lie."""
+        """Return the parameters that affect vectors: the weights, not their path."""
         return {"sha256": self.encoder.sha256}
 
     def dim(self, channels: int) -> int:

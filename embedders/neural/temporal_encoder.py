@@ -63,7 +63,7 @@ class Encoder:
 
     @property
     def sha256(self) -> str:
-        """The sha256 of shape and weights, in hex: the same for the same vectors, wherever the file lies."""
+        """The sha256 of shape and weights, in hex: equal for equal vectors, whatever the path."""
         digest = hashlib.sha256(_about(self.shape))
         for name in self.shape.arrays():
             digest.update(self.weights[name].astype("<f4").tobytes())
@@ -99,7 +99,7 @@ def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:
 
 
 def save_encoder(encoder: Encoder, path: str | os.PathLike[str]) -> None:
-    """Write an encoder to a Shard file, all of it or nothing. Raises OSError."""
+    """Write an encoder to a Shard file atomically. Raises OSError."""
     with ShardWriter(path) as shard:
         shard.write_entry(_ABOUT, _about(encoder.shape))
         for name in encoder.shape.arrays():

@@ -32,10 +32,10 @@ _PLANES: Final = 3
 
 @dataclass(frozen=True)
 class Pictures:
-    """How images become what a network was trained on: averaged to `size` (height, width), three planes, normalised.
+    """Preprocessing of images for a network: averaged to `size` (height, width), three planes, normalised.
 
     A value becomes (value / scale - mean) / std of its plane; the defaults are those of ImageNet for bytes. Grey images
-    are repeated in every plane, transparency is left out.
+    are repeated in every plane; alpha channels are dropped.
     """
 
     size: tuple[int, int]
@@ -56,7 +56,7 @@ class Pictures:
             check_number(value, "mean of pictures")
 
     def parameters(self) -> dict[str, JSON]:
-        """Return what the constructor takes, as JSON values."""
+        """Return the constructor parameters, as JSON values."""
         return {"size": list(self.size), "scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
 
     def read(self, frame: NDArray[Any], where: str) -> NDArray[np.float32]:
@@ -73,13 +73,13 @@ class Pictures:
 class TorchModule:
     """A network that maps a batch of timesteps float32 [B, D], or of images [B, 3, height, width], to features.
 
-    model, weights: as for `open_network`. pictures: how images are prepared; None: the network gets z-scored lanes side
-    by side. stride: every how many timesteps it is asked. batch: timesteps at once. pooling: answers of several tokens
-    [B, tokens, E] or of a feature map [B, E, height, width] become [B, E] by "mean", "max" or, of tokens, the first
-    ("cls"); answers [B, E] stay. Over time the first `coefficients` of the DCT are kept: 1 is the mean, more keep the
-    order of events. dim = coefficients * E.
+    model, weights: as for `open_network`. pictures: preprocessing of images; None: the network gets concatenated
+    z-scored lanes. stride: use every n-th timestep. batch: timesteps per batch. pooling: outputs of several tokens [B,
+    tokens, E] or of a feature map [B, E, height, width] become [B, E] by "mean", "max" or, for tokens, the first
+    ("cls"); outputs [B, E] are not pooled. Over time the first `coefficients` of the DCT are used: 1 is the mean, more
+    preserve the order of events. dim = coefficients * E.
 
-    A stored Space knows the network by the sha256 of its weights, not by its place: pass the embedder to search.
+    A stored Space identifies the network by the sha256 of its weights, not by its path: pass the embedder to searches.
     """
 
     name: ClassVar[str] = "torchmodule"
@@ -119,11 +119,11 @@ class TorchModule:
 
     @property
     def uses_statistics(self) -> bool:
-        """Whether its windows are z-scored: lanes are, images are not."""
+        """Whether its windows are z-scored: true for lanes, false for images."""
         return self.pictures is None
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what decides over vectors: neither where weights lie, nor on which device they run."""
+        """Return the parameters that affect vectors: neither the path of the weights nor the device."""
         return {
             "network": self.network.title,
             "sha256": self.network.sha256,
@@ -134,14 +134,14 @@ class TorchModule:
         }
 
     def dim(self, channels: int) -> int:
-        """Return coefficients * E; asks the network about zeros. Raises EmbedderError as `embed` does."""
+        """Return coefficients * E; runs the network on zeros. Raises EmbedderError like `embed`."""
         step = (channels,) if self.pictures is None else (_PLANES, *self.pictures.size)
         return self.coefficients * int(self._ask(np.zeros((1, *step), np.float32)).shape[1])
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D], or [T_i, height, width, ...] of images.
 
-        Raises EmbedderError for windows that cannot be taken, and for answers that are not finite features.
+        Raises EmbedderError for unsuitable windows, and for outputs that are not finite features.
         """
         if self.pictures is None:
             return project(self, windows, statistics, self._describe)

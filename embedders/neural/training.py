@@ -48,9 +48,9 @@ def train(
     training: Training,
     progress: Callable[[int, float], None] = lambda *_: None,
 ) -> Encoder:
-    """Train on z-scored windows [T_i, channels]; progress is told the steps done and the loss.
+    """Train on z-scored windows [T_i, channels]; progress gets the number of steps and the loss.
 
-    Raises EmbedderError for fewer than FEWEST windows, MissingExtraError where torch is not installed.
+    Raises EmbedderError for fewer than FEWEST windows, MissingExtraError if torch is not installed.
     """
     if len(windows) < FEWEST:
         raise EmbedderError(f"training: expected at least {FEWEST} windows, found {len(windows)}")
@@ -86,9 +86,9 @@ def disturb(rows: Rows, rng: np.random.Generator) -> Rows:
     places = np.concatenate([[0.0], np.cumsum(speed[:-1])])
     places *= (length - 1) / max(places[-1], 1e-9)
     if length >= 16 and rng.random() < 0.3:
-        kept = int(length * rng.uniform(0.6, 1.0))
-        begin = int(rng.integers(0, length - kept + 1))
-        places = places[begin : begin + kept]
+        size = int(length * rng.uniform(0.6, 1.0))
+        begin = int(rng.integers(0, length - size + 1))
+        places = places[begin : begin + size]
     if rng.random() < 0.3:
         at = int(rng.integers(0, len(places)))
         places = np.insert(places, at, np.full(int(0.3 * length), places[at]))
@@ -153,7 +153,7 @@ def _alike(like: Sequence[NDArray[np.int64]], chosen: NDArray[np.int64]) -> NDAr
 
 
 def _contrast(torch: Any, first: Any, second: Any, alike: NDArray[np.bool_], temperature: float) -> Any:
-    """Return the loss: each view should tell the other view of its window from all other windows of the batch."""
+    """Return the contrastive loss: each view should identify the other view of its window within the batch."""
     similar = (first @ second.T) / temperature
     similar = similar.masked_fill(torch.from_numpy(alike), float("-inf"))
     truth = torch.arange(len(similar))

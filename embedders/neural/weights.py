@@ -110,7 +110,7 @@ def run_onnx(session: Any, feeds: Mapping[str, NDArray[Any]], path: Path) -> lis
         return [np.asarray(output) for output in session.run(None, dict(feeds))]
     except Exception as error:  # as above
         shapes = " and ".join(sorted({str(list(feed.shape)) for feed in feeds.values()}))
-        raise EmbedderError(f"{path}: the network refused a batch {shapes}: {error}") from error
+        raise EmbedderError(f"{path}: the network failed on a batch {shapes}: {error}") from error
 
 
 def _torch_runner(module: Any, device: str, torch: Any) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
@@ -124,8 +124,8 @@ def _torch_runner(module: Any, device: str, torch: Any) -> Callable[[NDArray[np.
             with torch.inference_mode():
                 answer = module(torch.from_numpy(batch).to(device))
         except RuntimeError as error:
-            told = str(error).strip().splitlines()[-1]
-            raise EmbedderError(f"the network refused a batch {list(batch.shape)}: {told}") from error
+            message = str(error).strip().splitlines()[-1]
+            raise EmbedderError(f"the network failed on a batch {list(batch.shape)}: {message}") from error
         first = answer[0] if isinstance(answer, tuple | list) else answer
         if not isinstance(first, torch.Tensor):
             raise EmbedderError(f"network: expected a tensor as the answer, found {type(first).__name__}")
@@ -154,7 +154,7 @@ def _digest_of_state(module: Any, torch: Any) -> str:
 
 
 def read_weights(path: Path) -> bytes:
-    """Return the content of a file. Raises EmbedderError where it cannot be read."""
+    """Return the content of a file. Raises EmbedderError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -170,7 +170,7 @@ def _digest_of_file(path: Path) -> str:
 
 
 def extra(module: str, name: str) -> Any:
-    """Return a module that comes with the extra of this name. Raises MissingExtraError where it is not installed."""
+    """Import a module that comes with this extra. Raises MissingExtraError if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -40,7 +40,7 @@ class TextEncoder(Protocol):
         """Return the size of a vector."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit row per text, float32 [N, dim], also for texts that say nothing."""
+        """Return one unit row per text, float32 [N, dim], also for empty texts."""
 
 
 AnyTextEncoder: TypeAlias = "str | os.PathLike[str] | TextEncoder"
@@ -72,9 +72,10 @@ def text_space(encoder: TextEncoder) -> Space:
 
 
 def encode_by(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
-    """Return what the encoder, which may be anybody's code, makes of the texts: unit rows float32 [N, dim].
+    """Return the unit rows float32 [N, dim] of the texts; the encoder may be third-party code.
 
-    Raises EmbedderError, naming the encoder, for whatever it raises and for anything but finite numbers of that shape.
+    Raises EmbedderError, naming the encoder, for any exception that it raises and for anything but finite numbers of
+    that shape.
     """
     with told_of(encoder.name):
         vectors, shape = encoder.encode(texts), (len(texts), encoder.dim())

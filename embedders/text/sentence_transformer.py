@@ -42,14 +42,14 @@ _UNLIMITED: Final = 10**6  # a tokenizer without a limit says 10 to the power of
 
 @dataclass(frozen=True)
 class Sentences:
-    """Tokens, the network's answers to them pooled, unit length.
+    """Tokenise, run the network, pool its outputs, scale to unit length.
 
-    folder: holds `tokenizer.json` and the network as `model.onnx` or `onnx/model.onnx`, with its weights in that file.
-    pooling: the "mean" of the answers, or that to the first token ("cls"); None = what `1_Pooling/config.json` says,
-    else the mean. max_tokens: what is beyond is cut off; None = what the folder says, else 256.
-    batch: texts at once. device: as for networks.
+    folder: has `tokenizer.json` and the network as `model.onnx` or `onnx/model.onnx`, with its weights in that file.
+    pooling: the "mean" of the outputs, or that of the first token ("cls"); None = as in `1_Pooling/config.json`, else
+    the mean. max_tokens: longer texts are truncated; None = as in the folder, else 256. batch: texts per batch. device:
+    as for networks.
 
-    A stored Space knows it by the sha256 of tokenizer and network, not by their place: pass it to search too.
+    A stored Space identifies it by the sha256 of tokenizer and network, not by their path: pass it to searches too.
     """
 
     name: ClassVar[str] = "sentences"
@@ -69,7 +69,7 @@ class Sentences:
         object.__setattr__(self, "batch", check_count(self.batch, "batch"))
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what decides over vectors: neither where the folder lies, nor on which device the network runs."""
+        """Return the parameters that affect vectors: neither the path of the folder nor the device."""
         loaded = self._loaded
         return {
             "tokenizer": loaded.tokenizer_sha256,
@@ -149,7 +149,7 @@ class _Loaded:
         try:
             found: list[int] = self.tokenizer.encode(readable).ids
         except Exception as error:  # its errors share no base class but Exception
-            raise EmbedderError(f"{where}: the tokenizer beside {self.path} refused it: {error}") from error
+            raise EmbedderError(f"{where}: the tokenizer of {self.path} failed: {error}") from error
         return found[: self.max_tokens]  # a tokenizer does not cut where the marks of both ends alone are more
 
     def run(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
@@ -218,9 +218,9 @@ def _check_modules(folder: Path) -> None:
 
 
 def _pooling(folder: Path) -> str:
-    told = _read_json(folder / "1_Pooling" / "config.json", dict)
-    modes = [name.removeprefix("pooling_mode_") for name, given in told.items() if given is True and "_mode_" in name]
-    named = told.get("pooling_mode", modes[0] if len(modes) == 1 else modes or "mean")
+    config = _read_json(folder / "1_Pooling" / "config.json", dict)
+    modes = [name.removeprefix("pooling_mode_") for name, given in config.items() if given is True and "_mode_" in name]
+    named = config.get("pooling_mode", modes[0] if len(modes) == 1 else modes or "mean")
     for pooling in _POOLINGS:
         if named in (pooling, f"{pooling}_token", f"{pooling}_tokens"):
             return pooling
@@ -228,17 +228,17 @@ def _pooling(folder: Path) -> str:
 
 
 def _max_tokens(folder: Path) -> int:
-    """Return what the encoder says of itself; else the least that its tokenizer and its network take; else 256."""
+    """Return the token limit of the encoder; else the minimum of tokenizer and network; else 256."""
     own = _read_json(folder / "sentence_bert_config.json", dict).get("max_seq_length")
     if own is not None:
         return check_count(own, f"{folder}: max_seq_length")
     limits = (("tokenizer_config.json", "model_max_length"), ("config.json", "max_position_embeddings"))
-    told = [_read_json(folder / name, dict).get(key) for name, key in limits]
-    return min([count for count in told if isinstance(count, int) and 0 < count < _UNLIMITED], default=_MAX_TOKENS)
+    found = [_read_json(folder / name, dict).get(key) for name, key in limits]
+    return min([count for count in found if isinstance(count, int) and 0 < count < _UNLIMITED], default=_MAX_TOKENS)
 
 
 def _read_json(path: Path, kind: type[Any]) -> Any:
-    """Return the list or dict that a file holds, an empty one where there is no such file."""
+    """Return the list or dict in a JSON file, empty if the file does not exist."""
     if not path.exists():
         return kind()
     try:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 class ArcDct:
     """z-score, resample to `length` rows along the arc, DCT-II coefficient k times exp(-damping * k), unit length.
 
-    Coefficient 0, the mean along the path, counts `level` times as much: below 1 where sensors drift.
+    Coefficient 0, the mean along the path, is multiplied by `level`: use less than 1 for sensors that drift.
 
-    The arc is spanned by the first `position` channels, by all when None or when there are fewer; every timestep adds
-    `epsilon` to it. Vectors are laid out as those of `Dct`: dim = coefficients * channels.
+    The arc length is that of the first `position` channels, or of all channels if None or if there are fewer; every
+    timestep adds `epsilon` to it. The layout of vectors is that of `Dct`: dim = coefficients * channels.
     """
 
     name: ClassVar[str] = "arcdct"
@@ -59,7 +59,7 @@ class ArcDct:
             raise EmbedderError(f"position: expected None or a whole number >= 1, found {self.position!r}")
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what the constructor takes; without a level it is what it was before there was one."""
+        """Return the constructor parameters, without `level` if it is unset, for compatibility with earlier Spaces."""
         given = asdict(self)
         if self.level == 1.0:
             del given["level"]
@@ -70,7 +70,7 @@ class ArcDct:
         return self.coefficients * channels
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: which channel each value of a vector is of."""
+        """Return [dim, channels]: the channel of each value of a vector."""
         return np.tile(np.eye(channels), (self.coefficients, 1))
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
@@ -80,7 +80,7 @@ class ArcDct:
         return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
-        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""
         return self._describe(*joined(windows))
 
     def _describe(self, rows: Rows, spans: NDArray[np.int64]) -> NDArray[np.float64]:

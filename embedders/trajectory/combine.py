@@ -34,11 +34,12 @@ _BLOCKS = ("arcdct", "dct", "stats", "sig2")
 
 @dataclass(frozen=True)
 class Combo:
-    """z-score, then the blocks `arcdct`, `stats`, `dct` and `sig2` one after the other, each times its weight.
+    """z-score, then the blocks `arcdct`, `stats`, `dct` and `sig2` side by side, each multiplied by its weight.
 
-    A block is divided by the root of the values that it holds (`sig2`: of its 2 * channels sums), so that equal weights
-    let blocks of different sizes count alike; weight 0 leaves it out. Only the whole is scaled to length 1: a block in
-    which a window is quiet stays quiet. The other parameters are those of `ArcDct` and `Dct`.
+    A block is divided by the square root of its number of values (`sig2`: of its 2 * channels sums), so that equal
+    weights give blocks of different sizes equal influence; weight 0 omits a block. Only the whole vector is scaled to
+    unit length, so a block in which a window is quiet stays small. The other parameters are those of `ArcDct` and
+    `Dct`.
     """
 
     name: ClassVar[str] = "combo"
@@ -65,11 +66,11 @@ class Combo:
         self._arc()
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what the constructor takes."""
+        """Return the constructor parameters."""
         return asdict(self)
 
     def dim(self, channels: int) -> int:
-        """Return the sizes of the blocks that have a weight together."""
+        """Return the total size of the blocks with a weight."""
         sizes = (
             (self.arcdct, self._arc().dim(channels)),
             (self.stats, Stats().dim(channels)),
@@ -79,7 +80,7 @@ class Combo:
         return sum(size for weight, size in sizes if weight)
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: which channel each value of a vector is of; an area is half of each of its two."""
+        """Return [dim, channels]: the channel of each value of a vector; an area is shared by its two channels."""
         eye = np.eye(channels)
         first, second = np.triu_indices(channels, k=1)
         blocks = (
@@ -95,7 +96,7 @@ class Combo:
         return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
-        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""
         channels = windows[0].shape[1]
         blocks: tuple[tuple[float, int, _Describe], ...] = (
             (self.arcdct, self.coefficients * channels, self._arc().describe),
@@ -116,7 +117,7 @@ class Combo:
 
 @dataclass(frozen=True)
 class Combo2(Combo):
-    """`Combo` with the weights that serve best when a query is expanded by its best hits."""
+    """`Combo` with the weights that work best with query expansion."""
 
     name: ClassVar[str] = "combo2"
 

@@ -26,7 +26,7 @@ PooledFunction: TypeAlias = Callable[[NDArray[np.float32]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Mean:
-    """The raw mean over time, unit length: dim = channels. The weakest; for comparison with old collections."""
+    """The raw mean over time, unit length: dim = channels. A weak baseline, for comparison with older collections."""
 
     name: ClassVar[str] = "mean"
     version: ClassVar[int] = 1
@@ -34,7 +34,7 @@ class Mean:
     metric: ClassVar[str] = "cosine"
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return nothing: there is nothing to choose."""
+        """Return an empty mapping: there are no parameters."""
         return {}
 
     def dim(self, channels: int) -> int:
@@ -42,7 +42,7 @@ class Mean:
         return channels
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: which channel each value of a vector is of."""
+        """Return [dim, channels]: the channel of each value of a vector."""
         return np.eye(channels)
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
@@ -65,8 +65,8 @@ def _place(fn: PooledFunction) -> str:
 class PooledCallable:
     """Any function of the raw mean over time, its result scaled to unit length.
 
-    `name` and `version` stand for the function in stored Spaces: give another version when the function changes, and a
-    name of your own to a lambda. Without `name` it is "module:qualified name". What the function raises is passed on.
+    `name` and `version` identify the function in stored Spaces: increase the version when the function changes, and
+    name a lambda explicitly. The default name is "module:qualified name". Exceptions of the function are passed on.
     """
 
     uses_statistics: ClassVar[bool] = False
@@ -78,18 +78,18 @@ class PooledCallable:
         self.version = version
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return only that it pools: the function itself cannot be rebuilt from a stored Space."""
+        """Return only the pooling: the function itself cannot be rebuilt from a stored Space."""
         return {"pooled": "mean"}
 
     def dim(self, channels: int) -> int:
-        """Return the size of the function's answer to zeros. Raises EmbedderError as `embed` does."""
+        """Return the size of the function's result for zeros. Raises EmbedderError like `embed`."""
         return self._answer(np.zeros(channels)).size
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, E], one unit row per window [T_i, D].
 
-        Raises EmbedderError for windows that cannot be pooled and for answers that are not finite real numbers [E],
-        with the same E as the answer to zeros.
+        Raises EmbedderError for windows that cannot be pooled and for results that are not finite real numbers [E],
+        with the same E as the result for zeros.
         """
         return project(self, windows, statistics, self._describe)
 
@@ -127,7 +127,7 @@ class Stats:
     metric: ClassVar[str] = "cosine"
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return nothing: there is nothing to choose."""
+        """Return an empty mapping: there are no parameters."""
         return {}
 
     def dim(self, channels: int) -> int:
@@ -135,7 +135,7 @@ class Stats:
         return 4 * channels
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: which channel each value of a vector is of."""
+        """Return [dim, channels]: the channel of each value of a vector."""
         return np.tile(np.eye(channels), (4, 1))
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
@@ -143,5 +143,5 @@ class Stats:
         return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
-        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""
         return np.stack([np.concatenate([rows.mean(axis=0), rows.std(axis=0), rows[0], rows[-1]]) for rows in windows])

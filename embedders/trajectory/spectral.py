@@ -40,7 +40,7 @@ class Dct:
         check_resolution(self.length, self.coefficients)
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what the constructor takes."""
+        """Return the constructor parameters."""
         return asdict(self)
 
     def dim(self, channels: int) -> int:
@@ -48,7 +48,7 @@ class Dct:
         return self.coefficients * channels
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: which channel each value of a vector is of."""
+        """Return [dim, channels]: the channel of each value of a vector."""
         return np.tile(np.eye(channels), (self.coefficients, 1))
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
@@ -56,7 +56,7 @@ class Dct:
         return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
-        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""
         even = np.stack([resample(window, self.length) for window in windows])
         return spectra(even, dct_matrix(self.length, self.coefficients))
 

@@ -136,7 +136,7 @@ def test_scales_follow_the_rule_literally():
 def test_impossible_scales_are_refused(scales):
     with pytest.raises(EmbedderError, match="window s"):
         WindowPlan(scales=scales)
-    with pytest.raises(EmbedderError, match="expected none beside scales"):
+    with pytest.raises(EmbedderError, match="expected none together with scales"):
         WindowPlan(3, 1, scales=(30,))
 
 

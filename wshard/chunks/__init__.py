@@ -1,1 +1,1 @@
-"""One episode in several files beside a manifest."""
+"""One episode in several files, listed by a manifest."""

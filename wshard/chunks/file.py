@@ -38,7 +38,7 @@ _MOST_OPEN: Final = 2  # chunks that stay open: a span may lie across a border
 
 @dataclass(frozen=True)
 class _ChunkFacts:
-    """What header, index and meta blocks of one chunk say."""
+    """Header, index and meta blocks of one chunk."""
 
     digest: str
     env_id: str
@@ -63,12 +63,11 @@ class _JoinedLane(LazyLane):
 
 
 class ChunkedEpisodeFile(OfOneProcess):
-    """A lazily opened chunked episode; a chunk is opened, and checked, when a timestep of it is needed.
+    """A lazily opened chunked episode; a chunk is opened and checked when one of its timesteps is needed.
 
-    Has what EpisodeFile has, as far as that makes sense for several files; `where` is the manifest. What speaks of the
-    episode as a whole (lanes, has, stored, metadata, timebase, digest) opens every chunk once. The reader does the
-    reading. Use as a context manager; arrays already handed out stay valid after close(). Raises ManifestError where
-    chunks are missing or there are none.
+    Has the interface of EpisodeFile, as far as it applies to several files; `where` is the manifest. Properties of the
+    whole episode (lanes, has, stored, metadata, timebase, digest) open every chunk once. Use it as a context manager;
+    arrays returned earlier stay valid after close(). Raises ManifestError if chunks are missing or there are none.
     """
 
     def __init__(self, reader: ChunkOpener) -> None:
@@ -122,13 +121,13 @@ class ChunkedEpisodeFile(OfOneProcess):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Free metadata of all chunks, of which the later ones win."""
+        """Free metadata of all chunks; later ones take precedence."""
         return {key: value for facts in self._facts for key, value in facts.metadata.items()}
 
     def digest(self) -> str:
         """Return the content digest: of ids, timesteps and the digests of the chunks. Reads no data block.
 
-        Equal wherever the files lie; not that of the same episode in one file.
+        Equal whatever the path of the files; it differs from that of the same episode in one file.
         """
         chunks = [(row.start, row.stop, facts.digest) for row, facts in zip(self._rows, self._facts, strict=True)]
         return xxhash.xxh3_128_hexdigest(json.dumps([self.id, self.env_id, chunks]).encode())
@@ -148,7 +147,7 @@ class ChunkedEpisodeFile(OfOneProcess):
         return False
 
     def verify(self) -> None:
-        """Compare every chunk with its SHA-256 or, where it has none, its checksums; raises what is wrong first."""
+        """Compare every chunk with its SHA-256 or, without one, its checksums; raises the first error."""
         for row in self._rows:
             self._reader.verify_chunk(row)
 
@@ -175,7 +174,7 @@ class ChunkedEpisodeFile(OfOneProcess):
         return any(block in facts.recorded for facts in self._facts)
 
     def stored(self, block: str) -> StoredLane:
-        """Return how a lane lies in the chunks, all together; raises EntryNotFoundError."""
+        """Return how a lane is stored in the chunks, in total; raises EntryNotFoundError."""
         found = [facts.stored[block] for facts in self._facts if block in facts.stored]
         if not found:
             raise EntryNotFoundError(f"{self.where}: no lane {block!r}")
@@ -194,9 +193,9 @@ class ChunkedEpisodeFile(OfOneProcess):
         return self._read(name, first, end, lambda file: file.lane(name))
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
-        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does.
+        """Return a lane that reads only the requested timesteps, like EpisodeFile.lane_view.
 
-        That all chunks have it alike is asked of each of them first (see lanes).
+        First checks that all chunks have the same lane (see lanes).
         """
         lanes = self.lanes()
         block = name if name in lanes else f"signal/{name}"
@@ -210,7 +209,7 @@ class ChunkedEpisodeFile(OfOneProcess):
         return _JoinedLane(lane, (self.length, *lane.shape), self.where, read)
 
     def encoded(self, name: str) -> EncodedFrames | None:
-        """Return the frames of a lane that is encoded alike in all chunks, whose bytes are read for it; else None."""
+        """Return the frames of a lane with the same encoding in all chunks, reading all its bytes; else None."""
         block = self.lane_view(name).declaration.block
         encodings = {facts.lanes[block].encoding for facts in self._facts}
         if len(encodings) > 1 or "" in encodings:
@@ -235,7 +234,7 @@ class ChunkedEpisodeFile(OfOneProcess):
         return join_pieces(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name, look)[:0]
 
     def _spans(self, first: int, end: int) -> list[tuple[Chunk, int, int]]:
-        """Return the chunks that hold timesteps [first, end) of the episode, and which of their own these are."""
+        """Return the chunks with timesteps [first, end) of the episode, and the ranges within them."""
         base = self._rows[0].start
         spans = [(row, max(first - row.start + base, 0), min(end - row.start + base, row.length)) for row in self._rows]
         return [(row, low, high) for row, low, high in spans if low < high]

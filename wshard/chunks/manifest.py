@@ -33,7 +33,7 @@ _MAX_NAME: Final = 100
 
 @dataclass(frozen=True)
 class Chunk:
-    """One checked row of a manifest: timesteps [start, stop) lie in the file `uri` beside the manifest."""
+    """One checked row of a manifest: the file `uri` beside the manifest has timesteps [start, stop)."""
 
     index: int
     uri: str
@@ -71,7 +71,7 @@ class ChunkManifest:
         self.total_timesteps += length_t
 
     def to_json(self) -> bytes:
-        """Return the manifest as JSON; raises EpisodeError where it is larger than a reader accepts."""
+        """Return the manifest as JSON; raises EpisodeError if it is larger than readers accept."""
         contents: dict[str, Any] = {
             "episode_id": self.episode_id,
             "env_id": self.env_id,
@@ -100,9 +100,9 @@ class ChunkManifest:
 
 
 def validate_chunk_continuity(manifest: ChunkManifest | str | os.PathLike[str]) -> None:
-    """Raise ManifestError unless the chunks are 0 to n-1, each once, and their timesteps follow one another.
+    """Raise ManifestError unless the chunks are 0 to n-1, each once, with contiguous timesteps.
 
-    manifest: a manifest, or the path of its file. One without chunks is fine.
+    manifest: a manifest, or the path of its file. One without chunks is valid.
     """
     checked = manifest if isinstance(manifest, ChunkManifest) else read_manifest(manifest)
     where, rows = f"manifest of {checked.episode_id!r}", checked.rows()
@@ -123,7 +123,7 @@ def validate_chunk_continuity(manifest: ChunkManifest | str | os.PathLike[str]) 
 
 
 def safe_name(episode_id: str) -> str:
-    """Return a file name for an episode id: the id itself where it is plain, else a plain form and a hash of it."""
+    """Return a file name for an episode id: the id itself if it is valid, else a sanitised form and a hash of it."""
     if not episode_id:
         raise EpisodeError("episode: expected a non-empty id")
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", episode_id)[:_MAX_NAME].lstrip(".-")
@@ -151,7 +151,7 @@ def read_manifest(path: str | os.PathLike[str]) -> ChunkManifest:
 
 
 def write_manifest(manifest: ChunkManifest, path: Path) -> None:
-    """Publish a manifest file: it appears whole, or the earlier one stays."""
+    """Write a manifest file atomically."""
     with ShardWriter(path, role=ROLE_MANIFEST) as shard:
         shard.write_entry(MANIFEST_BLOCK, manifest.to_json(), content_type=CONTENT_JSON)
 

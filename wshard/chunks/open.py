@@ -1,4 +1,4 @@
-"""An episode file of this project, opened whichever way it lies: in one file, or in chunks beside a manifest."""
+"""Open an episode of this project, in one file or in chunks with a manifest."""
 
 from __future__ import annotations
 

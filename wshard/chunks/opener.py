@@ -1,4 +1,4 @@
-"""What a lazily opened chunked episode asks of whatever opens, checks and loads its chunks."""
+"""Interface with which a lazily opened chunked episode opens, checks and loads its chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunked episodes: one episode in many files, beside a manifest that lists them."""
+"""Chunked episodes: one episode in many files, listed by a manifest."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class ChunkedEpisodeReader:
-    """Read a chunked episode: chunk by chunk, lazily as one file (open), or whole (load).
+    """Read a chunked episode: chunk by chunk, lazily as one file (open), or completely (load).
 
-    A chunk file is compared with its SHA-256 before its data is used for the first time, unless hashed is False: then
-    only the checksums of the blocks count, which are compared anyway.
+    A chunk file is compared with its SHA-256 before its data is used for the first time, unless hashed is False; the
+    checksums of blocks are verified in any case.
     """
 
     def __init__(self, manifest_path: str | os.PathLike[str], *, hashed: bool = True) -> None:
@@ -42,7 +42,7 @@ class ChunkedEpisodeReader:
         self._verified: set[str] = set()
 
     def load_manifest(self) -> ChunkManifest:
-        """Read the manifest again; raises ManifestError where a chunk is listed twice, FileNotFoundError."""
+        """Read the manifest again; raises ManifestError if a chunk is listed twice, FileNotFoundError."""
         manifest = read_manifest(self.manifest_path)
         rows = manifest.rows()
         if len({row.index for row in rows}) != len(rows):
@@ -65,26 +65,26 @@ class ChunkedEpisodeReader:
         return self.manifest or self.load_manifest()
 
     def iter_chunks(self) -> Iterator[Episode]:
-        """Yield the chunks in order, each loaded when its turn comes; chunk fields are those of the manifest."""
+        """Yield the chunks in order, loading each on demand; chunk fields are those of the manifest."""
         for row in self._manifest.rows():
             yield self._load(row)
 
     def load_chunk(self, chunk_index: int) -> Episode:
-        """Return one chunk; raises ManifestError for an index that is not there, MissingFileError, ChecksumError."""
+        """Return one chunk; raises ManifestError for an unknown index, MissingFileError, ChecksumError."""
         row = next((row for row in self._manifest.rows() if row.index == chunk_index), None)
         if row is None:
             raise ManifestError(f"{self.manifest_path}: no chunk {chunk_index}, it lists {self.num_chunks}")
         return self._load(row)
 
     def open(self) -> ChunkedEpisodeFile:
-        """Open all chunks as one lazy episode; raises ManifestError where chunks are missing."""
+        """Open all chunks as one lazy episode; raises ManifestError if chunks are missing."""
         return ChunkedEpisodeFile(self)
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the whole episode, equal to the one that was written in chunks; channels as in load_wshard.
 
-        Raises ManifestError where chunks are missing (MissingFileError where their files are), LaneError where they do
-        not fit together.
+        Raises ManifestError if chunks are missing (MissingFileError if their files are), LaneError if they are
+        inconsistent.
         """
         manifest = self._manifest
         validate_chunk_continuity(manifest)
@@ -101,10 +101,10 @@ class ChunkedEpisodeReader:
         )
 
     def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
-        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256.
+        """Open the file of a manifest row and check its length and, unless hashed is False, its SHA-256.
 
-        Raises MissingFileError, ManifestError for another length and a link that leaves the folder, ChecksumError and
-        other FormatErrors.
+        Raises MissingFileError, ManifestError for a wrong length or a link out of the folder, ChecksumError and other
+        FormatErrors.
         """
         path = self._locate(row)
         with name_missing_file(self.manifest_path, path):
@@ -118,7 +118,7 @@ class ChunkedEpisodeReader:
         return file
 
     def verify_chunk(self, row: Chunk) -> None:
-        """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums.
+        """Compare a chunk with its SHA-256 or, if the manifest has none, its blocks with their checksums.
 
         Raises ChecksumError and other FormatErrors, MissingFileError.
         """
@@ -135,7 +135,7 @@ class ChunkedEpisodeReader:
             return shard.digest()
 
     def _locate(self, row: Chunk) -> Path:
-        """Return where a chunk lies; raises ManifestError for a link that leaves the folder."""
+        """Return the path of a chunk; raises ManifestError for a link out of the folder."""
         within(self.base_dir, row.uri, str(self.manifest_path))
         return self.base_dir / row.uri
 

@@ -1,7 +1,7 @@
-"""Cut an episode into chunks along time, and join chunks to the episode that they were.
+"""Split an episode into chunks along time, and join chunks to the original episode.
 
-Lanes are cut; metadata, environment and timebase are repeated in every chunk, and blocks of other programs, which
-cannot be cut, lie in the first. Residual bits are cut as bits, so that the first and last bit of a chunk are still
+Lanes are split; metadata, environment and timebase are repeated in every chunk, and blocks of other programs, which
+cannot be split, are in the first. Residual bits are split as bits, so that the first and last bit of a chunk are still
 those of the whole signal; the unused bits of a last byte become 0.
 """
 
@@ -29,9 +29,9 @@ Lanes = dict[str, Channel]
 
 
 def cut(ep: Episode, start: int, stop: int) -> Episode:
-    """Return timesteps [start, stop) of an episode as one of its own; its arrays are views of the episode's.
+    """Return timesteps [start, stop) of an episode as a new episode; its arrays are views.
 
-    Chunk fields are left to the caller. Raises EpisodeError for a residual that is not made of sign2nddiff bits.
+    The caller sets the chunk fields. Raises EpisodeError for a residual that does not consist of sign2nddiff bits.
     """
 
     def lanes(channels: Mapping[str, Channel]) -> Lanes:
@@ -75,10 +75,10 @@ def _residual(channel: str, signs: Array) -> Residual:
 
 
 def join(chunks: Sequence[Episode]) -> Episode:
-    """Return the episode whose consecutive chunks these are; all need the same lanes.
+    """Join consecutive chunks to an episode; all need the same lanes.
 
-    Of metadata that differ, later chunks win. Chunks without truncations count as not truncated where another chunk
-    has some. Raises LaneError, naming lane and chunk, where the chunks do not fit together.
+    Metadata of later chunks takes precedence. Chunks without truncations count as not truncated if another chunk has
+    some. Raises LaneError with lane and chunk if the chunks are inconsistent.
     """
     if not chunks:
         raise LaneError("expected at least one chunk to join, found none")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class ChunkedEpisodeWriter:
     """Write one episode as chunk files and a manifest into the folder base_path, which is created.
 
-    chunk_size_t: timesteps per chunk. After every chunk the manifest on disk lists it, marked as not complete, so that
-    a killed writer leaves a readable episode; resume=True goes on behind its last chunk. Without it, a chunked episode
-    of the same id in that folder is replaced. File names are the episode id, or a plain form of it.
+    chunk_size_t: timesteps per chunk. The manifest on disk is updated after every chunk and marked incomplete, so that
+    a killed writer leaves a readable episode; resume=True continues after its last chunk. Without it, a chunked episode
+    of the same id in that folder is replaced. File names are derived from the episode id.
     """
 
     def __init__(  # noqa: PLR0913  (the signature of the format's reference package, plus one by keyword)
@@ -70,10 +70,10 @@ class ChunkedEpisodeWriter:
         self.manifest = found
 
     def write_chunk(self, ep: Episode, chunk_index: int | None = None) -> Path:
-        """Write the next chunk, or the one of that index, and list it in the manifest; returns its path.
+        """Write the next chunk, or the one with that index, and list it in the manifest; returns its path.
 
-        Its timesteps follow the chunk before it, unless ep.timestep_range says [first, last]. `ep` is not changed.
-        Raises ManifestError for an index that is there already, EpisodeError for an inconsistent episode.
+        Its timesteps follow the previous chunk, unless ep.timestep_range gives [first, last]. `ep` is not changed.
+        Raises ManifestError for an index that exists, EpisodeError for an inconsistent episode.
         """
         index = max(self._rows, default=-1) + 1 if chunk_index is None else integer(chunk_index)
         if index is None or index < 0 or index in self._rows:
@@ -115,8 +115,8 @@ class ChunkedEpisodeWriter:
     def write_episode_chunked(self, ep: Episode) -> list[Path]:
         """Write a whole episode in chunks of chunk_size_t timesteps; returns their paths.
 
-        Chunks that a resumed writer found in the manifest are not written again. Raises EpisodeError for an episode
-        that is a chunk itself, or has a residual that cannot be cut.
+        A resumed writer skips chunks that are in the manifest. Raises EpisodeError for an episode that is itself a
+        chunk, or has a residual that cannot be split.
         """
         ep.validate()
         if ep.is_chunked:
@@ -139,7 +139,7 @@ class ChunkedEpisodeWriter:
         return self.write_chunk(part, index)
 
     def finalize_manifest(self) -> Path:
-        """Mark the manifest as complete; returns its path. Raises ManifestError where chunks are missing."""
+        """Mark the manifest as complete; returns its path. Raises ManifestError if chunks are missing."""
         validate_chunk_continuity(self.manifest)
         for chunk in self.manifest.chunks:
             chunk["total_chunks"] = len(self.manifest.chunks)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the console command `wshard` with these arguments, by default those of the process; exits with its code.
+    """Run the console command `wshard` with these arguments (default: those of the process) and exit with its code.
 
     The packages above this one register the command, so nothing of them is imported here.
     """

@@ -1,4 +1,4 @@
-"""The verb `export`: one file in another format beside it; and what verbs that convert share."""
+"""The command `export`, and helpers shared by commands that convert."""
 
 from __future__ import annotations
 

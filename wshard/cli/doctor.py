@@ -35,7 +35,7 @@ def doctor() -> None:
 
 
 def _print_version(module: str, otherwise: str) -> bool:
-    """Print a module's version, or what its absence means; nothing is imported."""
+    """Print a module's version, or the effect of its absence, without importing it."""
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
 

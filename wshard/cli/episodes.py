@@ -1,4 +1,4 @@
-"""What `inspect`, `verify` and `cat` say of episodes in locations of other formats, and of single ones by address."""
+"""`inspect`, `verify` and `cat` for episodes in locations of other formats, and for single ones by address."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def list_foreign(path: Path) -> list[ConversionJob] | None:
 
 
 def named_place(path: Path) -> Path:
-    """Return the path of the location that an argument names, which may be followed by a key and a span."""
+    """Return the location in an argument, without a key and a span."""
     from wshard.episode.protocol import EpisodeSpan
 
     return Path(EpisodeSpan.parse(str(path)).address.uri)
 
 
 def check_own_file(path: Path, verb: str) -> None:
-    """Raise FormatError for an address of an episode, which `repair` and the like cannot take."""
+    """Raise FormatError for the address of an episode, which commands such as `repair` do not accept."""
     if not path.exists() and named_place(path) != path and named_place(path).exists():
         raise FormatError(f"{path}: {verb}: expected a file, found the address of an episode in {named_place(path)}")
 

@@ -13,7 +13,7 @@ _EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 def end_when_interrupted() -> None:
-    """Exit at once on Ctrl-C, as nothing has begun yet. A process that ignores Ctrl-C keeps ignoring it."""
+    """Exit immediately on Ctrl-C, before any work has started. A process that ignores Ctrl-C keeps ignoring it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 

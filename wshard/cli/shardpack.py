@@ -99,7 +99,7 @@ def unpack(
         return
     typer.echo(f"unpacked  {plural(report.records, 'record')}, {plural(report.files, 'file')}: {printable(str(to))}")
     if report.without_metadata:
-        typer.echo(f"note      the metadata of {plural(report.without_metadata, 'record')} have no place there")
+        typer.echo(f"note      the metadata of {plural(report.without_metadata, 'record')} cannot be stored there")
 
 
 # ---- what the verbs about files say of ShardPacks ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The files of this project that `verify` finds below a path, and what it reports of them."""
+"""Find this project's files below a path for `verify`, and report on them."""
 
 from __future__ import annotations
 

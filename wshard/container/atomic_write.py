@@ -31,19 +31,19 @@ _BEGINS: Final = (b"", MAGIC, bytes(len(MAGIC)))  # the header of a file is writ
 
 @contextlib.contextmanager
 def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file to write; it appears at `path` whole, or not at all.
+    """Yield a file to write, which appears at `path` atomically.
 
-    Written under a temporary name in the same folder, flushed to disk, then renamed; on any error the temporary file
-    is removed and an earlier file at `path` stays as it was; what a killed process leaves behind, remove_left_behind
-    removes. Output starts at this line. Raises FileExistsError for a
-    pipe or a device, which a file would replace, OSError.
+    It is written under a temporary name in the same folder, flushed to disk, then renamed. On any error the temporary
+    file is removed and an earlier file at `path` is unchanged; remove_left_behind removes the files of killed
+    processes. Output starts at this line. Raises FileExistsError for a pipe or a device, which a file would replace,
+    OSError.
     """
     final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
     with contextlib.suppress(FileNotFoundError):
         kind = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
             raise FileExistsError(
-                errno.EEXIST, "expected a file or nothing there, found a pipe or a device", str(final)
+                errno.EEXIST, "expected a file or an unused path, found a pipe or a device", str(final)
             )
     temporary, descriptor, lock = _create(final)
     try:
@@ -64,7 +64,7 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _create(final: Path) -> tuple[Path, int, int | None]:
-    """Create a temporary file beside `final`; returns it, its descriptor, and another one that holds its lock."""
+    """Create a temporary file beside `final`; return it, its descriptor, and a descriptor that holds its lock."""
     while True:
         temporary = final.with_name(f".{final.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.tmp")
         try:
@@ -102,7 +102,7 @@ def remove_left_behind(final: Path) -> None:
 
 
 def remove_abandoned(path: str | os.PathLike[str]) -> bool:
-    """Remove a Shard file that `publish` was writing when it was killed; False for anything else, which stays."""
+    """Remove the temporary Shard file of a killed `publish`; False for any other file, which is not touched."""
     named = TEMPORARY.fullmatch(Path(path).name)
     if named is None or not (named[1].endswith(_SUFFIXES) or len(named[1]) == _MOST_OF_A_NAME):
         return False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StoredLane(NamedTuple):
-    """How a lane lies on disk: its codec (none, zstd, lz4, unknown; mixed), bytes when decoded, bytes as stored."""
+    """How a lane is stored: its codec (none, zstd, lz4, unknown; mixed), decoded bytes, stored bytes."""
 
     codec: str
     size: int

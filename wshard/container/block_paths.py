@@ -33,9 +33,9 @@ def path_base(name: str) -> str:
 
 
 def below(names: Iterable[str], prefix: str) -> list[str]:
-    """Return the names that lie at or below a path: "a" gives "a" and "a/b", not "ab".
+    """Return the names at or below a path: "a" gives "a" and "a/b", not "ab".
 
-    A prefix that ends in "/" or "." is taken letter by letter, so that "layer." gives "layer.0/bias"; "" gives all.
+    A prefix that ends in "/" or "." is a plain string prefix, so "layer." gives "layer.0/bias"; "" gives all.
     """
     open_end = _open_ended(prefix)
     return [name for name in names if name.startswith(open_end) or (name == prefix and name)]

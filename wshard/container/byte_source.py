@@ -34,9 +34,7 @@ class OfOneProcess:
 
     def __reduce__(self) -> NoReturn:
         """Raise TypeError."""
-        raise TypeError(
-            f"{self.where}: what is open can be neither copied nor sent to another process: open its path there"
-        )
+        raise TypeError(f"{self.where}: open files can be neither copied nor sent to another process: send the path")
 
 
 class MemorySource:
@@ -57,7 +55,7 @@ class MemorySource:
 
 
 class PathSource:
-    """A file by its descriptor, which it closes: small ranges are read, for larger ones the file is mapped."""
+    """A file by its descriptor, which it closes: small ranges are read, larger ones are memory-mapped."""
 
     def __init__(self, descriptor: int, size: int, where: str) -> None:
         self._descriptor = descriptor
@@ -110,7 +108,7 @@ def _cut(where: str, start: int, stop: int, found: int) -> IndexCorruptError:
 
 
 class FileSource:
-    """A seekable binary file object; it begins where it stood when it was given, and stays the caller's to close."""
+    """A seekable binary file object; it starts at its current position, and the caller closes it."""
 
     def __init__(self, file: IO[bytes], where: str) -> None:
         self._file = file
@@ -158,11 +156,11 @@ Source = MemorySource | PathSource | FileSource | ClosedSource
 
 
 def open_source(source: PathOrFile | Buffer | mmap.mmap | MemorySource) -> Source:
-    """Return the source's bytes: a path and a file object are read on demand, a large file is mapped into memory.
+    """Return a byte source: a path and a file object are read on demand, a large file is memory-mapped.
 
-    A MemorySource is returned as it is, with the name that messages call it by. A file object that cannot seek (a pipe)
-    is read whole. Raises OSError, FormatError for a file opened as text, for a path that leads to a pipe or device, and
-    for what is no source at all.
+    A MemorySource is returned unchanged, with its name for messages. A file object that cannot seek (a pipe) is read
+    completely. Raises OSError, FormatError for a file opened as text, for the path of a pipe or device, and for
+    unsupported values.
     """
     if isinstance(source, MemorySource):
         return source

@@ -1,4 +1,4 @@
-"""Codecs: the table of them, bounded decoding, and the rule that says when compressing pays."""
+"""Codecs: their table, bounded decoding, and the rule for when compression pays off."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CompressionType(StrEnum):
 
 
 class CompressionLevel(int, Enum):
-    """Named effort, which for zstd means levels 1, 3 and 19; any level 1-22 may be given as an int instead."""
+    """Named compression effort; for zstd levels 1, 3 and 19. Any level 1-22 may be given as an int instead."""
 
     FASTEST = 1
     DEFAULT = 3
@@ -57,7 +57,7 @@ class Codec:
 
     @staticmethod
     def parse(text: str | CompressionType | Codec, level: int | None = None) -> Codec:
-        """Read "none", "zstd", "lz4" or "zstd:LEVEL"; raises CodecError (a ValueError) for anything else."""
+        """Parse "none", "zstd", "lz4" or "zstd:LEVEL"; raises CodecError (a ValueError) for anything else."""
         if isinstance(text, Codec):
             return text
         name, _, suffix = str(text).partition(":")
@@ -88,7 +88,7 @@ class Codec:
 
     @property
     def buffers(self) -> int:
-        """How many times its size compressing a block takes at most: liblz4's binding copies its result."""
+        """Maximum number of buffers of a block's size during compression: liblz4's binding copies its result."""
         return {CompressionType.NONE: 0, CompressionType.ZSTD: 1, CompressionType.LZ4: 2}[self.type]
 
 
@@ -109,7 +109,7 @@ def encode(data: Buffer, codec: Codec) -> Buffer:
 
 
 def compress(data: Buffer, codec: Codec) -> Buffer | None:
-    """Return the compressed bytes, or None where compressing does not pay (the keep rule)."""
+    """Return the compressed bytes, or None if compression does not pay off (the keep rule)."""
     size = len(data)
     largest = MAX_LZ4_WRITE_SIZE if codec.type is CompressionType.LZ4 else MAX_DECOMPRESS_SIZE
     if codec.type is CompressionType.NONE or not MIN_COMPRESS_SIZE <= size <= largest:
@@ -119,9 +119,9 @@ def compress(data: Buffer, codec: Codec) -> Buffer | None:
 
 
 def pays(stored: int, size: int) -> bool:
-    """Say whether a block of `size` bytes that compress to `stored` is kept compressed."""
-    kept, of = SAVINGS
-    return stored < size * kept // of
+    """Return True if a block of `size` bytes that compresses to `stored` is stored compressed."""
+    numerator, of = SAVINGS
+    return stored < size * numerator // of
 
 
 def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:

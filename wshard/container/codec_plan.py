@@ -34,10 +34,10 @@ class CodecPlan:
 
     @staticmethod
     def of(compression: Compression, level: int | None = None, frame_steps: FrameSteps | None = None) -> CodecPlan:
-        """Read one codec for all blocks, or a mapping {"signal/rgb": "zstd:19", "*": "none"}; frame_steps likewise.
+        """Parse one codec for all blocks, or a mapping {"signal/rgb": "zstd:19", "*": "none"}; frame_steps likewise.
 
-        Raises CodecError (a ValueError) for what is no codec or no positive number of timesteps, and for frames that
-        are asked of a block by name which zstd does not compress.
+        Raises CodecError (a ValueError) for an invalid codec or number of timesteps, and for frames requested for a
+        named block that zstd does not compress.
         """
         codecs = compression if isinstance(compression, Mapping) else {"*": compression}
         plan = CodecPlan(
@@ -60,7 +60,7 @@ class CodecPlan:
                     raise CodecError(f"{option}: {name!r}: expected a pattern or one of {', '.join(blocks)}")
 
     def codec(self, block: str) -> Codec:
-        """Return the codec for a block name; blocks that no rule names stay uncompressed."""
+        """Return the codec for a block name; blocks without a rule are not compressed."""
         return first_match(self.rules, block) or Codec()
 
     def frame_steps(self, block: str) -> int:

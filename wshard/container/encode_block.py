@@ -1,4 +1,4 @@
-"""Blocks as they are stored: compressed where that pays, in frames where that was asked for, with their checksum."""
+"""Encode blocks: compressed if it pays off, in frames if requested, with their checksum."""
 
 from __future__ import annotations
 

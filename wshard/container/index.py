@@ -117,7 +117,7 @@ def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, by
 
 
 def find_moved_index(index: bytes, shift: int) -> bytes:
-    """Return index bytes whose blocks lie `shift` bytes further back."""
+    """Return the index bytes with all block offsets increased by `shift`."""
     rows = [list(fields) for fields in INDEX_ENTRY.iter_unpack(index)]
     for fields in rows:
         fields[DATA_OFFSET_FIELD] += shift
@@ -145,10 +145,10 @@ def find_emptied(
     read_range: Callable[[int, int], Buffer],
     outside: Sequence[IndexEntry] = (),
 ) -> dict[int, int]:
-    """Return the numbers of entries of 0 bytes at whose place bytes lie that are no other entry's, and how many.
+    """Return the numbers of empty entries at whose offset there are unassigned bytes, and how many bytes.
 
-    An empty entry and one that damage wiped out look alike, and 0 is the checksum of nothing: the file's bytes tell.
-    size: that of the file; outside: entries that claim bytes beyond its end.
+    An empty entry and one wiped by damage look alike, and 0 is the checksum of nothing, so the bytes of the file
+    decide. size: that of the file; outside: entries that claim bytes beyond its end.
     """
     empty = [number for number, entry in enumerate(entries) if not entry.orig_size and not entry.disk_size]
     if not empty:

@@ -6,9 +6,9 @@ import json
 
 
 def check_keys(value: object, where: str = "") -> None:
-    """Raise ValueError, saying where, if two keys of one dict are the same in JSON, such as 1 and "1".
+    """Raise ValueError with the location if two keys of one dict are the same in JSON, such as 1 and "1".
 
-    The value is one that json can write.
+    The value must be serialisable by json.
     """
     if isinstance(value, dict):
         spelt: dict[str, object] = {}

@@ -198,8 +198,8 @@ def round_up(value: int, alignment: int) -> int:
 def unpack_header(data: Buffer, size: int, where: str, *, whole: bool = True) -> Header:
     """Read and check the header of a file of `size` bytes.
 
-    Every count and offset is compared with the real size before anything is allocated for it. whole: the file must
-    have the size that its header says. Raises HeaderError or LimitError; `where` names the file in messages.
+    Every count and offset is compared with the actual size before anything is allocated. whole: the file must have the
+    size stated in its header. Raises HeaderError or LimitError; `where` names the file in messages.
     """
     if size < HEADER_SIZE or len(data) < HEADER_SIZE:
         raise HeaderError(f"{where}: Data too short: expected at least {HEADER_SIZE} bytes, found {size}")
@@ -214,7 +214,7 @@ def unpack_header(data: Buffer, size: int, where: str, *, whole: bool = True) ->
     if count > MAX_ENTRY_COUNT:
         raise LimitError(f"{where}: entry count at offset 12: expected at most {MAX_ENTRY_COUNT}, found {count}")
     if whole and total != size:
-        left = "`wshard repair` keeps the blocks that are whole" if section < size else "no block of it is left"
+        left = "`wshard repair` saves the intact blocks" if section < size else "no block of it is left"
         raise HeaderError(f"{where}: total file size at offset 40 says {total} bytes, the file has {size}: {left}")
     index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
     if not index_end <= strings <= section <= size:

@@ -1,6 +1,6 @@
-"""Manifests of containers (role 4): which files make up a data set, opened only after they proved to be the right ones.
+"""Manifests of containers (role 4): the files of a data set, opened only after they were verified.
 
-None of its references may lead out of the manifest's folder.
+References must not lead out of the manifest's folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FileManifest:
     require_sha256: bool = True
 
     def locate(self, reference: ManifestFileRef) -> Path:
-        """Return where the file of a reference lies; raises ManifestError if that is outside the folder."""
+        """Return the path of a referenced file; raises ManifestError if it is outside the folder."""
         return inside(self.path.parent, reference.uri, str(self.path))
 
     def open(self, reference: ManifestFileRef) -> ShardReader:
@@ -68,7 +68,7 @@ class FileManifest:
             raise ChecksumError(f"{where}: SHA-256 mismatch: expected {reference.sha256}, found {found}")
 
     def find(self, key: str) -> list[ManifestFileRef]:
-        """Return the references whose range of keys holds a key; keys of digits are compared as numbers."""
+        """Return the references whose range of keys contains a key; numeric keys are compared as numbers."""
         return [file for file in self.files if _order(file.start_key) <= _order(key) <= _order(file.end_key)]
 
     def verify(self) -> Iterator[tuple[ManifestFileRef, FormatError | OSError | None]]:
@@ -83,9 +83,9 @@ class FileManifest:
 
 
 def open_manifest(path: str | os.PathLike[str], *, require_sha256: bool = True) -> FileManifest:
-    """Read a manifest; the files that it refers to are not touched yet.
+    """Read a manifest; the files that it lists are not opened yet.
 
-    require_sha256: refuse references that state none. Raises HeaderError for another role, ManifestError.
+    require_sha256: refuse entries without one. Raises HeaderError for another role, ManifestError.
     """
     with ShardReader(path) as reader:
         role, about = reader.header.role, reader.read_metadata()
@@ -102,10 +102,10 @@ def write_manifest(
     *,
     partitions: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a manifest of files in its folder: of each path its SHA-256, role and number of blocks.
+    """Write a manifest of files in its folder, with the SHA-256, role and number of blocks of each.
 
-    Give a ManifestFileRef to state a range of keys too; what it leaves empty is filled in. partitions: named groups.
-    Raises ManifestError for a file outside the folder, FormatError for one that is no container.
+    Pass a ManifestFileRef to add a range of keys; fields that it leaves empty are filled in. partitions: named groups.
+    Raises ManifestError for a file outside the folder, FormatError for a file that is not a container.
     """
     given = [file if isinstance(file, ManifestFileRef) else ManifestFileRef(uri=_uri(path, file)) for file in files]
     profile = ManifestProfile([_filled(Path(path), reference) for reference in given], dict(partitions or {}))

@@ -1,4 +1,4 @@
-"""The JSON section of a container: what a file says of itself and of its blocks.
+"""The JSON section of a container: metadata of the file and of its blocks.
 
 Unknown keys are preserved. Rules by number: FORMAT.md.
 """
@@ -29,7 +29,7 @@ _ITEMS: Final[dict[str, type]] = {"tags": str, "tag_dictionary": str, "shape": i
 
 @dataclass(frozen=True)
 class EntryMeta:
-    """What the JSON section says of one block; content_type and codec are free words here."""
+    """Metadata of one block in the JSON section; content_type and codec are free text here."""
 
     content_type: str = ""
     tags: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class EntryMeta:
 
 @dataclass(frozen=True)
 class SampleProfile:
-    """What a file of samples says of its data set."""
+    """Metadata of a data set in a file of samples."""
 
     dataset_name: str = ""
     sample_id_type: str = ""
@@ -114,7 +114,7 @@ class ShardMetadata:
             data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
             check_keys(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise MetadataError(f"metadata: expected values that JSON can hold: {error}") from error
+            raise MetadataError(f"metadata: expected JSON values: {error}") from error
         return data
 
     @staticmethod
@@ -135,7 +135,7 @@ class ShardMetadata:
 
 
 def section_begins(header: Header, size: int) -> bool:
-    """Say whether schema_offset lies where the JSON section of a file of `size` bytes can begin."""
+    """Return True if schema_offset is a valid start of the JSON section of a file of `size` bytes."""
     return bool(header.schema_offset) and header.data_section_offset <= header.schema_offset <= size
 
 
@@ -190,7 +190,7 @@ def _check_kind(value: object, expected: type, where: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON of a value: empty keys are left out, those that only the file knew stand last."""
+    """Return the JSON of a value: empty keys are omitted, unknown keys of the file come last."""
     if isinstance(value, list):
         return [_plain(row) for row in value]
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Names of blocks against the hashes that are stored beside them: what damage has changed in an index.
+"""Check the names of blocks against their stored hashes, to detect damage of an index.
 
-No checksum covers header, index and names: a flipped bit there gives a block another name, or leaves the last blocks
-out, and an episode without its rewards looks like one that never had any.
+No checksum covers header, index and names: a flipped bit there renames a block, or drops the last blocks, and an
+episode without its rewards looks like one that never had any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BITS: Final = tuple(1 << bit for bit in range(8))
 
 
 class NamedBlocks(Protocol):
-    """What is asked of an open container: its header, its index, and the bytes that these were read from."""
+    """The parts of an open container that are needed: its header, its index, and their raw bytes."""
 
     where: str
     header: Header
@@ -58,17 +58,17 @@ class NamedBlocks(Protocol):
 
 
 def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> None:
-    """Raise IndexCorruptError where damage to header, index or names renamed blocks, or left some out.
+    """Raise IndexCorruptError if damage to header, index or names renamed or dropped blocks.
 
-    They would be missing, and nobody know. A FormatWarning tells of a hash that does not fit its name where the name is
-    believed, and of a container where two entries share one name in the string table. known: names that stand for
-    something by themselves; None: those of a container that is no episode, which do not.
+    Otherwise they would silently be missing. A FormatWarning reports a hash that does not match a trusted name, and a
+    container in which two entries share one name in the string table. known: names with a defined meaning; None: for a
+    container that is not an episode.
     """
     header, mend = reader.header, "is damaged; `wshard repair` restores"
     if is_table_moved(reader):
         raise IndexCorruptError(
-            f"{reader.where}: string table offset: expected {_index_end(header)}, where the names are that the hashes "
-            f"tell, found {header.string_table_offset}: the header {mend} it"
+            f"{reader.where}: string table offset: expected {_index_end(header)}, by the hashes of the names, "
+            f"found {header.string_table_offset}: the header {mend} it"
         )
     if more := count_uncounted(reader, most=_ENTRIES):
         raise IndexCorruptError(
@@ -76,7 +76,7 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
             f"{header.entry_count}: the header {mend} it"
         )
     if more := count_room(header):
-        message = f"{reader.where}: entry_count: found {header.entry_count}, there is room for {more} more in the index"
+        message = f"{reader.where}: entry_count: found {header.entry_count}, the index has room for {more} more"
         warnings.warn(f"{message}: see `wshard verify`", FormatWarning, stacklevel=3 if known is None else 4)
     if known is None and len(reader.entries) > _ENTRIES:
         return  # `wshard verify` looks at all
@@ -85,15 +85,15 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
         name = reader.entries[number].name
         if given is not None and given != name:
             raise IndexCorruptError(
-                f"{reader.where}: block {name!r}: expected {given!r}, as its hash tells: the index {mend} the name"
+                f"{reader.where}: block {name!r}: expected {given!r}, by its hash: the index {mend} the name"
             )
         doubted.append(name)
-    _warn(reader, doubted, "the stored hash is not that of the name: one of both is damaged")
+    _warn(reader, doubted, "the stored hash does not match the name: one of them is damaged")
     if known is None:
-        _warn(reader, _find_shared(reader.entries), "another entry takes its name from the same place: one is damaged")
+        _warn(reader, _find_shared(reader.entries), "another entry has the same name offset: one of them is damaged")
         emptied = find_emptied(reader.entries, header, reader.size, reader.read_range)
         names = [reader.entries[number].name for number in emptied]
-        _warn(reader, names, "its entry says 0 bytes, but some that are nobody's lie at its place")
+        _warn(reader, names, "its entry says 0 bytes, but unassigned bytes are at its offset")
 
 
 def _warn(reader: NamedBlocks, names: Sequence[str], message: str) -> None:
@@ -105,12 +105,12 @@ def _warn(reader: NamedBlocks, names: Sequence[str], message: str) -> None:
 
 
 def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[int, str | None]:
-    """Return the names that blocks were given, by the numbers of those whose stored hash is not that of their name.
+    """Return the original names of the blocks whose stored hash does not match their name, by number.
 
-    That is the name of the hash, where another block has it, it is known, or a changed byte or two flipped bits made it
-    what it is now; the present name, where one bit of the hash was flipped; None where nothing tells. Empty where no
-    hash is that of any known writer, and none tells a name.
-    known: None where a name is believed (C-8), unless one flipped bit made it of one that no other block has.
+    That is the name with the stored hash, if another block has it, it is known, or the current name differs from it by
+    a byte or two flipped bits; the current name, if one bit of the hash was flipped; None if it cannot be determined.
+    Empty if no hash is that of a known writer, and none identifies a name. known: None if a name is trusted (C-8),
+    unless it differs by one flipped bit from one that no other block has.
     """
     entries = reader.entries
     if all(entry.name_hash == name_hash(entry.name) for entry in entries):
@@ -140,12 +140,12 @@ def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[in
 
 
 def hashes_of(name: str) -> set[int]:
-    """Return the hashes that known writers store beside a name; FNV of a long one would take too long."""
+    """Return the hashes that known writers store with a name; FNV of a long one would take too long."""
     return {way(name) for way in (_WAYS if len(name) <= _LONGEST else (name_hash,))}
 
 
 def is_table_moved(reader: NamedBlocks) -> bool:
-    """Say whether the names lie directly behind the index, and not where the header says: the hashes tell."""
+    """Return True if, by the hashes, the names directly follow the index, and not where the header says."""
     header, end = reader.header, _index_end(reader.header)
     if header.string_table_offset == end or any(
         entry.name_hash in hashes_of(entry.name) for entry in reader.entries[:_SAMPLED]
@@ -192,7 +192,7 @@ def _tells(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
 
 
 def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
-    """Say whether it is the name's hash that is stored; FNV of a long name takes too long to know."""
+    """Return True if the stored hash is that of the name; FNV of a long name takes too long to compute."""
     return entry.name_hash == hashed(entry.name) or (hashed is _fnv and len(entry.name) > _LONGEST)
 
 
@@ -222,7 +222,7 @@ def _flip(raw: bytearray, *changes: tuple[int, int]) -> str:
 
 
 def _name_at(reader: NamedBlocks, offset: int, size: int, table: int) -> str:
-    """Return the name that lies there in the string table, "" for none, and for a long one."""
+    """Return the name at this offset of the string table, "" for none, and for a long one."""
     start = table + offset
     if size > _LONG or start + size > reader.header.data_section_offset:
         return ""

@@ -1,4 +1,4 @@
-"""Open files for reading, and nothing else that has a path: a pipe would wait for a writer that may never come."""
+"""Open regular files for reading, and nothing else: opening a pipe would block without a writer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def within(folder: str | os.PathLike[str], uri: str, where: str) -> Path:
 
 @contextlib.contextmanager
 def name_missing_file(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[None]:
-    """Read a file that a manifest names; raises MissingFileError where it is not there."""
+    """Read a file that a manifest lists; raises MissingFileError if it is missing."""
     try:
         yield
     except FileNotFoundError:
@@ -79,13 +79,13 @@ def name_missing_file(manifest: str | os.PathLike[str], path: str | os.PathLike[
 
 @contextlib.contextmanager
 def needs_local_disk(what: str, where: str | os.PathLike[str]) -> Iterator[None]:
-    """Lock or map a file; an OSError says what network disks have to do with it, except that others hold the lock."""
+    """Lock or map a file; an OSError mentions network disks, unless another process holds the lock."""
     try:
         yield
     except BlockingIOError:
         raise
     except OSError as error:
-        advice = f"{error.strerror}; {what} fail on some network disks: is it on one? A local disk will do"
+        advice = f"{error.strerror}; {what} fail on some network disks: use a local disk"
         raise OSError(error.errno, advice, os.fspath(where)) from error
 
 

@@ -41,13 +41,13 @@ __all__ = ["PathOrFile", "ShardReader"]
 class ShardReader(OfOneProcess):
     """Random access to the blocks of one Shard file, of any role.
 
-    source: a path (memory-mapped when larger than 1 MiB), bytes-like, a memory map, or a binary file object (read
-    range by range if it can seek; it stays the caller's to close). Opening reads and checks header and index only.
-    Raises FormatError and its subclasses, FileNotFoundError, OSError.
-    Blocks are checked against their CRC32C at the first full read. Of duplicate names look-up gives the last.
+    source: a path (memory-mapped if larger than 1 MiB), bytes-like, a memory map, or a binary file object (read range
+    by range if it can seek; the caller closes it). Opening reads and checks header and index only. Raises FormatError
+    and its subclasses, FileNotFoundError, OSError. Blocks are checked against their CRC32C at the first full read. Of
+    duplicate names, look-up returns the last.
 
-    damaged: also open a file that was cut, or whose blocks contradict each other; `problems` says what is wrong,
-    `entries` holds the blocks that have a name and lie inside the file, `outside` the others.
+    damaged: also open a file that is truncated, or whose blocks are inconsistent; `problems` lists the defects,
+    `entries` has the blocks with a name that are inside the file, `outside` the others.
     """
 
     def __init__(self, source: PathOrFile | Buffer | mmap.mmap | MemorySource, *, damaged: bool = False) -> None:
@@ -69,14 +69,14 @@ class ShardReader(OfOneProcess):
         self._verified: set[int] = set()
 
     def rescan(self, header: Header) -> None:
-        """Read the index of a damaged file again, as another header says."""
+        """Read the index of a damaged file again with a corrected header."""
         self.header = header
         self.problems, self.outside = [], []
         vars(self).pop("_by_name", None)
         self.entries = self._scan(self._source.read(0, self.header.data_section_offset))
 
     def rename(self, number: int, name: str) -> None:
-        """Give a block of a damaged file the name that it had."""
+        """Restore the name of a block of a damaged file."""
         self.entries[number] = self.entries[number]._replace(name=name, name_offset=None)
         vars(self).pop("_by_name", None)
 
@@ -100,15 +100,15 @@ class ShardReader(OfOneProcess):
         self.close()
 
     def close(self) -> None:
-        """Let go of the file: the index still tells what there is, reading raises ClosedError.
+        """Close the file: the index stays available, reading raises ClosedError.
 
-        Views already handed out stay valid; the mapping ends with the last of them.
+        Views returned earlier stay valid; the mapping is released with the last of them.
         """
         self._source = ClosedSource(self._source.size, self.where)
 
     @property
     def size(self) -> int:
-        """The real size of the file in bytes."""
+        """The actual size of the file in bytes."""
         return self._source.size
 
     # ---- looking up --------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class ShardReader(OfOneProcess):
     # ---- reading -----------------------------------------------------------------------------------------------
 
     def block(self, key: str | int, *, verify: bool = True) -> Buffer:
-        """Return the decoded bytes of a block: a read-only view of the file where it is stored uncompressed.
+        """Return the decoded bytes of a block: a read-only view of the file if it is stored uncompressed.
 
         verify: compare the CRC32C, once per block and reader. Raises ChecksumError, CodecError, LimitError.
         """
@@ -211,7 +211,7 @@ class ShardReader(OfOneProcess):
         return data
 
     def stored(self, key: str | int, start: int = 0, stop: int | None = None) -> memoryview:
-        """Return the bytes [start, stop) of a block as they stand in the file: not decoded, not checked."""
+        """Return the bytes [start, stop) of a block as stored: not decoded, not checked."""
         entry = self.entry(key)
         stop = entry.disk_size if stop is None else min(stop, entry.disk_size)
         return self.read_range(entry.data_offset + start, entry.data_offset + max(start, stop))
@@ -222,7 +222,7 @@ class ShardReader(OfOneProcess):
         return codec_flags(entry, self.header, f"{self.where}: block {entry.name!r}")
 
     def read_range(self, start: int, stop: int) -> memoryview:
-        """Return the bytes [start, stop) of the file as they stand."""
+        """Return the raw bytes [start, stop) of the file."""
         return self._source.read(start, stop)
 
     def read_entry(self, key: str | int, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (the reference's form)
@@ -234,7 +234,7 @@ class ShardReader(OfOneProcess):
         return self.read_entry(name, verify)
 
     def read_entry_prefix(self, key: str | int, size: int) -> bytes:
-        """Return the first bytes of a block, unverified; of an uncompressed one nothing else is read."""
+        """Return the first bytes of a block, unverified; of an uncompressed block nothing else is read."""
         entry = self.entry(key)
         if entry.compressed:
             return bytes(self.block(key, verify=False)[: max(size, 0)])
@@ -249,15 +249,15 @@ class ShardReader(OfOneProcess):
         return None
 
     def behind_blocks(self) -> Buffer:
-        """Return the bytes behind the last block, where writers put the JSON section; none of more than it may have."""
+        """Return the bytes after the last block, where writers put the JSON section; none if they exceed its limit."""
         ends = (entry.data_offset + entry.disk_size for entry in self.entries)
         end, size = max(ends, default=self.header.data_section_offset), self.size
         return self.read_range(end, size) if end < size <= end + MAX_SECTION_SIZE else b""
 
     def digest(self) -> str:
-        """Return the content digest, 32 hex digits: equal files have equal digests, wherever they lie.
+        """Return the content digest, 32 hex digits: equal files have equal digests, whatever their path.
 
-        Hashes everything before the data, which holds the CRC32C of every block; what no CRC32C covers is hashed too.
+        Hashes everything before the data, including the CRC32C of every block; data without a CRC32C is hashed too.
         """
         ranges = [(0, self.header.data_section_offset)]
         ranges += [
@@ -272,7 +272,7 @@ class ShardReader(OfOneProcess):
         return state.hexdigest()
 
     def verify(self) -> Iterator[tuple[IndexEntry, FormatError | None]]:
-        """Check every block in turn: yields the entry and None, or the error that reading it raises."""
+        """Check every block in turn: yield the entry and None, or the error raised by reading it."""
         for number, entry in enumerate(self.entries):
             try:
                 self.block(number)

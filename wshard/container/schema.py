@@ -55,7 +55,7 @@ class ValidationError:
 
 
 def validate_schema(reader: ShardReader, schema: ShardSchema) -> list[ValidationError]:
-    """Return what a container lacks of a schema, nothing if it fits."""
+    """Return the unmet expectations of a schema, none if the container conforms."""
     errors = []
     for spec in schema.specs:
         found = [entry for entry in reader.entries if matches(spec.pattern, entry.name)]

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def compress_frames(data: Buffer, codec: Codec, frame_size: int) -> Buffer | None:
-    """Return zstd frames of frame_size decoded bytes each (the last may hold fewer) and their seek table.
+    """Return zstd frames of frame_size decoded bytes each (the last may be shorter) and their seek table.
 
-    None where that does not pay (the keep rule). Never holds more than the result.
+    None if that does not pay off (the keep rule). Needs no more memory than the result.
     """
     size = len(data)
     if not MIN_COMPRESS_SIZE <= size <= MAX_DECOMPRESS_SIZE:
@@ -73,10 +73,10 @@ class SeekTable:
 
 
 def read_table(read: Read, size: int, orig_size: int) -> SeekTable | None:
-    """Return the seek table at the end of a block of `size` stored bytes, None where none is there that fits the block.
+    """Return the seek table at the end of a block of `size` stored bytes, None if there is no valid one.
 
-    read: gives the stored bytes [start, stop). A table without checks counts as none: what it leads to could not be
-    checked.
+    read: returns the stored bytes [start, stop). A table without checksums is not used, because its frames could not be
+    verified.
     """
     foot = size - SEEK_FOOT.size
     if foot < SEEK_HEAD.size:

@@ -45,11 +45,12 @@ _ROWS: Final = 1024  # index entries that are moved at a time
 class ShardStreamWriter(EntryWriter):
     """Write one Shard file block by block, with memory for one block and 8 bytes per name.
 
-    The file grows under a temporary name and appears at `path` with finalize(); an exception inside `with`, abort() or
-    close() leaves nothing. Room for the index of max_entries blocks is left free at its front; more blocks are fine, up
-    to the format's limit, but then finalize() has to move the data once. Blocks stand in the order of writing.
+    The file is written under a temporary name and appears at `path` with finalize(); an exception inside `with`,
+    abort() or close() leaves nothing behind. Room for the index of max_entries blocks is reserved at the front; more
+    blocks are possible, up to the format's limit, but then finalize() has to move the data once. Blocks are in the
+    order of writing.
 
-    Call order: begin_data(), write_entry()..., finalize(). RecordingStateError (a RuntimeError) for any other.
+    Call order: begin_data(), write_entry()..., finalize(); otherwise RecordingStateError (a RuntimeError).
     """
 
     def __init__(
@@ -112,9 +113,9 @@ class ShardStreamWriter(EntryWriter):
         content_type: int = CONTENT_UNKNOWN,
         tags: Sequence[str] = (),
     ) -> None:
-        """Write a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
+        """Write a block: bytes-like, or a sequence of bytes-like pieces that are concatenated.
 
-        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text, OSError.
+        Raises FormatError (a ValueError) for a name that exists, is too long or is not Unicode text; OSError.
         """
         file = self._begun("write_entry")
         block = self._new_block(name, data, compression, content_type)
@@ -154,7 +155,7 @@ class ShardStreamWriter(EntryWriter):
         return size
 
     def abort(self) -> None:
-        """Throw away what was written; nothing is left. Does nothing after finalize()."""
+        """Discard the file. Does nothing after finalize()."""
         if self._file is not None:
             self._file = None
             abandoned = RecordingStateError(f"{self.where}: the writer was abandoned")
@@ -164,7 +165,7 @@ class ShardStreamWriter(EntryWriter):
         self._finished = True
 
     def close(self) -> None:
-        """Throw away what was written, unless it was finalized."""
+        """Discard the file, unless it was finalized."""
         self.abort()
 
     def _begun(self, call: str) -> IO[bytes]:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class ShardWriter(EntryWriter):
-    """Write one Shard file: entries are collected, and published at close() in the order of writing.
+    """Write one Shard file: entries are collected, and written at close() in the order of the calls.
 
-    target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
-    Payloads are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
+    target: a path (written atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255. Payloads
+    are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class ShardWriter(EntryWriter):
         tags: Sequence[str] = (),
         frame_size: int = 0,
     ) -> None:
-        """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
+        """Add a block: bytes-like, or a sequence of bytes-like pieces that are concatenated.
 
-        frame_size: decoded bytes per zstd frame, so that parts can be read alone; 0 = the block is one frame.
-        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
-        RecordingStateError after close().
+        frame_size: decoded bytes per zstd frame, so that parts can be read separately; 0 = one frame. Raises
+        FormatError (a ValueError) for a name that exists, is too long or is not Unicode text; RecordingStateError after
+        close().
         """
         if self._closed:
             raise RecordingStateError(f"write_entry({name!r}): the writer is closed")

@@ -51,7 +51,7 @@ class EntryWriter(ABC):
         self._default = _codec(compression)
 
     def set_metadata(self, metadata: ShardMetadata) -> None:
-        """Write this JSON section behind the blocks; its schema_id is filled in if it is empty."""
+        """Write this JSON section after the blocks; an empty schema_id is filled in."""
         if self._words:
             raise RecordingStateError(f"{self.where}: set_metadata: expected before the first tag is written")
         self._metadata = metadata
@@ -93,7 +93,7 @@ class EntryWriter(ABC):
     def _new_block(
         self, name: str, data: Payload, compression: str | Codec | None, content_type: int, *, frame_size: int = 0
     ) -> PendingBlock:
-        """Return what may be written; FormatError or LimitError for a name or content type that may not."""
+        """Return the validated entry; FormatError or LimitError for an invalid name or content type."""
         try:
             size = len(name.encode())
         except UnicodeEncodeError as error:
@@ -121,7 +121,7 @@ class EntryWriter(ABC):
         return sum(1 << self._words.index(tag) for tag in known.union(tags))
 
     def _section(self) -> bytes:
-        """Return the JSON section, empty if there is nothing to say."""
+        """Return the JSON section, empty without metadata."""
         if self._metadata is None and not self._words:
             return b""
         about = self._metadata or ShardMetadata()

@@ -36,8 +36,9 @@ def list_jobs(
 ) -> list[ConversionJob]:
     """Return a job for each episode of the places: locations, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
 
-    read_as: how locations are read that do not say it; see EpisodeAddress. Of several locations of many episodes, ids
-    begin with the name of the location, and those of spans end with the span. Raises what open_location raises.
+    read_as: reading options for locations without their own; see EpisodeAddress. With several locations of several
+    episodes, ids begin with the name of the location; ids of spans end with the span. Raises the errors of
+    open_location.
     """
     spans: list[EpisodeSpan] = []
     for place in places:

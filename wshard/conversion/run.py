@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Conversion:
-    """Reads episodes and writes them to one target; use as a context manager.
+    """Reads episodes and writes them to one target; use it as a context manager.
 
-    Leaving it by an exception leaves the target as it was, or with whole episodes.
+    An exception leaves the target unchanged, or with complete episodes.
     """
 
     def __init__(self, target: ConversionTarget) -> None:
@@ -42,9 +42,9 @@ class Conversion:
         return self._stack.__exit__(*exc)  # type: ignore[arg-type]  # what Python gives
 
     def find_losses(self, jobs: Iterable[ConversionJob]) -> Counter[str]:
-        """Return what the target cannot hold, and of how many episodes; decodes no frame.
+        """Return what the target cannot store, and for how many episodes; decodes no frame.
 
-        Of an episode that cannot be described nothing is said: converting it tells why.
+        Episodes that cannot be described are ignored here; converting them reports the error.
         """
         found: Counter[str] = Counter()
         for job in jobs:
@@ -55,7 +55,7 @@ class Conversion:
         return found
 
     def run(self, jobs: Iterable[ConversionJob]) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
-        """Convert each episode; yield its timesteps, why it could not be converted, or None where it is there already.
+        """Convert each episode; yield its timesteps, the reason for a failure, or None if it exists already.
 
         Raises OSError for a full disk.
         """

@@ -45,9 +45,9 @@ class ConversionTarget:
         compression: Compression = "none",
         mode: WriteMode = "append",
     ) -> ConversionTarget:
-        """Return the target; without a format, what is there or the suffix of the name tells it.
+        """Return the target; without a format, existing contents or the suffix of the name determine it.
 
-        Raises FormatError for an unknown format, UnsupportedFormatError for one that is not written.
+        Raises FormatError for an unknown format, UnsupportedFormatError for one that cannot be written.
         """
         path = os.fspath(location)
         suffix = Path(path).suffix.lower()

@@ -33,12 +33,12 @@ def convert(
     progress: bool = True,
     **kwargs: Any,
 ) -> Path:
-    """Write all episodes of a data set in another format; returns where.
+    """Write all episodes of a data set in another format; returns the destination.
 
     source: a name, or any Dataset. kwargs: options of the writer (mode, jpeg_quality, fps, codec, table_name), all
-    others of the reader (keys_to_load, primary_camera_key, ...). Values stay what they are, but for frames that
-    dest_format encodes. dest gets the suffix of the format where it has none. Raises what load_dataset and the writer
-    raise.
+    others of the reader (keys_to_load, primary_camera_key, ...). Values do not change, except for frames that
+    dest_format encodes. dest gets the suffix of the format if it has none. Raises the errors of load_dataset and of the
+    writer.
     """
     options = {name: value for name, value in kwargs.items() if name not in _WRITER}
     data = source if isinstance(source, Dataset) else load_dataset(source, cache_dir, source_format, **options)
@@ -57,9 +57,9 @@ def merge(  # noqa: PLR0913  (as above)
     progress: bool = True,
     **kwargs: Any,
 ) -> Path:
-    """Write the episodes of two or more data sets of equal columns as one, in their order; returns where.
+    """Write the episodes of two or more data sets with equal columns as one, in order; returns the destination.
 
-    kwargs: as of convert. Raises DatasetError for one source, or one whose columns are not those of the first.
+    kwargs: as for convert. Raises DatasetError for one source, or one whose columns differ from those of the first.
     """
     if len(sources) < 2:
         raise DatasetError(f"merge: expected at least two sources, found {len(sources)}")

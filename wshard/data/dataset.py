@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ClipBatch(Sequence["Item"]):
-    """Clips that lie in memory one after the other: `columns` has them stacked; the items are views of them."""
+    """Clips that are contiguous in memory: `columns` has them stacked; the items are views of them."""
 
     def __init__(self, columns: Item, size: int) -> None:
         self.columns = columns
@@ -39,17 +39,17 @@ class ClipBatch(Sequence["Item"]):
 
 
 def collate(items: Sequence[Item]) -> Item:
-    """Return a batch of clips as stacked columns, without copying where they lie stacked already: a collate_fn."""
+    """Stack clips into a batch of columns, without a copy if they are already contiguous; a collate_fn."""
     return items.columns if isinstance(items, ClipBatch) else stack_batch(items)
 
 
 class Dataset(Sequence["Item"]):
     """Clips of `num_steps` observations, `frameskip` timesteps apart, of episodes of these lengths.
 
-    A clip takes num_steps * frameskip timesteps: observations are every frameskip-th of them; of `action` there are
-    all, [num_steps, frameskip * A], row by row. transform: of an item, before its actions are put into this form.
-    lengths [episodes]; offsets [episodes]: the sum of the lengths before. A subclass defines `column_names` and
-    `_take`. Items have tensors where torch is installed and as_tensors is True, else arrays; images are [T, C, H, W].
+    A clip covers num_steps * frameskip timesteps: observations are every frameskip-th of them; `action` has all of
+    them, [num_steps, frameskip * A], row by row. transform: applied to an item before its actions are reshaped. lengths
+    [episodes]; offsets [episodes]: cumulative lengths. A subclass defines `column_names` and `_take`. Items have
+    tensors if torch is installed and as_tensors is True, else arrays; images are [T, C, H, W].
     """
 
     as_tensors = True
@@ -85,11 +85,11 @@ class Dataset(Sequence["Item"]):
         raise NotImplementedError
 
     def is_image(self, column: str) -> bool:
-        """Say whether a column has images, which items have with their channels first."""
+        """Return True for a column of images, which items have with channels first."""
         raise NotImplementedError
 
     def is_action(self, column: str) -> bool:
-        """Say whether a column has actions, of which items have those of all timesteps."""
+        """Return True for a column of actions, of which items have those of all timesteps."""
         return is_action(column)
 
     @property
@@ -99,18 +99,18 @@ class Dataset(Sequence["Item"]):
 
     @property
     def episode_column_names(self) -> list[str]:
-        """The names of what is stated once for each episode."""
+        """The names of per-episode values."""
         return list(self.get_episode_data())
 
     def get_episode_data(self) -> dict[str, list[Any]]:
-        """Return what is stated once for each episode: the values of all episodes, by name."""
+        """Return per-episode values: those of all episodes, by name."""
         return {}
 
     # ---- items ---------------------------------------------------------------------------------------------------
 
     @property
     def span(self) -> int:
-        """Timesteps that a clip takes."""
+        """Number of timesteps that a clip covers."""
         return self.num_steps * self.frameskip
 
     def __len__(self) -> int:
@@ -192,7 +192,7 @@ class Dataset(Sequence["Item"]):
         return int(self.lengths[episode])
 
     def get_row_data(self, row_idx: int | Sequence[int]) -> Item:
-        """Return rows of all columns by their number among those of all episodes, as arrays as they are stored."""
+        """Return rows of all columns by their global number, as stored arrays."""
         rows = np.atleast_1d(np.asarray(row_idx, np.int64))
         episodes, steps = self.locate_rows(rows)
         found = {name: self._take(name, episodes, steps[:, None]) for name in self.column_names}
@@ -200,7 +200,7 @@ class Dataset(Sequence["Item"]):
         return {name: column[0] for name, column in found.items()} if np.ndim(row_idx) == 0 else found
 
     def locate_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return episode and timestep of rows among those of all episodes; raises StepError."""
+        """Return episode and timestep of rows given by their global number; raises StepError."""
         total = int(self.lengths.sum())
         if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < total):
             raise StepError(f"expected rows below {total}, found {int(rows.min())} to {int(rows.max())}")
@@ -214,15 +214,15 @@ class Dataset(Sequence["Item"]):
         return np.concatenate(parts) if parts and isinstance(parts[0], np.ndarray) else parts
 
     def column_rows(self, column: str, episode: int, start: int, stop: int) -> Any:
-        """Return timesteps [start, stop) of a column as an array as it is stored; its text for a column of texts."""
+        """Return timesteps [start, stop) of a column as a stored array; for a column of texts its text."""
         return self._take(column, np.array([episode]), np.arange(start, stop)[None, :])[0]
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:  # noqa: ARG002  (nothing is encoded here)
-        """Return all columns of an episode as arrays as they are stored; encoded: frames as they are encoded."""
+        """Return all columns of an episode as stored arrays; encoded: frames as they are encoded."""
         return {name: self.column_rows(name, episode, 0, int(self.lengths[episode])) for name in self.column_names}
 
     def get_dim(self, col: str) -> int:
-        """Return how many numbers a row of a column has."""
+        """Return the number of values per row of a column."""
         self._check_column(col)
         return int(np.prod(np.shape(self.get_row_data(0)[col])))
 

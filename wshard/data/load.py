@@ -29,12 +29,12 @@ def load_dataset(
     format: str | None = None,  # noqa: A002  (the original's name)
     **kwargs: Any,
 ) -> Dataset:
-    """Return the data set of a name; kwargs are options of its reader (frameskip, num_steps, keys_to_load, ...).
+    """Return the data set with a name; kwargs are options of its reader (frameskip, num_steps, keys_to_load, ...).
 
-    A path is looked for where one stands, then in the folder of data sets in the cache, where suffixes may be left out;
-    then USER/NAME is looked for in the caches of the Hugging Face Hub on this machine. `lerobot://USER/NAME` is such a
-    LeRobot data set. Several names are one data set, whose columns have to agree. format: a name of list_formats.
-    Raises SourceNotFoundError, DatasetError.
+    A path is looked up in the working directory, then in the folder of data sets in the cache, where suffixes may be
+    omitted; then USER/NAME is looked up in the local caches of the Hugging Face Hub. `lerobot://USER/NAME` is such a
+    LeRobot data set. Several names form one data set, whose columns must agree. format: a name of list_formats. Raises
+    SourceNotFoundError, DatasetError.
     """
     if not isinstance(name, (str, os.PathLike)):
         return _load_several(name, cache_dir, format, kwargs)
@@ -65,6 +65,6 @@ def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
         tables, files = sorted(repository.glob("*.lance")), sorted(repository.glob("*.h5"))
         return find_table(repository) if tables else find_h5(repository) if files else repository
     raise SourceNotFoundError(
-        f"Cannot resolve {text!r}: no such path here or in {dataset_folder(cache_dir)}, "
-        f"and no repository of this name in the caches of this machine"
+        f"Cannot resolve {text!r}: no such path in the working directory or in {dataset_folder(cache_dir)}, "
+        f"and no repository of this name in the local caches"
     )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class ClipLoader:
-    """Yields the batches of an epoch, every iteration the next epoch: stacked columns [batch_size, ...].
+    """Yields the batches of an epoch, one epoch per iteration: stacked columns [batch_size, ...].
 
-    The order is that of ClipSampler, to which `options` go (shuffle, seed, weights, rank, world_size); workers change
-    nothing about it. `state_dict` counts what was yielded, not what workers have read ahead. num_workers: processes of
-    torch that read; they stay between epochs.
+    The order is that of ClipSampler, which gets `options` (shuffle, seed, weights, rank, world_size); workers do not
+    affect it. `state_dict` counts the batches yielded, not those that workers have prefetched. num_workers: torch
+    worker processes, which persist between epochs.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class ClipLoader:
         self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what an equal loader needs to go on behind the last batch."""
+        """Return the state to resume an equal loader after the last batch."""
         return self.sampler.state_dict() | {"batch_size": self.batch_size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a loader was; raises DatasetError for the state of another order."""
+        """Resume from a state; raises DatasetError for the state of another order."""
         if integer(state.get("batch_size")) != self.batch_size:
             raise DatasetError(f"state: batch_size: expected {self.batch_size}, found {state.get('batch_size')!r}")
         position = min(integer(state.get("position")) or 0, len(self.sampler))

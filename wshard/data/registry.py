@@ -68,7 +68,7 @@ FORMATS: Final[dict[str, type[DatasetFormat]]] = {}
 
 
 def register_format(cls: type[DatasetFormat]) -> type[DatasetFormat]:
-    """Add a format; returns it, to be used as a decorator. Raises DatasetError for a name that is empty or taken."""
+    """Register a format; returns it, for use as a decorator. Raises DatasetError for an empty or existing name."""
     if not cls.name:
         raise DatasetError(f"{cls.__name__}: expected a non-empty name")
     if cls.name in FORMATS:
@@ -78,12 +78,12 @@ def register_format(cls: type[DatasetFormat]) -> type[DatasetFormat]:
 
 
 def list_formats() -> list[str]:
-    """Return the names of all formats: those that were registered, then those that `wshard formats` lists."""
+    """Return the names of all formats: registered ones, then those that `wshard formats` lists."""
     return [*FORMATS, *(name for name in LOCATIONS if name not in FORMATS)]
 
 
 def get_format(name: str) -> type[DatasetFormat]:
-    """Return a format by its name; raises DatasetError, which lists what there is."""
+    """Return a format by its name; raises DatasetError with the available names."""
     if name in FORMATS:
         return FORMATS[name]
     if name in LOCATIONS or ":" in name:
@@ -92,7 +92,7 @@ def get_format(name: str) -> type[DatasetFormat]:
 
 
 def detect_format(path: Place) -> type[DatasetFormat] | None:
-    """Return the first format that says that a place is its own; None where none does."""
+    """Return the first format that detects a location as its own; None if there is none."""
     found = next((one for one in FORMATS.values() if one.detect(path)), None)
     if found is not None or "://" in os.fspath(path) or not Path(path).exists():
         return found

@@ -28,11 +28,11 @@ def classic_filter(key: str) -> bool:
 
 
 class ReplayBuffer(Dataset):
-    """At most max_steps timesteps in memory; whole episodes give way to new ones, the oldest first.
+    """At most max_steps timesteps in memory; the oldest whole episodes are evicted for new ones.
 
     A clip has history_len steps, frameskip timesteps apart. Clips are arrays, images [T, H, W, C]. sampler(step,
     buffer, batch_size, history_len) returns the numbers of the clips to draw; by default all are equally likely, drawn
-    by a generator of `seed`. key_filter: which columns are stored.
+    by a generator with `seed`. key_filter: which columns are stored.
     """
 
     as_tensors = False
@@ -108,7 +108,7 @@ class ReplayBuffer(Dataset):
         return length
 
     def clear(self) -> None:
-        """Forget all episodes."""
+        """Remove all episodes."""
         self._set(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._end = 0
 
@@ -131,11 +131,11 @@ class ReplayBuffer(Dataset):
 
     @property
     def history_len(self) -> int:
-        """Steps of a clip."""
+        """Number of steps of a clip."""
         return self.num_steps
 
     def num_valid_ends(self, history_len: int | None = None) -> int:
-        """Return how many clips of this many steps there are."""
+        """Return the number of clips with this many steps."""
         return len(self._index(history_len))
 
     def _index(self, history_len: int | None) -> ClipIndex:
@@ -144,9 +144,9 @@ class ReplayBuffer(Dataset):
         return ClipIndex(self.lengths, positive(history_len, "history_len") * self.frameskip)
 
     def sample(self, batch_size: int, history_len: int | None = None, step: int | None = None) -> dict[str, Any]:
-        """Return drawn clips as stacked arrays [batch_size, history_len, ...]; no transform is applied.
+        """Return random clips as stacked arrays [batch_size, history_len, ...]; no transform is applied.
 
-        step: what the sampler is given; by default the number of the call. Raises NoClipsError, DatasetError.
+        step: passed to the sampler; by default the number of the call. Raises NoClipsError, DatasetError.
         """
         count, index = history_len or self.history_len, self._index(history_len)
         if not len(index):

@@ -32,12 +32,12 @@ class EpochIndex(int):
 
 
 class ClipSampler:
-    """Yields the numbers of an epoch's clips; every iteration is the next epoch.
+    """Yields the numbers of an epoch's clips, one epoch per iteration.
 
-    weights: of each clip; then an epoch has as many clips, drawn with replacement by their weights. By default those of
-    the data set, where it has some. rank, world_size: every process draws its share; all shares have the same length,
-    for which the last clips may be repeated. `state_dict` after an epoch's first n numbers, given to
-    `load_state_dict`, makes the next iteration go on behind them. Raises DatasetError.
+    weights: one per clip; an epoch then has the same number of clips, drawn with replacement by weight. Default: those
+    of the data set, if any. rank, world_size: every process draws its share; all shares have the same length, so the
+    last clips may be repeated. `state_dict` after an epoch's first n numbers, passed to `load_state_dict`, makes the
+    next iteration continue after them. Raises DatasetError.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class ClipSampler:
         self.epoch, self.position = epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what an equal sampler needs to go on from here."""
+        """Return the state to resume an equal sampler from here."""
         return self._identity() | {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a sampler was; raises DatasetError for the state of another order."""
+        """Resume from a state; raises DatasetError for the state of another order."""
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {state.get(name)!r}")

@@ -31,9 +31,9 @@ class SourceDataset(Dataset):
     """Clips of the episodes of Sources.
 
     episodes: (number of the Source, key) of each, by default all. keys_to_load: columns, or native names of lanes, by
-    default all; a mapping {column: name} gives them names. keys_to_cache: columns that are read once, into memory.
-    keys_to_merge: {new column: columns, or a regular expression of them} that are put side by side.
-    Raises DatasetError for a location whose columns are not those of the first, EntryNotFoundError for unknown columns.
+    default all; a mapping {column: name} renames them. keys_to_cache: columns that are read into memory once.
+    keys_to_merge: {new column: columns, or a regular expression for them} to concatenate. Raises DatasetError for a
+    location whose columns differ from those of the first, EntryNotFoundError for unknown columns.
     """
 
     def __init__(  # noqa: PLR0913  (the options that readers of the original have)
@@ -126,15 +126,15 @@ class SourceDataset(Dataset):
 
     @property
     def fork_safe(self) -> bool:
-        """Whether forked processes can read from it: whether all its libraries bear that."""
+        """Whether forked processes can read from it: whether all its libraries support forking."""
         return all(getattr(source, "fork_safe", True) for source in self.episodes.sources)
 
     def is_image(self, column: str) -> bool:
-        """Say whether a column has images: frames that are stored encoded, or uint8 [H, W, C] with C 1 or 3."""
+        """Return True for a column of images: frames that are stored encoded, or uint8 [H, W, C] with C 1 or 3."""
         return column in self.columns and self.columns[column].is_image
 
     def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
+        """Return True for a column of actions."""
         return column in self.columns and self.columns[column].block.startswith("action/")
 
     def merge_col(self, source: Sequence[str] | str, target: str, dim: int = -1) -> None:
@@ -181,7 +181,7 @@ class SourceDataset(Dataset):
         return [str(texts[number]) for number in numbers.tolist()]
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:
-        """Return all columns of an episode as arrays as they are stored, texts as a list."""
+        """Return all columns of an episode as stored arrays, texts as a list."""
         length = int(self.lengths[episode])
         item: Item = {}
         for name in self.column_names:

@@ -62,7 +62,7 @@ class SinkWriter:
         steps, about = split_episode_data(ep)
         if about and isinstance(self._sink, RowsSink):
             raise EpisodeError(
-                f"{EPISODE_DATA_KEY}: expected none: this format holds rows alone, found {sorted(about)}"
+                f"{EPISODE_DATA_KEY}: expected none: this format stores rows only, found {sorted(about)}"
             )
         self._sink.write(make_episode(steps, about, f"episode_{self._count}"))
         self._count += 1

@@ -46,7 +46,7 @@ _STEP_FIELDS = {
 
 
 class LanesAndBlocks(Protocol):
-    """What is asked of an open file: its description, its lanes, and the container that holds its blocks."""
+    """The parts of an open file that are needed: its description, its lanes, and the container with its blocks."""
 
     where: str
     description: Description
@@ -66,14 +66,14 @@ class LanesAndBlocks(Protocol):
         ...
 
     def lane_view(self, name: str) -> LazyLane:
-        """Return a lane that reads only the timesteps that are asked for."""
+        """Return a lane that reads only the requested timesteps."""
         ...
 
 
 def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: range | None = None) -> Episode:
     """Return the Episode with all lanes, or those of the named channels.
 
-    steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
+    steps: only this range of timesteps; residuals, other programs' blocks and the chunk fields are then omitted.
     """
     lanes, filled_in = file.lanes(), file.description.synthesized
     selected = select_blocks([*lanes, *file.shard.names()], channels, file.where)
@@ -145,9 +145,9 @@ def _blocks(file: LanesAndBlocks, names: Sequence[str]) -> Iterator[tuple[str, B
 
 
 def select_blocks(names: Iterable[str], channels: Sequence[str] | None, where: str) -> list[str]:
-    """Return the blocks that a channel filter keeps, of those that are there by name, each once; None keeps all.
+    """Return the existing blocks that a channel filter selects, each once; None selects all.
 
-    Raises EntryNotFoundError for a channel that is not there.
+    Raises EntryNotFoundError for an unknown channel.
     """
     blocks = [name for name in dict.fromkeys(names) if name not in META_BLOCKS]
     if channels is None:
@@ -170,7 +170,7 @@ def select_blocks(names: Iterable[str], channels: Sequence[str] | None, where: s
 
 
 def place_lane(ep: Episode, lane: Declaration, data: LaneValues) -> bool:
-    """Put a lane where it belongs in the episode; False where it belongs nowhere."""
+    """Add a lane to the episode; False if it has no place in it."""
     prefix, _, name = lane.block.partition("/")
     if lane.block in _STEP_FIELDS:
         setattr(ep, _STEP_FIELDS[lane.block], data)

@@ -1,4 +1,4 @@
-"""Episode to blocks: what the meta blocks of an Episode say, and the bytes of its lanes."""
+"""Episode to blocks: the contents of the meta blocks, and the bytes of the lanes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_INT64 = 2**63 - 1
 
 
 def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
-    """Return what the meta blocks of an episode say, and the bytes of its lanes by block name."""
+    """Return the contents of the meta blocks of an episode, and the bytes of its lanes by block name."""
     declared: dict[str, Declaration] = {}
     arrays: dict[str, Array] = {}
     frames: dict[str, Sequence[Buffer]] = {}
@@ -106,7 +106,7 @@ def _integers(values: Array, name: str) -> Array:
 
 
 def as_bytes(array: Array) -> tuple[Buffer, ...]:
-    """Return the little-endian, C-ordered bytes of an array, without a copy where it has that form already."""
+    """Return the little-endian, C-ordered bytes of an array, without a copy if possible."""
     plain = array if array.dtype.byteorder in "=|<" else array.astype(array.dtype.newbyteorder("<"))
     return (np.ascontiguousarray(plain).reshape(-1).view(np.uint8).data,)
 

@@ -67,8 +67,8 @@ class CameraEncoding:
 def encode_cameras(ep: Episode, encode: Encode | None) -> Episode:
     """Return the episode with observations encoded: all that are frames, or {"signal/rgb": "jpeg:90", "*": "png"}.
 
-    Patterns apply to uint8 [H, W, C] only, and lanes that are encoded already stay as they are. Raises EpisodeError for
-    an unknown encoding, and for a lane by name that is not there or cannot be encoded.
+    Patterns apply to uint8 [H, W, C] only, and lanes that are already encoded do not change. Raises EpisodeError for an
+    unknown encoding, and for a named lane that does not exist or cannot be encoded.
     """
     if encode is None:
         return ep

@@ -1,4 +1,4 @@
-"""Blocks of encoded camera frames: their bytes, their frames, and lanes that decode what is asked for.
+"""Blocks of encoded camera frames: their bytes, their frames, and lanes that decode on demand.
 
 Rules by number: FORMAT.md.
 """
@@ -38,9 +38,9 @@ _OFFSETS = np.dtype("<u8")
 
 
 def pack_frames(frames: EncodedFrames, where: str) -> tuple[Sequence[Buffer], int]:
-    """Return the bytes of a block, and the number of its first frame in a video; nothing is encoded again.
+    """Return the bytes of a block, and the number of its first frame in a video; nothing is re-encoded.
 
-    Raises EpisodeError for parts of several videos, and what reading a video raises.
+    Raises EpisodeError for parts of several videos, and the errors of reading a video.
     """
     if isinstance(frames, ImageFrames):
         images = [frames.image(step) for step in range(frames.length)]
@@ -59,7 +59,7 @@ def pack_frames(frames: EncodedFrames, where: str) -> tuple[Sequence[Buffer], in
 
 
 class StoredImages(Sequence["Buffer"]):
-    """The images of a block, each read when it is asked for; `read` returns bytes [start, stop) of the block."""
+    """The images of a block, read on demand; `read` returns bytes [start, stop) of the block."""
 
     def __init__(self, read: Callable[[int, int], Buffer], size: int, count: int, where: str) -> None:
         self._read = read
@@ -110,9 +110,9 @@ def frames_of(lane: Declaration, data: Buffer, length: int, where: str) -> Encod
 
 
 def stored_frames(shard: ShardReader, lane: Declaration, length: int) -> EncodedFrames:
-    """Return the frames of a block that is read as far as they are asked for.
+    """Return the frames of a block, which are read on demand.
 
-    Bytes of an uncompressed block are not compared with its checksum, which covers all of it.
+    Bytes of an uncompressed block are not compared with its checksum, which covers the whole block.
     """
     where, block = f"{shard.where}: block {lane.block!r}", lane.block
     if shard.codec(block):
@@ -128,7 +128,7 @@ def stored_frames(shard: ShardReader, lane: Declaration, length: int) -> Encoded
 
 
 def in_memory(frames: EncodedFrames, start: int, stop: int) -> EncodedFrames:
-    """Return the frames [start, stop), images with their bytes, which stay when the file is closed."""
+    """Return the frames [start, stop); the bytes of images stay available when the file is closed."""
     part = frames.slice(start, stop)
     if not isinstance(part, ImageFrames):
         return part
@@ -163,7 +163,7 @@ def _video(lane: Declaration, source: Any, length: int, where: str) -> VideoFram
 
 
 class EncodedLane(LazyLane):
-    """A lane of encoded frames, of which only those that are asked for are read and decoded.
+    """A lane of encoded frames, which are read and decoded on demand.
 
     verify: compare the block with its checksum first, which reads all of it.
     """
@@ -177,18 +177,18 @@ class EncodedLane(LazyLane):
         self._verify = verify
 
     def part(self, start: int, stop: int) -> EncodedFrames:
-        """Return the timesteps [start, stop) as frames that stay when the file is closed."""
+        """Return the timesteps [start, stop) as frames that stay available when the file is closed."""
         return in_memory(self.frames if isinstance(self.frames, ImageFrames) else self._mapped, start, stop)
 
     @cached_property
     def _mapped(self) -> EncodedFrames:
-        """The frames of a video whose bytes are in memory, or mapped into it: of a large file nothing is read yet."""
+        """The frames of a video in memory, or memory-mapped: of a large file nothing is read yet."""
         if not isinstance(self.frames, VideoFrames) or isinstance(self.frames.source, BufferOpener):
             return self.frames
         return replace(self.frames, source=BufferOpener(self._shard.stored(self.declaration.block)))
 
     def stored_bytes(self) -> Buffer:
-        """Return the bytes of the block as they are stored, compared with no checksum."""
+        """Return the bytes of the block as stored, without verifying a checksum."""
         return self._shard.stored(self.declaration.block)
 
     def _span(self, start: int, stop: int, stride: int) -> Array:

@@ -40,10 +40,10 @@ _STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
 
 
 class EpisodeFile:
-    """A lazily opened episode file: meta is read at once, lanes on demand.
+    """A lazily opened episode file: metadata is read immediately, lanes on demand.
 
-    Lanes stored uncompressed are read-only views of the file (no copy); each is checked against its CRC32C once.
-    Use as a context manager; arrays already handed out stay valid after close().
+    Lanes stored uncompressed are read-only views of the file (no copy); each is checked against its CRC32C once. Use it
+    as a context manager; arrays returned earlier stay valid after close().
     """
 
     def __init__(self, source: PathOrFile | Buffer | MemorySource | ShardReader) -> None:
@@ -82,7 +82,7 @@ class EpisodeFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file: what was read of it when it was opened still answers, reading on raises ClosedError."""
+        """Close the file: metadata stays available, reading lanes raises ClosedError."""
         self._views, self._frames = {}, {}
         self._shard.close()
 
@@ -98,7 +98,7 @@ class EpisodeFile:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Free metadata as the recorder wrote it."""
+        """Free metadata, as written by the recorder."""
         return self.description.metadata
 
     @property
@@ -108,7 +108,7 @@ class EpisodeFile:
 
     @property
     def length(self) -> int:
-        """T; where the file does not state it, that of its first lane."""
+        """T; if the file does not state it, that of its first lane."""
         if self.description.length is None:
             first = next((one for one in self._lanes().values() if one.step_size and not one.encoding), None)
             size = 0 if first is None else self._shard.entry(first.block).orig_size
@@ -118,17 +118,17 @@ class EpisodeFile:
 
     @property
     def shard(self) -> ShardReader:
-        """The container below, for tools that look at blocks."""
+        """The underlying container, for tools that access blocks."""
         return self._shard
 
     def digest(self) -> str:
-        """Return the content digest: equal for equal data, wherever the file lies. Reads no data block."""
+        """Return the content digest: equal for equal data, whatever the path. Reads no data block."""
         return self._shard.digest()
 
     def verify(self) -> None:
-        """Compare every block with its checksum, which reads all of the file; raises what is wrong with the first.
+        """Compare every block with its checksum, which reads the whole file; raises the first error.
 
-        Raises MetadataError for a JSON section that cannot be read.
+        Raises MetadataError for an unreadable JSON section.
         """
         for _, error in self._shard.verify():
             if error is not None:
@@ -136,7 +136,7 @@ class EpisodeFile:
         self._shard.read_metadata()
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the files that the episode consists of, where they are several: none."""
+        """Return the files of the episode if there are several: none."""
         return ()
 
     def part_digests(self) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ class EpisodeFile:
         return self.description.chunk_index is not None
 
     def stored(self, block: str) -> StoredLane:
-        """Return how a lane lies in the file; raises EntryNotFoundError."""
+        """Return how a lane is stored in the file; raises EntryNotFoundError."""
         entry = self._shard.entry(block)
         lane = self.description.declared.get(block)
         if lane is not None and lane.encoding:
@@ -184,22 +184,22 @@ class EpisodeFile:
         return lane_array(declaration, data, self.description.length, self.where)
 
     def encoded(self, name: str) -> EncodedFrames | None:
-        """Return a lane's camera frames as they are stored, read on demand; None for one that is stored as numbers."""
+        """Return a lane's camera frames as stored, read on demand; None for a numeric lane."""
         view = self.lane_view(name)
         return view.frames if isinstance(view, EncodedLane) else None
 
     def frames(self, block: str) -> EncodedFrames:
-        """Return the frames of an encoded lane with all of its bytes, read and compared with the checksum once."""
+        """Return the frames of an encoded lane with all of its bytes, read and verified once."""
         if block not in self._frames:
             data = self._shard.block(block)
             self._frames[block] = frames_of(self._declaration(block), data, self.length, self.where)
         return self._frames[block]
 
     def lane_view(self, name: str, *, verify: bool = False) -> LaneView | EncodedLane:
-        """Return a lane that reads only the timesteps that are asked for: `file.lane_view("state")[100:116]`.
+        """Return a lane that reads only the requested timesteps: `file.lane_view("state")[100:116]`.
 
-        verify: compare an uncompressed lane with its checksum before its first slice is given out, which reads all of
-        it. Raises EntryNotFoundError (a KeyError), LaneError.
+        verify: verify the checksum of an uncompressed lane before its first slice is returned, which reads all of it.
+        Raises EntryNotFoundError (a KeyError), LaneError.
         """
         if (name, verify) not in self._views:
             lane = self._declaration(name)
@@ -227,7 +227,7 @@ class EpisodeFile:
             raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(self.lanes()) or 'none'}")
         declaration = declaration_of(block, self._shard.entries[number].orig_size, self.description)
         if declaration is None:
-            raise LaneError(f"{self.where}: block {block!r} is no lane: nothing tells its dtype and shape")
+            raise LaneError(f"{self.where}: block {block!r} is not a lane: its dtype and shape are not declared")
         return declaration
 
     def total_reward(self) -> float | None:
@@ -245,9 +245,9 @@ class EpisodeFile:
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode: all lanes, or the named channels (see load_wshard).
 
-        Its timestep_range says where in the whole episode they lie, first and last. Residuals, other programs' blocks
-        and the chunk fields belong to the whole episode and are left out. Reads what lane_view would.
-        Raises StepError (an IndexError) unless 0 <= start < stop <= T, and what load raises.
+        Its timestep_range is [first, last] in the whole episode. Residuals, other programs' blocks and the chunk fields
+        belong to the whole episode and are omitted. Reads the same data as lane_view. Raises StepError (an IndexError)
+        unless 0 <= start < stop <= T, and the errors of load.
         """
         return decode_episode(self, channels, span(start, stop, self.length, self.where))
 
@@ -264,9 +264,9 @@ def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
 def load_wshard(path_or_file: PathOrFile | Buffer, channels: Sequence[str] | None = None) -> Episode:
     """Load an episode from a path or binary file object.
 
-    channels: ids ("state") or block names ("action/ctrl"); observations, actions and the predictions of these channels
-    are loaded, and rewards, terminations and time in any case. Arrays are read-only views [T, *shape].
-    Raises FormatError and its subclasses (ValueErrors), EntryNotFoundError for an unknown channel, FileNotFoundError.
+    channels: ids ("state") or block names ("action/ctrl"); loads these observations and actions, their predictions, and
+    always rewards, terminations and time. Arrays are read-only views [T, *shape]. Raises FormatError and its subclasses
+    (ValueErrors), EntryNotFoundError for an unknown channel, FileNotFoundError.
     """
     with open_wshard(path_or_file) as file:
         return file.load(channels)
@@ -281,15 +281,15 @@ def save_wshard(
     frame_steps: FrameSteps | None = None,
     encode: Encode | None = None,
 ) -> None:
-    """Save an episode: the file appears whole or not at all, equal episodes give equal bytes.
+    """Save an episode atomically; equal episodes give equal bytes.
 
-    compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
-    frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
-    zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
-    encode: store camera lanes as "jpeg:90", "png" or "mp4:23" (quality, rate factor), all or by name: {"signal/rgb":
-    "jpeg:95"}. Lanes that are encoded already are stored as they are, uncompressed.
-    Raises EpisodeError (a ValueError) for an inconsistent episode, CodecError (likewise) for an unknown codec or the
-    name of a block that is not there, OSError for the disk; an earlier file stays intact.
+    compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}. frame_steps:
+    timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that zstd
+    compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5). encode:
+    store camera lanes as "jpeg:90", "png" or "mp4:23" (quality, rate factor), all or by name: {"signal/rgb":
+    "jpeg:95"}. Lanes that are already encoded are stored as they are, uncompressed. Raises EpisodeError (a ValueError)
+    for an inconsistent episode, CodecError (likewise) for an unknown codec or block name, OSError for the disk; an
+    earlier file stays intact.
     """
     if not isinstance(ep, Episode):
         raise EpisodeError(f"expected an episode, then where to save it, found {shown(ep)}")

@@ -1,4 +1,4 @@
-"""What a row of meta/channels says of encoded camera frames. Rules by number: FORMAT.md."""
+"""Rows of meta/channels that describe encoded camera frames. Rules by number: FORMAT.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_encoding(
     if not isinstance(encoding, str) or encoding not in CHANNELS:
         raise LaneError(f"{where}: encoding: expected one of {', '.join(CHANNELS)}, found {reprlib.repr(encoding)}")
     if (dtype, shape) != (DType.UINT8, ()):
-        raise LaneError(f"{where}: expected u8 [] beside an encoding, found {dtype.value} {list(shape)}")
+        raise LaneError(f"{where}: expected u8 [] for an encoded lane, found {dtype.value} {list(shape)}")
     depth = DType.parse(row.get("frame_dtype", "u8"), where, "frame_dtype")
     if not isinstance(frame, list) or len(frame) != 3 or not all(type(size) is int and size > 0 for size in frame):
         raise LaneError(f"{where}: frame_shape: expected height, width and channels, found {reprlib.repr(frame)}")

@@ -35,7 +35,7 @@ class EpisodeInfo:
 
     @staticmethod
     def of(reader: EpisodeReader) -> EpisodeInfo:
-        """Return what an open episode says of itself; the total reward is read."""
+        """Return the description of an open episode; reads the total reward."""
         recorded = {name: lane for name, lane in reader.lanes().items() if reader.has(name)}
         return EpisodeInfo(
             id=reader.id,

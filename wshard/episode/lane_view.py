@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class LazyLane(OfOneProcess, ABC):
-    """A lane [T, *shape] that reads what is asked of it: `view[100:116]`, `view[-1]`, `view[::10]`, `np.asarray(view)`.
+    """A lane [T, *shape] that is read on demand: `view[100:116]`, `view[-1]`, `view[::10]`, `np.asarray(view)`.
 
-    A subclass says how timesteps are read; `where` they come from is told in errors.
+    A subclass defines how timesteps are read; `where` is its name in errors.
     """
 
     def __init__(self, declaration: Declaration, shape: tuple[int, ...], where: str) -> None:
@@ -46,7 +46,7 @@ class LazyLane(OfOneProcess, ABC):
 
     @property
     def ndim(self) -> int:
-        """Number of axes, the one of time included."""
+        """Number of axes, including time."""
         return len(self.shape)
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class LazyLane(OfOneProcess, ABC):
         return (self[step] for step in range(len(self)))
 
     def __getitem__(self, key: object) -> Any:
-        """Return a timestep [*shape], or the timesteps of a slice; further indices apply to the axes behind time.
+        """Return a timestep [*shape], or the timesteps of a slice; further indices apply to the axes after time.
 
         Raises StepError (an IndexError), ChecksumError, CodecError.
         """
@@ -90,11 +90,11 @@ class LazyLane(OfOneProcess, ABC):
 
 
 class LaneView(LazyLane):
-    """A lane [T, *shape] of one file, of which only what is asked for is read.
+    """A lane [T, *shape] of one file, which is read on demand.
 
-    Uncompressed lanes give read-only views of the file and touch no other byte of it; such slices are compared with no
-    checksum unless verify is True. Lanes written with frame_steps decode the frames that they touch, and each frame
-    carries its own check. Other lanes are decoded whole, once. Whole lanes are always checked, once per file handle.
+    Uncompressed lanes give read-only views of the file and touch no other byte of it; such slices are not verified
+    unless verify is True. Lanes written with frame_steps decode the frames that they touch, each with its own checksum.
+    Other lanes are decoded as a whole, once. Whole lanes are always verified, once per file handle.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class LaneView(LazyLane):
         return super()._span(start, stop, stride)
 
     def _gather(self, steps: range) -> Array:
-        """Copy timesteps that are apart one by one, so that frames between them stay as they are."""
+        """Copy separate timesteps one by one, without reading the frames between them."""
         rows: Array = np.empty((len(steps), *self.shape[1:]), self.dtype)
         for row, step in enumerate(steps):
             rows[row] = self._rows(step, step + 1)[0]
@@ -161,7 +161,7 @@ class LaneView(LazyLane):
         return memoryview(data)[start - first : stop - first]
 
     def _read_frame(self, table: SeekTable, number: int) -> Buffer:
-        """Decode a frame; the last one is kept, since neighbouring timesteps are often asked for one by one."""
+        """Decode a frame; the last one is cached, since neighbouring timesteps are often read one by one."""
         last, data = self._frame
         if last != number:
             data = read_frame(self._read_stored, table, number, self.where)

@@ -46,7 +46,7 @@ def known_blocks(about: Description) -> frozenset[str]:
 def declaration_of(block: str, size: int, about: Description) -> Declaration | None:
     """Return dtype and per-step shape of a block of `size` bytes, declared or by the profile's rules.
 
-    None: the block is no lane, or nothing tells its dtype; it is kept as raw bytes.
+    None: the block is not a lane, or its dtype is unknown; it is preserved as raw bytes.
     """
     if block in about.declared:
         return about.declared[block]
@@ -60,7 +60,7 @@ def declaration_of(block: str, size: int, about: Description) -> Declaration | N
 
 
 def is_residual(block: str) -> bool:
-    """Return True for residual/CHANNEL/TYPE: packed bits, whose shape no file tells."""
+    """Return True for residual/CHANNEL/TYPE: packed bits, whose shape is not stored."""
     return block.startswith("residual/") and block.count("/") > 1
 
 
@@ -82,7 +82,7 @@ def _by_name(block: str, size: int, about: Description) -> Declaration | None:
 
 
 def _parent(name: str, about: Description) -> Declaration | None:
-    """Return the declared channel that an undeclared lane belongs to: the one with the longest id it starts with."""
+    """Return the declared channel of an undeclared lane: the one with the longest id that is a prefix."""
     parts = name.split("/")
     ids = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((about.declared[f"signal/{id_}"] for id_ in ids if f"signal/{id_}" in about.declared), None)
@@ -113,7 +113,7 @@ def lane_shape(declaration: Declaration, size: int, length: int | None, where: s
         steps, rest = divmod(size, step)
         if rest:
             raise LaneError(
-                f"{where}: Cannot reshape block {block!r}: {size} bytes are no multiple of the {step} bytes of "
+                f"{where}: Cannot reshape block {block!r}: {size} bytes are not a multiple of the {step} bytes of "
                 f"{declaration.dtype.value} {list(declaration.shape)} per timestep"
             )
     if length is not None and steps != length:
@@ -131,7 +131,7 @@ def _other_reading(size: int, length: int) -> str:
 
 
 def view_typed(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Return bytes as a read-only array of that dtype and shape, without copying where they say what they should."""
+    """Return bytes as a read-only array of that dtype and shape, without a copy if possible."""
     if not len(data):
         array: Array = np.zeros(shape, dtype.numpy_dtype)  # frombuffer takes no empty buffers
     elif dtype is DType.BOOL:

@@ -1,4 +1,4 @@
-"""An open episode whose data are in memory: for Sources of formats that are read whole."""
+"""An open episode in memory, for Sources of formats without lazy reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class MemoryReader(EpisodeFile):
-    """An Episode, opened as if it had been saved as an episode file.
+    """An Episode in memory, read as if it had been saved as an episode file.
 
     Lanes, slices, metadata and digest are those of that file, so that an episode is the same in any format. The data
-    are copied once. where: what messages call it. Raises EpisodeError for an episode that cannot be saved.
+    are copied once. where: its name in messages. Raises EpisodeError for an episode that cannot be saved.
     """
 
     def __init__(self, ep: Episode, where: str) -> None:
@@ -35,5 +35,5 @@ class MemoryReader(EpisodeFile):
         return replace(super().load(channels), source_format=self._format)
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
-        """Return the timesteps [start, stop) as an Episode, as EpisodeFile.slice does."""
+        """Return the timesteps [start, stop) as an Episode, like EpisodeFile.slice."""
         return replace(super().slice(start, stop, channels), source_format=self._format)

@@ -1,4 +1,4 @@
-"""The three JSON blocks of an episode, read tolerantly: what they say, whichever known writer wrote them.
+"""The three JSON blocks of an episode, read tolerantly, whichever known writer wrote them.
 
 Rules by number: FORMAT.md.
 """
@@ -39,10 +39,10 @@ _RATE_DIGITS: Final = range(-3, 4)
 
 @dataclass(frozen=True)
 class Declaration:
-    """What meta/channels says of one lane; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all.
+    """One lane in meta/channels; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all.
 
-    encoding: of camera frames that are stored as "jpeg", "png" or "mp4"; dtype and shape are those of decoded frames.
-    first_frame: of a video, the number of the frame at timestep 0.
+    encoding: "jpeg", "png" or "mp4" for camera frames; dtype and shape are those of decoded frames. first_frame: for a
+    video, the number of the frame at timestep 0.
     """
 
     block: str
@@ -69,7 +69,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything that the meta blocks of one episode say. length None = not stated."""
+    """Contents of the meta blocks of one episode. length None = not stated."""
 
     episode_id: str
     env_id: str = ""

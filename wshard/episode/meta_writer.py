@@ -72,7 +72,7 @@ def _checkunicode_text(text: object) -> None:
 
 
 def check_described(lane: Declaration) -> None:
-    """Raise EpisodeError where a lane is described by values that would not come back as they are."""
+    """Raise EpisodeError if a lane has properties that could not be read back unchanged."""
     rate, kind = lane.sampling_rate_hz, lane.modality
     if rate and usable_rate(rate.item() if isinstance(rate, np.generic) else rate) is None:
         raise EpisodeError(f"{lane.block}: sampling_rate_hz: expected a finite number > 0, found {reprlib.repr(rate)}")
@@ -119,7 +119,7 @@ def dump_json(value: dict[str, Any], block: str) -> bytes:
         data = json.dumps(value, allow_nan=False, default=_plain).encode()
         check_keys(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise EpisodeError(f"{block}: expected values that JSON can hold: {error}") from error
+        raise EpisodeError(f"{block}: expected JSON values: {error}") from error
     if len(data) > MAX_META_SIZE:
         raise EpisodeError(f"{block}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
     return data

@@ -1,7 +1,4 @@
-"""Latent actions: embeddings that a model inferred between observations, and their codebook indices.
-
-They lie among the predictions (omens).
-"""
+"""Names of multi-modal observations and of latent actions, which are stored among the predictions (omens)."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ def set_latent_actions(
 ) -> None:
     """Set a model's latent actions: embeddings [T, D] and, of a discrete codebook, indices [T], channels or arrays.
 
-    Replaces what the model had; indices that belong to replaced embeddings go too. Raises EpisodeError for a model_id
-    that is empty or has a "/", and for what is no array of numbers.
+    Replaces existing ones, including indices of replaced embeddings. Raises EpisodeError for a model_id that is empty
+    or contains "/", and for values that are not numeric arrays.
     """
     if not model_id or "/" in model_id:
         raise EpisodeError(f"model_id: expected a name without '/', found {model_id!r}")
@@ -48,9 +45,9 @@ def get_latent_codebook(ep: Episode, model_id: str) -> Channel | None:
 
 
 def add_multimodal_observation(ep: Episode, group: str, modality: Modality, channel: Channel | Array) -> None:
-    """Add a channel or array [T, ...] to an episode as observation "GROUP/MODALITY", replacing one of that name.
+    """Add a channel or array [T, ...] as observation "GROUP/MODALITY", replacing an existing one.
 
-    Raises EpisodeError for an empty group, an unknown modality, and what is no array of numbers.
+    Raises EpisodeError for an empty group, an unknown modality, and for values that are not numeric arrays.
     """
     if not group:
         raise EpisodeError("group: expected a non-empty name such as 'head'")
@@ -62,7 +59,7 @@ def add_multimodal_observation(ep: Episode, group: str, modality: Modality, chan
 def get_multimodal_observations(
     ep: Episode, group: str | None = None, modality: Modality | None = None
 ) -> dict[str, Channel]:
-    """Return the observations of a group, of a modality, or of both, by name; without either all of them."""
+    """Return the observations of a group, of a modality, or of both, by name; all of them by default."""
     return {
         name: channel
         for name, channel in ep.observations.items()

@@ -30,10 +30,10 @@ _SPAN: Final = re.compile(r"(.*)@(\d*):(\d*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class EpisodeAddress:
-    """Where an episode is: the URI or path of a location, and the key that its Source has for the episode.
+    """The address of an episode: URI or path of a location, and the key of the episode in it.
 
-    key: "" for the episode of a location that is one episode. The text form is `PATH#KEY`, or `PATH` without a key.
-    read_as: how the location is read, where detection does not say it; see read_as(). It is no part of the identity.
+    key: "" for a location with one episode. The text form is `PATH#KEY`, or `PATH` without a key. read_as: how to read
+    the location, if detection does not determine it; see read_as(). It is not part of the identity.
     """
 
     uri: str
@@ -45,10 +45,10 @@ class EpisodeAddress:
 
     @classmethod
     def parse(cls, text: str) -> EpisodeAddress:
-        """Read `PATH#KEY`.
+        """Parse `PATH#KEY`.
 
-        A `#` may stand in the name of a file and in a key: the longest beginning that exists as a path is the path.
-        Where none exists, and in a URI with a scheme, the first `#` ends it.
+        File names and keys may contain `#`: the longest prefix that exists as a path is the path. If none exists, and
+        in a URI with a scheme, the first `#` ends the path.
         """
         signs = [sign.start() for sign in re.finditer("#", text)]
         for end in reversed([*signs, len(text)] if signs else []):
@@ -60,7 +60,7 @@ class EpisodeAddress:
 
 @lru_cache(maxsize=256)
 def read_as(format_name: str, lane_map: str = "") -> str:
-    """Return how a location is read as one text: "" for episode files of this project as they are.
+    """Return the reading options of a location as text: "" for plain episode files of this project.
 
     format_name: "" to detect it. lane_map: see wshard/formats/lane_map.py.
     """
@@ -83,9 +83,9 @@ class EpisodeSpan:
 
     @classmethod
     def parse(cls, text: str) -> EpisodeSpan:
-        """Read `PATH#KEY@START:STOP`; key and span may be missing, and either side of the span.
+        """Parse `PATH#KEY@START:STOP`; key and span are optional, and so is either side of the span.
 
-        A text that exists as a path is a path, whatever signs are in it.
+        Text that exists as a path is a path, whatever characters it contains.
         """
         found = None if os.path.exists(text) else _SPAN.fullmatch(text)  # noqa: PTH110  (as above)
         if found is None:
@@ -96,7 +96,7 @@ class EpisodeSpan:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What says "look again" where it differs from an earlier one: size in bytes, time of modification in ns."""
+    """Fingerprint of an episode, which changes when it may have changed: size in bytes, modification time in ns."""
 
     size: int
     mtime_ns: int
@@ -118,7 +118,7 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the files that an episode consists of: MANIFEST or CHUNK, and where it lies."""
+    """One of the files of an episode: its role (MANIFEST or CHUNK) and location."""
 
     role: str
     path: Path
@@ -129,7 +129,7 @@ class Part:
 
 @runtime_checkable
 class EpisodeReader(Protocol):
-    """An open episode: what describes it is known, lanes are read on demand. Use as a context manager.
+    """An open episode: its description is available, lanes are read on demand. Use it as a context manager.
 
     Names of lanes are block names ("signal/state", "action/ctrl", "reward") or ids of observations ("state").
     wshard/formats/contract.py has the tests that every reader passes.
@@ -137,7 +137,7 @@ class EpisodeReader(Protocol):
 
     @property
     def where(self) -> str:
-        """What messages call it: a path, or an address."""
+        """Name in messages: a path, or an address."""
         ...
 
     @property
@@ -162,7 +162,7 @@ class EpisodeReader(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Free metadata, as JSON has them."""
+        """Free metadata, JSON values."""
         ...
 
     @property
@@ -175,7 +175,7 @@ class EpisodeReader(Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
     def close(self) -> None:
-        """Let go of the data: reading on raises ClosedError; arrays already handed out stay valid."""
+        """Release the data: further reads raise ClosedError; arrays returned earlier stay valid."""
         ...
 
     def __iter__(self) -> Iterator[str]:
@@ -199,15 +199,15 @@ class EpisodeReader(Protocol):
         ...
 
     def lane(self, name: str) -> Array:
-        """Return a lane as an array [T, *shape]; raises EntryNotFoundError, and what is wrong with the data."""
+        """Return a lane as an array [T, *shape]; raises EntryNotFoundError, and errors of damaged data."""
         ...
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
-        """Return a lane that reads only the timesteps that are asked for; verify: compare checksums first."""
+        """Return a lane that reads only the requested timesteps; verify: verify checksums first."""
         ...
 
     def encoded(self, name: str) -> EncodedFrames | None:
-        """Return a lane's camera frames as they are stored, None for one that is stored as numbers."""
+        """Return a lane's camera frames as stored, None for a numeric lane."""
         ...
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
@@ -223,7 +223,7 @@ class EpisodeReader(Protocol):
         ...
 
     def digest(self) -> str:
-        """Return the content digest: equal for equal data, wherever they lie."""
+        """Return the content digest: equal for equal data, whatever their location."""
         ...
 
     def stored(self, block: str) -> StoredLane:
@@ -231,7 +231,7 @@ class EpisodeReader(Protocol):
         ...
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the files that the episode consists of, where a manifest lists them; else none."""
+        """Return the files of the episode if a manifest lists them, else none."""
         ...
 
     def part_digests(self) -> tuple[str, ...]:
@@ -239,5 +239,5 @@ class EpisodeReader(Protocol):
         ...
 
     def verify(self) -> None:
-        """Compare all data with their checksums; raises what is wrong first."""
+        """Compare all data with their checksums; raises the first error."""
         ...

@@ -1,7 +1,7 @@
 """Residual lanes: the curvature sign of a signal in one bit per value, and quantised differences to a prediction.
 
-T = timesteps, D = dimensions; bits lie LSB first, each dimension starts a byte of its own. A bit says "above the line
-between its neighbours": zeros are stored as 0 and read as -1.
+T = timesteps, D = dimensions; bits are LSB first, each dimension starts a new byte. A bit means "above the line between
+its neighbours": zeros are stored as 0 and read as -1.
 """
 
 # ruff: noqa: N803  (T and D are what the format's documents and the reference package call them)
@@ -34,14 +34,14 @@ _SEGMENT: Final = struct.Struct("<I")
 
 
 def sign2nd_diff(prev: float, curr: float, next_val: float) -> int:
-    """Return +1 where curr lies above the line between its neighbours, -1 below, 0 on it or where one is NaN."""
+    """Return +1 if curr is above the line between its neighbours, -1 if below, 0 if on it or for NaN."""
     return int(_curvature_signs(np.array([prev, curr, next_val]))[0])
 
 
 def compute_sign2nd_diff(signal: Array, edge_rule: str = "pad") -> Signs:
-    """Return sign(2 x[t] - x[t-1] - x[t+1]) of a signal [T] as int8 [T]; first and last are 0, and so is all NaN.
+    """Return sign(2 x[t] - x[t-1] - x[t+1]) of a signal [T] as int8 [T]; 0 at both ends and for NaN.
 
-    Raises EpisodeError for another shape, a dtype that is no number, or an unknown edge rule.
+    Raises EpisodeError for another shape, a non-numeric dtype, or an unknown edge rule.
     """
     return _signs(signal, edge_rule, 1)
 
@@ -121,7 +121,7 @@ def pack_residual_bits(residuals: Array) -> bytes:
 def unpack_residual_bits(packed: Buffer, T: int) -> Signs:
     """Return the signs int8 [T] of packed bits, +1 or -1; of a block with several dimensions, those of the first.
 
-    Raises LaneError unless `packed` holds a whole number of dimensions.
+    Raises LaneError unless `packed` consists of whole dimensions.
     """
     return np.ascontiguousarray(_unpack_bits(packed, T)[:, 0])
 
@@ -141,9 +141,9 @@ def unpack_multidim_residual_bits(packed: Buffer, T: int, D: int) -> Signs:
 
 
 def unpack_runs(packed: Buffer, T: int) -> Signs:
-    """Return the signs int8 [T, runs] of a residual block: files do not say how many dimensions they stored.
+    """Return the signs int8 [T, runs] of a residual block, whose number of dimensions is not stored.
 
-    Raises LaneError unless `packed` holds at least one whole run of ceil(T/8) bytes.
+    Raises LaneError unless `packed` has at least one whole run of ceil(T/8) bytes.
     """
     return _unpack_bits(packed, T)
 
@@ -186,7 +186,7 @@ def pack_multidim_residual_bitmask(residuals: Array) -> bytes:
 
 
 def unpack_multidim_residual_bitmask(data: Buffer, T: int, D: int) -> Signs:
-    """Return the signs int8 [T, D] of D bitmasks with their sizes; raises LaneError where a size is wrong."""
+    """Return the signs int8 [T, D] of D bitmasks with their sizes; raises LaneError if a size is wrong."""
     size = -(-T // 8)
     if len(data) != D * (_SEGMENT.size + size):
         raise LaneError(f"bitmask: expected {D} times 4 + {size} bytes for T = {T}, found {len(data)}")
@@ -204,7 +204,7 @@ def unpack_multidim_residual_bitmask(data: Buffer, T: int, D: int) -> Signs:
 def decode_residuals(ep: Episode) -> None:
     """Set the mask of every sign2nddiff residual of an episode: int8 +1 or -1, [T], or [T, runs] of several dimensions.
 
-    Raises LaneError where a residual does not hold whole runs of T bits.
+    Raises LaneError unless a residual consists of whole runs of T bits.
     """
     for residual in ep.residuals.values():
         if residual.type == SIGN2NDDIFF:
@@ -218,8 +218,8 @@ def decode_residuals(ep: Episode) -> None:
 def quantize_delta(signal: Array, omen: Array, window_size: int = 256) -> tuple[Signs, NDArray[np.float32]]:
     """Quantise signal - omen, both [T], to int8 [T] with one float32 scale per window of window_size timesteps.
 
-    scale = max|difference| / 127, or 1 where there is none; halves are rounded to even. Differences that are NaN or
-    infinite become 0. Raises EpisodeError for other shapes, or differences that float32 cannot hold.
+    scale = max|difference| / 127, or 1 if there is none; halves are rounded to even. NaN and infinite differences
+    become 0. Raises EpisodeError for other shapes, or differences beyond float32.
     """
     delta = _difference(signal, omen)
     if delta.ndim != 1:
@@ -236,7 +236,7 @@ def quantize_delta(signal: Array, omen: Array, window_size: int = 256) -> tuple[
 
 
 def dequantize_delta(quantized: Array, scales: Array, window_size: int = 256) -> NDArray[np.float32]:
-    """Return the differences float32 [T] of quantize_delta; raises EpisodeError unless each window has its scale."""
+    """Return the differences float32 [T] of quantize_delta; raises EpisodeError unless each window has a scale."""
     steps = _numbers(quantized, "quantized", 1)
     windows = _windows(steps.astype(np.float32), window_size)
     factors = _numbers(scales, "scales", 1).astype(np.float32)

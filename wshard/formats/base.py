@@ -113,7 +113,7 @@ class Sink(Protocol):
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
-OWN_DATA: Final = "`wshard formats` lists what is read, `python -m pydoc wshard.formats` shows how to bring other data"
+OWN_DATA: Final = "`wshard formats` lists the readable formats, `python -m pydoc wshard.formats` shows how to add one"
 """What to do with data that no format reads."""
 
 SOURCE_GROUP: Final = "wshard.sources"

@@ -59,10 +59,10 @@ class Draft:
         remove_dead_drafts(self.target)
         self.existed = self.target.exists()
         if self.existed and mode == "error":
-            raise FileExistsError(errno.EEXIST, "expected nothing there (mode 'error')", str(self.target))
+            raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(self.target))
         if self.existed and self.target.is_dir() != folder:
             wanted = "a folder" if folder else "a file"
-            raise FormatError(f"{self.target}: expected {wanted} or nothing there, found the other")
+            raise FormatError(f"{self.target}: expected {wanted} or an unused path, found the other")
         self._folder = folder
         self._lock = DraftLock(self.target)
         self.path = self._lock.draft

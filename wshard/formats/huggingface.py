@@ -166,7 +166,7 @@ class HuggingFaceAdapter:
         return sorted(path.stem for path in paths if path.parent == folder and path.suffix == _SUFFIX)
 
     def get_metadata(self, repo_id: str, split: str = "train") -> dict[str, Any]:
-        """Return the metadata.json of a split; raises HubError where there is none, FormatError if it is no object."""
+        """Return the metadata.json of a split; raises HubError if it is missing, FormatError if it is not an object."""
         path = Path(self._download(repo_id, f"{_split(split)}/metadata.json"))
         try:
             value = json.loads(path.read_bytes())

@@ -79,13 +79,13 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.world_model.lance_video:LanceVideoSource",
         "wshard.formats.world_model.lance_video_sink:LanceVideoSink",
         extra="lance",
-        about="world-model data in a Lance table, videos in a table beside it",
+        about="world-model data in a Lance table, videos in a second table",
     ),
     "folder": FormatEntry(
         "wshard.formats.world_model.folder:ImageFolderSource",
         "wshard.formats.world_model.folder_sink:ImageFolderSink",
         extra="images",
-        about="world-model data in a folder: .npz columns, a JPEG a frame",
+        about="world-model data in a folder: .npz columns, one JPEG per frame",
     ),
     "hdf5": FormatEntry(
         "wshard.formats.world_model.hdf5:ColumnsHDF5Source",
@@ -97,7 +97,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.world_model.video:VideoFolderSource",
         "wshard.formats.world_model.folder_sink:VideoFolderSink",
         extra="video",
-        about="world-model data in a folder: .npz columns, an MP4 an episode",
+        about="world-model data in a folder: .npz columns, one MP4 per episode",
     ),
     "lerobot": FormatEntry(
         "wshard.formats.lerobot.source:LeRobotSource",
@@ -108,24 +108,24 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     "lerobot_v21": FormatEntry(
         sink="wshard.formats.lerobot.sink:LeRobotV21Sink",
         extra="lerobot",
-        about="LeRobot v2.1, for programs that know no v3.0; read as lerobot",
+        about="LeRobot v2.1, for programs without support for v3.0; read as lerobot",
     ),
     "robomimic": FormatEntry(
         "wshard.formats.hdf5.robomimic:RobomimicSource",
         "wshard.formats.hdf5.robomimic_sink:RobomimicSink",
         extra="hdf5",
-        about="robomimic, LIBERO, MimicGen, robocasa: an HDF5 file with a group data/demo_N an episode",
+        about="robomimic, LIBERO, MimicGen, robocasa: an HDF5 file with one group data/demo_N per episode",
         suffix=".hdf5",
     ),
     "aloha": FormatEntry(
         "wshard.formats.hdf5.aloha:AlohaSource",
         extra="hdf5",
-        about="ALOHA, ACT: an HDF5 file an episode, images raw or as JPEG",
+        about="ALOHA, ACT: one HDF5 file per episode, images raw or as JPEG",
     ),
     "maniskill": FormatEntry(
         "wshard.formats.hdf5.maniskill:ManiskillSource",
         extra="hdf5",
-        about="ManiSkill: an HDF5 file with a group traj_N an episode, JSON beside it",
+        about="ManiSkill: an HDF5 file with one group traj_N per episode, and a JSON file",
     ),
     "d4rl": FormatEntry(
         "wshard.formats.d4rl.source:D4rlSource",

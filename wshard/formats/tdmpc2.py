@@ -80,7 +80,7 @@ class TDMPC2Source(LazySource[int]):
             "obs",
             "signal/obs: rows 0 to L - 2; of at most 256 numbers, the last row is metadata final_observation",
         ),
-        ("action", "action/action: rows 1 to L - 1, for row t holds the action that led to obs t"),
+        ("action", "action/action: rows 1 to L - 1, since row t has the action that led to obs t"),
         ("reward", "reward: rows 1 to L - 1"),
         ("task", "metadata task_index, where it is the same in all rows"),
         ("clock", "not stated: assumed"),

@@ -1,4 +1,4 @@
-"""Camera frames as they were encoded: JPEG, PNG and MP4, decoded on access."""
+"""Camera frames encoded as JPEG, PNG or MP4, decoded on access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Camera frames as they were encoded: values that are decoded when they are read, and only as far as they are read."""
+"""Encoded camera frames, which are read and decoded on demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KNOWN: Final = "known"  # what the last image began with, and its header: as a 
 class EncodedFrames(ABC):
     """`length` camera frames [H, W, C] that are decoded on access.
 
-    Implementations give `encoding`, `length`, `where` (what messages call them), `shape`, `dtype` and `nbytes`.
+    Implementations provide `encoding`, `length`, `where` (name in messages), `shape`, `dtype` and `nbytes`.
     """
 
     encoding: str
@@ -55,21 +55,21 @@ class EncodedFrames(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes as they are encoded; of a span of a video, those of its whole file."""
+        """Encoded bytes; for a span of a video, those of its whole file."""
 
     @abstractmethod
     def slice(self, start: int, stop: int | None = None) -> EncodedFrames:
-        """Return the frames [start, stop), still encoded; raises StepError for steps that there are not."""
+        """Return the frames [start, stop), still encoded; raises StepError for steps out of range."""
 
     @abstractmethod
     def decode_into(self, out: NDArray[Any], start: int) -> None:
-        """Decode len(out) frames, from `start` on, into out [n, H, W, C]."""
+        """Decode len(out) frames, starting at `start`, into out [n, H, W, C]."""
 
     def decode(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Decode the frames [start, stop) to [n, H, W, C].
 
-        Raises StepError for steps that there are not, CodecError for frames that cannot be decoded, LaneError for a
-        frame of another shape, LimitError above MAX_PIXELS or MAX_DECODED_SIZE, MissingExtraError.
+        Raises StepError for steps out of range, CodecError for frames that cannot be decoded, LaneError for a frame of
+        another shape, LimitError above MAX_PIXELS or MAX_DECODED_SIZE, MissingExtraError.
         """
         steps = self.steps(start, stop)
         size = len(steps) * math.prod(self.shape) * self.dtype.itemsize
@@ -88,7 +88,7 @@ class EncodedFrames(ABC):
         return array
 
     def steps(self, start: int, stop: int | None) -> range:
-        """Return the steps of [start, stop), which may be empty; raises StepError for steps that there are not."""
+        """Return the steps of [start, stop), which may be empty; raises StepError for steps out of range."""
         first, end = integer(start), self.length if stop is None else integer(stop)
         if first is None or end is None or not 0 <= first <= end <= self.length:
             raise StepError(
@@ -110,8 +110,8 @@ class EncodedFrames(ABC):
 class ImageFrames(EncodedFrames):
     """One JPEG or PNG per step: images[first : first + count].
 
-    images: any sequence whose items are bytes, which may be read when they are asked for. frame_shape, frame_dtype:
-    shape and dtype of the frames if they are known; otherwise those of the first image.
+    images: any sequence of bytes, which may be read lazily. frame_shape, frame_dtype: shape and dtype of the frames, if
+    known; otherwise those of the first image.
     """
 
     encoding: str
@@ -142,7 +142,7 @@ class ImageFrames(EncodedFrames):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all images, each of which is read for it."""
+        """Total bytes of all images, which reads each of them."""
         return sum(len(self.image(step)) for step in range(self.length))
 
     def image(self, step: int) -> Buffer:
@@ -183,5 +183,5 @@ class ImageFrames(EncodedFrames):
     @cached_property
     def _header(self) -> ImageHeader:
         if not self.length:
-            raise CodecError(f"{self.where}: expected at least one image, found none that tells the shape")
+            raise CodecError(f"{self.where}: expected at least one image to determine the shape, found none")
         return read_image_header(self.image(0), f"{self.where}: step 0")

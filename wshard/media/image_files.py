@@ -1,4 +1,4 @@
-"""Images that lie in files of their own, one a timestep, read when they are asked for."""
+"""One image file per timestep, read on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_IMAGE_SIZE: Final = 1 << 28
 
 
 class ImageFiles(Sequence[bytes]):
-    """The bytes of the image of each timestep; a subclass says where they are. content: what messages call an image."""
+    """The bytes of the image of each timestep; a subclass locates them. content: name of an image in messages."""
 
     content: ClassVar[str] = "image of timestep"
 

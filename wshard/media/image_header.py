@@ -1,4 +1,4 @@
-"""What the first bytes of a JPEG or PNG say: its size and channels, checked before anything is decoded."""
+"""The header of a JPEG or PNG: size and channels, checked before anything is decoded."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ def decode_image(
     where: str = "image",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Decode a JPEG or PNG to [H, W, C], uint8, or uint16 of a gray PNG with 16 bits; into `out` if it is given.
+    """Decode a JPEG or PNG to [H, W, C], uint8, or uint16 for a gray PNG with 16 bits; into `out` if given.
 
     C is 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGBA); palettes become RGB. The values are those of Pillow. Raises
-    CodecError for what is no whole image, LimitError above MAX_PIXELS, LaneError for another shape than the expected
-    one, MissingExtraError where no library is installed.
+    CodecError for an incomplete or invalid image, LimitError above MAX_PIXELS, LaneError for another shape than the
+    expected one, MissingExtraError if no library is installed.
     """
     header = read_image_header(data, where)
     if expected_shape is not None and header.shape != tuple(expected_shape):
@@ -65,8 +65,8 @@ def encode_image(
 ) -> bytes:
     """Encode an image [H, W, C] or [H, W], uint8, or uint16 gray for PNG; quality 1 to 100 is that of JPEG.
 
-    JPEG has 4:2:0 chroma subsampling. by_pillow: encode by Pillow, whose bytes are those of OpenCV. Raises EpisodeError
-    for what the encoding cannot hold.
+    JPEG has 4:2:0 chroma subsampling. by_pillow: encode with Pillow, which gives the same bytes as OpenCV. Raises
+    EpisodeError for arrays that the encoding does not support.
     """
     pixels = np.asarray(array)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
@@ -91,7 +91,7 @@ def encode_image(
 
 @lru_cache
 def find_simplejpeg() -> ModuleType | None:
-    """Return the module simplejpeg; None where it is not installed: Pillow gives the same values, more slowly."""
+    """Return the module simplejpeg; None if it is not installed: Pillow gives the same values, more slowly."""
     try:
         import simplejpeg  # noqa: PLC0415  (optional)
     except ImportError:
@@ -109,7 +109,7 @@ def _import_pillow() -> Any:
 
 
 def _decode_quickly(data: Buffer, header: ImageHeader, out: NDArray[Any]) -> bool:
-    """Decode a JPEG with simplejpeg; returns False where it refuses, which leaves the judgement to Pillow."""
+    """Decode a JPEG with simplejpeg; returns False if it fails, so that Pillow decides."""
     fast = find_simplejpeg()
     if fast is None or not out.flags.c_contiguous or out.dtype != np.uint8:
         return False

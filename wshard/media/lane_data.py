@@ -1,4 +1,4 @@
-"""The field of a Channel that is an array, or encoded frames that are decoded when the array is asked for."""
+"""The field of a Channel with an array, or with encoded frames that are decoded on first access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _HasFrames(Protocol):
 
 
 class LaneData:
-    """A field `data` beside a field `encoded`: setting an array takes the place of the encoded frames."""
+    """A field `data` backed by a field `encoded`: assigning an array replaces the encoded frames."""
 
     @overload
     def __get__(self, lane: None, owner: type) -> NDArray[Any]: ...

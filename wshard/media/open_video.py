@@ -47,7 +47,7 @@ def import_av() -> ModuleType:
 
 @contextlib.contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Raise FormatError for what the library says about bytes, MissingFileError for a file that is not there."""
+    """Translate errors of the library: FormatError for invalid bytes, MissingFileError for a missing file."""
     av = import_av()
     try:
         yield
@@ -157,7 +157,7 @@ class OpenVideo:
         return found
 
     def packets_from(self, wanted: int) -> list[Any]:
-        """Return the packets from the last key frame on that is shown at `wanted` or earlier."""
+        """Return the packets from the last key frame that is shown at `wanted` or earlier."""
         first, packets = self._seek(wanted)
         self._frames = self._last = None
         return [first, *(packet for packet in packets if packet.pts is not None)]
@@ -216,7 +216,7 @@ class OpenVideo:
         return bool(place < 0 or index[place].timestamp > self._last.pts)
 
     def _seek(self, wanted: int) -> tuple[Any, Iterator[Any]]:
-        """Go to the last key frame that is shown at `wanted` or earlier; return its packet, and those behind it."""
+        """Seek to the last key frame that is shown at `wanted` or earlier; return its packet, and those after it."""
         target, before = wanted, None
         while True:
             self._seek_back(target)

@@ -28,7 +28,7 @@ class BufferOpener:
 
 
 class RangeFile(io.RawIOBase):
-    """A read-only file of `size` bytes; `read_range(start, stop)` gives those that are asked for."""
+    """A read-only file of `size` bytes; `read_range(start, stop)` returns a range of them."""
 
     def __init__(self, read_range: Callable[[int, int], Buffer], size: int) -> None:
         self._read_range = read_range

@@ -16,9 +16,9 @@ _AT_ONCE: Final = 16
 
 
 def are_same_frames(left: EncodedFrames, right: EncodedFrames) -> bool:
-    """Return True for equal frames; only those whose bytes differ are decoded, and no more after the first difference.
+    """Return True for equal frames; frames are decoded only if their bytes differ, up to the first difference.
 
-    Raises what EncodedFrames.decode raises.
+    Raises the errors of EncodedFrames.decode.
     """
     if left is right:
         return True

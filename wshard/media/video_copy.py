@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def copy_video(frames: VideoFrames) -> tuple[bytes, int]:
-    """Return an MP4 that has the frames, and the number of the first of them in it, in the order of showing.
+    """Return an MP4 with the frames, and the number of the first of them in it, in display order.
 
-    A span that is all of its file gives the bytes of the file. Of any other one the packets are copied from the key
-    frame before it on; nothing is encoded again. Raises CodecError where frames are not at their times.
+    A span of the whole file gives the bytes of the file. For any other span the packets are copied from the preceding
+    key frame on; nothing is re-encoded. Raises CodecError if frames are not at their times.
     """
     with POOL.use(frames.source, frames.where) as video:
         first = frames.number_in(video)

@@ -33,10 +33,10 @@ class VideoFacts(NamedTuple):
 class VideoFrames(EncodedFrames):
     """`count` frames of an MP4.
 
-    With from_timestamp and fps, frame t is the one at from_timestamp + t / fps seconds, at most TOLERANCE away.
-    Otherwise frame t is number first + t of the file, in the order of showing. source: a path, bytes, or a function
-    that opens the file; pickled, it is opened again. frame_shape: the shape of the frames, if it is known; with one
-    channel, frames are the luma of the video.
+    With from_timestamp and fps, frame t is the one at from_timestamp + t / fps seconds, within TOLERANCE. Otherwise
+    frame t is number first + t of the file, in display order. source: a path, bytes, or a function that opens the file;
+    after unpickling it is opened again. frame_shape: the shape of the frames, if known; with one channel, frames are
+    the luma of the video.
     """
 
     source: VideoSource
@@ -70,12 +70,12 @@ class VideoFrames(EncodedFrames):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Height, width and channels: 1 of gray videos, 3 of all others."""
+        """Height, width and channels: 1 for gray videos, 3 for all others."""
         return self._facts.shape if self.frame_shape is None else self.frame_shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """uint8; uint16 of gray videos with more than 8 bits, whose codes are given as they are."""
+        """uint8; uint16 for gray videos with more than 8 bits, whose codes are returned unchanged."""
         if self.frame_dtype is None:
             return np.dtype(np.uint8) if self.shape[2] == 3 else self._facts.dtype
         return self.frame_dtype
@@ -114,7 +114,7 @@ class VideoFrames(EncodedFrames):
         return times
 
     def number_in(self, video: OpenVideo) -> int:
-        """Return which frame of the file is the first; raises CodecError where one is not at its time."""
+        """Return the number of the first frame in the file; raises CodecError if a frame is not at its time."""
         video.count_frames()
         if self.from_timestamp is None:
             self._times(video, self.first, self.length)

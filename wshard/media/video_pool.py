@@ -1,4 +1,4 @@
-"""Videos that stay open between reads, so that neighboring frames are decoded once: a few per process."""
+"""Videos that stay open between reads, so that neighbouring frames are decoded once: a few per process."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class VideoPool:
             old.close()
 
     def allow(self, most: int) -> None:
-        """Let at least so many videos stay open, for readers of many at random."""
+        """Allow at least this many open videos, for random reads from many."""
         self._most = max(self._most, most)
 
     def close(self) -> None:
-        """Close all videos that nobody reads."""
+        """Close all videos that are not in use."""
         with self._lock:
             idle, self._idle = self._idle, OrderedDict()
         for video in idle.values():

@@ -38,10 +38,10 @@ def encode_video(
 ) -> int:
     """Write frames [H, W, C], uint8 with C 1 or 3, as an MP4; returns their number.
 
-    Frame t is shown at t / fps seconds. Frames are never resized: those of even width and height are stored as
-    yuv420p, others as yuv444p (H.264 High 4:4:4), and those of one channel as gray. lossless: store RGB as it is, by
-    libx264rgb. A file at a path appears whole or not at all; a file object must be seekable. options: those of the
-    codec, such as {"crf": "18", "g": "2"}. Raises EpisodeError for frames or options that cannot be encoded,
+    Frame t is shown at t / fps seconds. Frames are never resized: those of even width and height are stored as yuv420p,
+    others as yuv444p (H.264 High 4:4:4), and those of one channel as gray. lossless: store RGB losslessly with
+    libx264rgb. A file at a path is written atomically; a file object must be seekable. options: those of the codec,
+    such as {"crf": "18", "g": "2"}. Raises EpisodeError for frames or options that cannot be encoded,
     MissingExtraError.
     """
     rate = finite_number(fps, "video: fps", EpisodeError)

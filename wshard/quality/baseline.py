@@ -32,13 +32,13 @@ _STILL: Final = 0.01  # of what moves most in the lane, or of the level: the spr
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Middle, and spread above and below it, of every measure, as Measures of one episode each.
+    """Median, and spread above and below it, of every measure, as Measures of one episode each.
 
-    scale: the standard deviation of each channel [D], within episodes and between them; of one that does not move, a
-    hundredth of that of the one in its lane that moves most, or of its level. moves [D]: whether a channel moves at
-    all: what stays within a millionth of the motion of another one in its lane is rounding. answer: see
-    lag.py; None where actions have nothing to do with what is observed. gain: by how much episodes fit it better when
-    moved (best_shift), the 85th percentile.
+    scale: the standard deviation of each channel [D], within episodes and between them; for a constant channel, a
+    hundredth of that of the most moving channel in its lane, or of its level. moves [D]: whether a channel moves: less
+    than a millionth of the motion of another channel in its lane is rounding. answer: see lag.py; None if actions are
+    unrelated to the observations. gain: by how much episodes fit it better when shifted (best_shift), the 85th
+    percentile.
     """
 
     middle: Measures

@@ -1,7 +1,7 @@
-"""What is measured of every channel: bad numbers, standstill, rails, jumps, phases.
+"""Measures of every channel: invalid numbers, constant values, saturation, jumps, phases.
 
-Every measure is a share of the duration or a ratio, so that none grows with the length of an episode. Channels lie with
-their timesteps side by side, [..., T], of as many episodes at once as one likes.
+Every measure is a share of the duration or a ratio, so that none grows with the length of an episode. The time axis of
+channels is the last one, [..., T], for any number of episodes at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fill_bad(columns: Numbers) -> tuple[Numbers, Numbers]:
-    """Return channels [..., T] with numbers that are none replaced by the value before, and where they were.
+    """Return channels [..., T] with invalid numbers replaced by the previous value, and where they were.
 
     The second array [..., 2] has the share of such values, and the first timestep.
     """
@@ -34,7 +34,7 @@ def fill_bad(columns: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def bends(columns: Numbers) -> Numbers:
-    """Return how far each timestep of channels [..., T >= 3] lies from the middle of its neighbours: [..., T - 2]."""
+    """Return the distance of each timestep of channels [..., T >= 3] from the mean of its neighbours: [..., T - 2]."""
     middle = columns[..., 2:] + columns[..., :-2]
     middle *= 0.5
     np.subtract(columns[..., 1:-1], middle, out=middle)
@@ -51,7 +51,7 @@ def center(columns: Numbers) -> tuple[Numbers, Numbers]:
 def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numbers) -> Numbers:
     """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of form.CHANNEL, then the phases.
 
-    bad, bent, spread: what the functions above say of them; bent is empty for fewer than 3 timesteps.
+    bad, bent, spread: results of the functions above; bent is empty for fewer than 3 timesteps.
     """
     episodes, channels, _ = columns.shape
     found = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
@@ -67,7 +67,7 @@ def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numb
 
 
 def longest_run(true: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the length of the longest run of True along the last axis of [..., T], and where it begins."""
+    """Return the length of the longest run of True along the last axis of [..., T], and its start."""
     lengths, starts = (np.zeros(true.shape[:-1], np.int64) for _ in range(2))
     anywhere = true.any(axis=-1)
     if anywhere.any():
@@ -82,7 +82,7 @@ def longest_run(true: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def _measure_constant(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Return the longest time that each channel keeps one value, as a share of the duration, and when it begins."""
+    """Return the longest time with a constant value in each channel, as a share of the duration, and its start."""
     run, start = longest_run(columns[..., 1:] == columns[..., :-1])
     return run / max(columns.shape[-1] - 1, 1), start
 

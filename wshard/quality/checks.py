@@ -54,7 +54,7 @@ _PARTS: Final = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What one check says of N episodes: scores [N] (NaN where it cannot say), and the reason of one of them."""
+    """Result of one check for N episodes: scores [N] (NaN if not applicable), and the reason for one of them."""
 
     scores: Scores
     reason: Callable[[int], str]
@@ -70,7 +70,7 @@ class QualityFinding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checks say of one episode: a score by check, and the findings of those with a score of 1 or more."""
+    """Results of the checks for one episode: a score by check, and the findings with a score of 1 or more."""
 
     scores: Mapping[str, float]
     findings: tuple[QualityFinding, ...]

@@ -65,7 +65,7 @@ class LagResponse:
 
 
 def fit_response(pairs: NDArray[np.float32]) -> LagResponse | None:
-    """Return what is usual among episodes [N, pairs, 17]; None where they have nothing in common."""
+    """Return the baseline of episodes [N, pairs, 17]; None if they have nothing in common."""
     known = pairs[~np.isnan(pairs).any(axis=(1, 2))].astype(np.float64)
     if not known.size:
         return None

@@ -67,10 +67,10 @@ def measure_alike(form: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]
 
 
 def _still(form: MeasureLayout, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Return the longest time without motion in any lane as a share of the duration, and when it begins, [N] each.
+    """Return the longest time without motion in any lane as a share of the duration, and its start, [N] each.
 
-    A lane's motion is that over several timesteps, in its own unit: what moves most in it counts most. A lane that
-    gets no further in several timesteps than in one is noise, and says nothing. Without observations actions count.
+    A lane's motion is measured over several timesteps, in its own unit, by its most moving channel. A lane that moves
+    no further in several timesteps than in one is noise, and is ignored. Without observations, actions are used.
     """
     episodes, _, length = columns.shape
     looked = form.places("signal/") or [form.place_of("action/")]

@@ -1,4 +1,4 @@
-"""How the measures of an episode lie in one vector of numbers, so that those of many episodes can be stacked."""
+"""Layout of the measures of an episode in one vector, so that those of many episodes can be stacked."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MeasureLayout:
         )
 
     def place(self, channel: int) -> str:
-        """Return the name of one of the D channels, as people say it."""
+        """Return the display name of one of the D channels."""
         for name, count in self.lanes:
             if channel < count:
                 return f"{name}[{channel}]" if count > 1 else name
@@ -79,7 +79,7 @@ class MeasureLayout:
         raise IndexError(channel)
 
     def places(self, prefix: str) -> list[slice]:
-        """Return where among the D channels each lane with this prefix lies; they lie side by side."""
+        """Return the range of channels of each lane with this prefix; they are contiguous."""
         found, start = [], 0
         for name, count in self.lanes:
             if name.startswith(prefix):
@@ -88,7 +88,7 @@ class MeasureLayout:
         return found
 
     def place_of(self, prefix: str) -> slice:
-        """Return where among the D channels all lanes with this prefix lie."""
+        """Return the range of channels of all lanes with this prefix."""
         found = self.places(prefix)
         return slice(found[0].start, found[-1].stop) if found else slice(0, 0)
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """A check's score is what it measured divided by its limit: 1 and above is flagged; a limit of inf flags nothing.
+    """Limits of the quality checks. Score = measured value / limit: 1 and above is flagged; a limit of inf never is.
 
-    Plain limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, of which
-    one is certain and scores 10; jitter, drift and period (against the usual one), of a period; short, of the usual
-    length. frozen, saturated, spike, stall, lag, rough and unusual say how many times as far from the median as is
-    usual (the 85th percentile of the environment) a measure may lie.
+    Absolute limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, one of
+    which is certain and scores 10; jitter, drift and period (against the usual one), of a period; short, of the usual
+    length. Relative limits: frozen, saturated, spike, stall, lag, rough and unusual are multiples of the usual distance
+    of a measure from the median (the 85th percentile of the environment).
     """
 
     missing: float = 0.002

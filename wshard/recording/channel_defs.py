@@ -38,8 +38,8 @@ _KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OP
 class ChannelDef:
     """A channel to record: dtype and per-timestep shape ([] for a scalar).
 
-    compression, frame_steps: for this channel alone, as in save_wshard. prefix: "signal" for an observation, "action"
-    for an action, "" where timesteps tell.
+    compression, frame_steps: for this channel only, as in save_wshard. prefix: "signal" for an observation, "action"
+    for an action, "" if timesteps decide.
     """
 
     name: str
@@ -55,10 +55,10 @@ class ChannelDef:
 
     @staticmethod
     def of(channel: ChannelDef | Mapping[str, Any]) -> ChannelDef:
-        """Read {"name": "state", "dtype": "f32", "shape": [3], "compression": "zstd", ...}; "id" counts as name.
+        """Parse {"name": "state", "dtype": "f32", "shape": [3], "compression": "zstd", ...}; "id" is accepted for name.
 
-        A name such as "action/ctrl", or "signal_block": "action/ctrl", says that the channel is an action.
-        Raises EpisodeError for other keys or values.
+        A name such as "action/ctrl", or "signal_block": "action/ctrl", makes the channel an action. Raises EpisodeError
+        for other keys or values.
         """
         if isinstance(channel, ChannelDef):
             return channel
@@ -82,7 +82,7 @@ class ChannelDef:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The blocks that timesteps may bring it as: one, or observation and action where timesteps tell."""
+        """The possible blocks of its values: one, or observation and action if timesteps decide."""
         return tuple(f"{prefix}/{self.name}" for prefix in ((self.prefix,) if self.prefix else _PREFIXES))
 
     @property
@@ -91,7 +91,7 @@ class ChannelDef:
         return DType.parse(self.dtype).size * math.prod(self.shape)
 
     def declare(self, prefix: str) -> Declaration:
-        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for what none can have."""
+        """Return the declaration of the lane under "signal" or "action"; raises EpisodeError for an invalid one."""
         if not all(hasattr(size, "__index__") and size >= 0 for size in self.shape):
             raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(self.shape)}")
         shape = tuple(int(size) for size in self.shape)
@@ -123,9 +123,9 @@ def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaratio
 def plan_of(
     channels: Sequence[ChannelDef], compression: Compression, level: int, frame_steps: FrameSteps | None
 ) -> CodecPlan:
-    """Return the codecs of a recording: each channel's own where it has one, else those of the recording.
+    """Return the codecs of a recording: each channel's own if it has one, else those of the recording.
 
-    Raises CodecError as CodecPlan.of does, and for the name of a block that no timestep can bring.
+    Raises CodecError like CodecPlan.of, and for the name of a block that no timestep can have.
     """
     codecs = dict(compression) if isinstance(compression, Mapping) else {"*": compression}
     frames = frames_by_block(frame_steps)
@@ -160,7 +160,7 @@ def check_step(
 
 
 def check_value(value: Any, lane: Declaration) -> Array:
-    """Return a value as an array of the lane's shape and dtype; raises EpisodeError where it is none."""
+    """Convert a value to an array of the lane's shape and dtype; raises EpisodeError if it is not one."""
     array = value if type(value) is np.ndarray else array_of(value, lane.block)
     if array.shape != lane.shape:
         raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
@@ -172,7 +172,7 @@ def check_value(value: Any, lane: Declaration) -> Array:
 
 
 def _convert(array: Array, target: np.dtype[Any]) -> Array | None:
-    """Return the array as `target`, None where that changes values: only floats may be rounded, and stay finite."""
+    """Convert the array to `target`, None if that changes values: only floats may be rounded, and must stay finite."""
     if array.dtype.kind in "iub" and target.kind in "iu":
         limits = np.iinfo(target)
         fits = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)

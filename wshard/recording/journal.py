@@ -53,9 +53,9 @@ STEP_LANES: Final = (
 
 
 def create(partial: Path, about: Description, *, overwrite: bool) -> IO[bytes]:
-    """Create the journal, locked, with the episode's description in it.
+    """Create and lock the journal, with the episode's description in it.
 
-    Raises RecordingExistsError where it exists and is not empty (unless overwrite) or another writer holds its lock,
+    Raises RecordingExistsError if it exists and is not empty (unless overwrite) or another writer has the lock,
     EpisodeError for a description that cannot be written: then no file is left behind.
     """
     records = write_description(about)
@@ -119,7 +119,7 @@ def append(file: IO[bytes], kind: bytes, pieces: Sequence[Buffer], steps: int = 
 
 
 def append_lanes(file: IO[bytes], blocks: Sequence[str]) -> None:
-    """Append the record that names the lanes whose rows follow, in their order."""
+    """Append the record with the lanes of the following rows, in order."""
     append(file, JOURNAL_LANES, (json.dumps(list(blocks)).encode(),))
 
 
@@ -135,7 +135,7 @@ class _Flushes:
 
 
 class Rows(Sequence["Buffer"]):
-    """The rows of one lane, flush by flush; views of the file are made when asked for: hours have many flushes."""
+    """The rows of one lane, flush by flush, as lazy views of the file: long recordings have many flushes."""
 
     def __init__(self, data: memoryview, flushes: _Flushes, before: int, step_size: int) -> None:
         self._data = data
@@ -193,7 +193,7 @@ class _Record(NamedTuple):
 
 
 def _whole_records(data: memoryview) -> Iterator[_Record]:
-    """Yield all whole records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
+    """Yield all complete records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
     position = len(JOURNAL_MAGIC)
     front = JOURNAL_HEAD.size + JOURNAL_CHECKSUM.size
     while position + front <= len(data):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
     """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map.
 
-    Returns the episode file's size in bytes; raises FormatError where the journal has another length than `about` says.
+    Returns the episode file's size in bytes; raises FormatError if the journal's length differs from that in `about`.
     """
     file.flush()
     recorded = journal.read(file, str(target))
@@ -64,10 +64,9 @@ def recover(
 ) -> Path:
     """Turn the .partial of a killed recording into an episode of all flushed timesteps; returns the episode's path.
 
-    The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place, and so is the
-    temporary file of an end_episode that was killed.
-    Raises FileNotFoundError, RecordingExistsError while its writer lives, FormatError if nothing can be recovered or
-    compression and frame_steps are none (CodecError, as in save_wshard).
+    The metadata of the episode has {"recovered": true}; the .partial and temporary files of a killed end_episode are
+    removed once the episode exists. Raises FileNotFoundError, RecordingExistsError while its writer is alive,
+    FormatError if nothing can be recovered or for invalid compression and frame_steps (CodecError, as in save_wshard).
     """
     source = Path(partial)
     target = source.with_name(source.name.removesuffix(".partial"))
@@ -88,7 +87,7 @@ def recover(
 
 
 def discard(partial: str | os.PathLike[str]) -> None:
-    """Remove the .partial of a killed recording; raises RecordingExistsError while its writer lives."""
+    """Remove the .partial of a killed recording; raises RecordingExistsError while its writer is alive."""
     source = Path(partial)
     with contextlib.suppress(FileNotFoundError), source.open("r+b") as file:
         journal.lock(file, source)

@@ -46,18 +46,18 @@ def _check_seconds(given: object) -> float:
 
 
 class WShardStreamWriter:
-    """Write an episode while it happens.
+    """Record an episode timestep by timestep.
 
-    path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode
-    into place; after a crash it holds every flushed timestep (see recover), and every one where an error or Ctrl-C ends
-    the `with` (on_error="discard": an error throws the recording away). channel_defs: ChannelDefs, or dicts such as
-    {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
-    observation or as action, unless it says which, or action_defs is given. max_timesteps: a further one is refused;
-    None = no limit. flush_interval: timesteps between flushes; flush_seconds: the timestep that comes this long after
-    the last flush brings one too. fsync: make each flush durable. compression, frame_steps: as in save_wshard.
+    path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode;
+    after a crash it contains every flushed timestep (see recover), and all timesteps if an error or Ctrl-C ends the
+    `with` (on_error="discard": an error discards the recording). channel_defs: ChannelDefs, or dicts such as {"id":
+    "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may be observation or
+    action, unless it specifies which, or action_defs is given. max_timesteps: further timesteps are refused; None = no
+    limit. flush_interval: timesteps between flushes; flush_seconds: seconds after which the next timestep triggers a
+    flush. fsync: make each flush durable. compression, frame_steps: as in save_wshard.
 
-    Raises RecordingExistsError where another writer is at work or an interrupted recording lies in the way
-    (overwrite=True discards the latter), RecordingStateError for calls out of order, EpisodeError for wrong values.
+    Raises RecordingExistsError if another writer is active or an interrupted recording exists (overwrite=True discards
+    it), RecordingStateError for calls out of order, EpisodeError for wrong values.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the signature of the format's reference package, and more by keyword)
@@ -115,7 +115,7 @@ class WShardStreamWriter:
 
     @property
     def is_finalized(self) -> bool:
-        """True once the episode file is in place."""
+        """True once the episode file exists."""
         return self._finalized
 
     def __enter__(self) -> Self:
@@ -144,7 +144,7 @@ class WShardStreamWriter:
     def begin_episode(
         self, env_id: str = "", timebase: TimebaseSpec | None = None, *, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Create the .partial file and take its lock; raises EpisodeError for metadata that JSON cannot hold."""
+        """Create the .partial file and lock it; raises EpisodeError for metadata that JSON cannot represent."""
         if self._file is not None or self._finalized:
             raise RecordingStateError("begin_episode: the episode has begun already; use one writer per episode")
         self._about = Description(
@@ -169,15 +169,15 @@ class WShardStreamWriter:
         terminated: bool | np.bool_ | None = None,
         truncated: bool | np.bool_ = False,
     ) -> None:
-        """Append one timestep; every timestep must bring the same channels as the first, and a reward if that did.
+        """Append one timestep, with the same channels as the first one, and a reward if the first one had one.
 
-        Either `write_timestep(t, observations, actions, reward, done)`, where channels that the first timestep leaves
-        out are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels
-        by name, or by block name ("action/ctrl"): a name that both an observation and an action may have is the
-        observation, but for "action", "actions" and "act"; timesteps are counted from 0. terminated: another name of
-        done, as simulators have it beside truncated. Values are arrays of the declared shape. Raises EpisodeError for
-        an unknown or missing channel, a wrong shape or a value that the dtype cannot hold; a refused timestep leaves no
-        trace.
+        Either `write_timestep(t, observations, actions, reward, done)`, where channels missing in the first timestep
+        are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels by
+        name, or by block name ("action/ctrl"). A name of both an observation and an action means the observation,
+        except for "action", "actions" and "act"; timesteps are counted from 0. terminated: alternative name of done, as
+        in simulators that also have truncated. Values are arrays of the declared shape. Raises EpisodeError for an
+        unknown or missing channel, a wrong shape or a value that the dtype cannot represent; a refused timestep is not
+        recorded at all.
         """
         if self._file is None:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
@@ -202,7 +202,7 @@ class WShardStreamWriter:
         absent = [] if self._buffers else [one for one in self._channels if came.isdisjoint(one.blocks)]
         if absent:  # a block tells an observation from an action of the same name
             names = [one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent]
-            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(names)} did not come")
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(names)} missing")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
@@ -245,7 +245,7 @@ class WShardStreamWriter:
 
     @contextlib.contextmanager
     def _journal(self) -> Iterator[IO[bytes]]:
-        """Yield the open journal; where using it fails, close it but keep the file: recover() reads what it holds."""
+        """Yield the open journal; on an error close it but keep the file for recover()."""
         if self._file is None:
             raise RecordingStateError("no recording is open: call begin_episode first")
         try:
@@ -258,7 +258,7 @@ class WShardStreamWriter:
             raise
 
     def flush(self) -> None:
-        """Append the waiting timesteps to the .partial file; raises OSError and ends the recording if that fails."""
+        """Append the pending timesteps to the .partial file; raises OSError and ends the recording if that fails."""
         self._flushed_at = time.monotonic()
         if not self._waiting:
             return
@@ -273,9 +273,9 @@ class WShardStreamWriter:
     def end_episode(self, *, metadata: Mapping[str, Any] | None = None) -> int:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
 
-        metadata: merged over that of begin_episode, for what is known at the end only (success, ...).
-        An episode without a timestep can be loaded, and that is all: save_wshard and archives refuse it. If it fails
-        (full disk, metadata that JSON cannot hold), the .partial stays for recover().
+        metadata: merged over that of begin_episode, for what is known only at the end (success, ...). An episode
+        without timesteps can be loaded, but save_wshard and archives refuse it. On failure (full disk, metadata that
+        JSON cannot represent) the .partial remains for recover().
         """
         with self._journal() as file:
             self.flush()
@@ -287,7 +287,7 @@ class WShardStreamWriter:
         return size
 
     def abort(self) -> None:
-        """Throw the recording away."""
+        """Discard the recording."""
         self._close(remove=True)
 
     def _close(self, *, remove: bool) -> None:

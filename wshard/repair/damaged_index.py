@@ -1,7 +1,4 @@
-"""What damage did to header, index and names of a file, as far as the file itself tells; for repair.
-
-Rules by number: FORMAT.md.
-"""
+"""Reconstruct header, index and names of a damaged file from the rest of the file."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ _META_KEYS: Final = {"meta/channels": "channels", "meta/episode": "episode_id"} 
 
 
 def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
-    """Give entries back what damage took from them: counts, places and names that the hashes tell.
+    """Restore the counts, offsets and names of entries from the stored hashes.
 
-    Returns notes that say so, and by number why other blocks are not what their entry says (R-11 to R-13).
+    Returns notes on what was restored, and by number why other blocks do not match their entry (R-11 to R-13).
     """
     notes = _restore_header(reader)
     unproved: set[int] = set()
@@ -70,27 +67,27 @@ def _restore_header(reader: ShardReader) -> list[str]:
     if is_table_moved(reader):
         header = header._replace(string_table_offset=HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE)
         reader.rescan(header)
-        notes.append("the header named another place for the string table: the hashes told the right one")
+        notes.append("the string table offset in the header was wrong: it was restored from the hashes")
     if more := count_uncounted(reader) or count_room(header):
         header = header._replace(entry_count=header.entry_count + more)
         reader.rescan(header)
         notes.append(f"the header left out {more} of {header.entry_count} entries of the index: they are back")
     if _is_section_elsewhere(reader):
         header = reader.header
-        notes.append("the header named another place for the first block: the index told the right one")
+        notes.append("the offset of the first block in the header was wrong: it was restored from the index")
     return notes
 
 
 def _restore_role(reader: ShardReader) -> list[str]:
     if not is_episode_by_another_role(reader):
         return []
-    told = f"the header said role {reader.header.role}: its blocks are those of an episode, role {ROLE_WSHARD}"
+    note = f"the header said role {reader.header.role}: its blocks are those of an episode, role {ROLE_WSHARD}"
     reader.header = reader.header._replace(role=ROLE_WSHARD)
-    return [told]
+    return [note]
 
 
 def _leave_role(reader: ShardReader) -> list[str]:
-    """Take what has no meta block at all for no episode: which container it was, nothing tells."""
+    """Treat a file without any meta block as a plain container; its original role is unknown."""
     named = set(reader.names())
     if reader.header.role != ROLE_WSHARD or not named or named & set(META_BLOCKS) or reader.outside:
         return []
@@ -120,7 +117,7 @@ def is_episode_by_another_role(reader: ShardReader) -> bool:
 
 
 def described(reader: ShardReader, numbers: Iterable[int]) -> Description:
-    """Return what those of these blocks say that are whole meta blocks; nothing where they cannot be read."""
+    """Return the contents of the intact meta blocks among these blocks; nothing if they cannot be read."""
     meta = {}
     for number in numbers:
         with contextlib.suppress(FormatError):
@@ -133,7 +130,7 @@ def described(reader: ShardReader, numbers: Iterable[int]) -> Description:
 
 
 def misfit(reader: ShardReader, number: int, about: Description) -> str:
-    """Return why a block cannot be the lane that its name says, "" if it can."""
+    """Return why a block cannot be the lane of its name, "" if it can."""
     entry = reader.entries[number]
     lane = None if entry.name in META_BLOCKS else declaration_of(entry.name, entry.orig_size, about)
     try:
@@ -175,7 +172,7 @@ def _hollow(reader: ShardReader) -> dict[int, str]:
             found[number] = f"block {entry.name!r}: its entry says 0 bytes, expected JSON"
         elif gap := emptied.get(number):
             found[number] = (
-                f"block {entry.name!r}: its entry says 0 bytes, but {gap} that are nobody's lie at its place"
+                f"block {entry.name!r}: its entry says 0 bytes, but {gap} that no other block claims are at its offset"
             )
         elif why := misfit(reader, number, about):
             found[number] = why
@@ -183,7 +180,7 @@ def _hollow(reader: ShardReader) -> dict[int, str]:
 
 
 def _rivals(reader: ShardReader, unproved: set[int]) -> dict[int, str]:
-    """Return the blocks whose name another entry claims with as good a right, or a better one."""
+    """Return the blocks whose name another entry claims with an equal or better match."""
     claims: dict[str, list[int]] = {}
     for number, entry in enumerate(reader.entries):
         claims.setdefault(entry.name, []).append(number)

@@ -1,4 +1,4 @@
-"""What can be said of a file without changing it: its blocks and lanes, and what is wrong with them."""
+"""Inspect a file without changing it: its blocks and lanes, and their problems."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def check_file(path: Path, *, strict: bool = False) -> tuple[int, dict[str, str]
 
     strict: of what can be read, too, every FormatWarning that reading gives, and blocks that no checksum covers.
     """
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         count, found = _check(path, strict=strict)
-    read_around = [str(one.message) for one in told if strict and issubclass(one.category, FormatWarning)]
+    read_around = [str(one.message) for one in caught if strict and issubclass(one.category, FormatWarning)]
     if read_around and HEADER not in found:
         found[HEADER] = "; ".join(dict.fromkeys(read_around))
     return count, dict(sorted(found.items()))
@@ -155,7 +155,7 @@ def _check_fields(reader: ShardReader) -> dict[str, str]:
 
 
 def _check_index(reader: ShardReader) -> dict[str, str]:
-    """Return what hashes and counts tell of damage to header and index that reading alone does not notice."""
+    """Return the damage to header and index that only hashes and counts reveal."""
     notes, doubts = restore_index(reader)
     problems = [*notes, *doubts.values()]
     return {HEADER: f"{reader.where}: {'; '.join(problems)}"} if problems else {}

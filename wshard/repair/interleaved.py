@@ -1,7 +1,7 @@
-"""Recordings of an older stream writer that interleaved its flushes: found out, and put in order exactly.
+"""Detect recordings of an older stream writer with interleaved flushes, and restore them exactly.
 
-That writer appended the rows of all lanes flush by flush, but its index knows only where a lane begins and how much of
-it there is. Every step below is a check: what passes all of them has one reading only (FORMAT.md, R-1 to R-7).
+That writer appended the rows of all lanes flush by flush, but its index only has the start and total size of each lane.
+Every step below is a check: a file that passes all of them has only one interpretation (FORMAT.md, R-1 to R-7).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SMALL: Final = 4096  # pieces below this are joined: a view of each would cost 
 
 @dataclass(frozen=True)
 class Flushes:
-    """How the lanes of a stream lie in the file: rows_per_flush rows of each, one after the other, again and again."""
+    """Layout of the lanes of a stream in the file: rows_per_flush rows of each, in turn, repeatedly."""
 
     start: int
     length: int
@@ -45,13 +45,13 @@ class Flushes:
 
     @property
     def stop(self) -> int:
-        """The place behind the last flush."""
+        """The offset after the last flush."""
         return self.start + self.length * sum(self.row_sizes)
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A recording in order: what its meta blocks say, and the rows of each lane as pieces of the file.
+    """A restored recording: the contents of its meta blocks, and the rows of each lane as pieces of the file.
 
     unproved: the first timestep whose rows no checksum covers; that writer's checksums are of other bytes than rows.
     """
@@ -62,9 +62,9 @@ class Restored:
 
 
 def deinterleave(reader: ShardReader) -> Restored:
-    """Put the lanes of an interleaved stream in order.
+    """Restore the lanes of an interleaved stream.
 
-    reader: opened with damaged=True. Raises RepairError where a check fails: then nothing can be told for certain.
+    reader: opened with damaged=True. Raises RepairError if a check fails, since the interpretation is then uncertain.
     """
     where = reader.where
     if reader.outside or reader.header.total_file_size != reader.size:
@@ -78,7 +78,7 @@ def deinterleave(reader: ShardReader) -> Restored:
     behind = min((entry.data_offset for entry in meta), default=0)
     if round_up(flushes.stop, _META_ALIGNMENT) != behind:
         raise RepairError(
-            f"{where}: {flushes.length} timesteps end at offset {flushes.stop}, but what follows them is at {behind}"
+            f"{where}: {flushes.length} timesteps end at offset {flushes.stop}, but the following data are at {behind}"
         )
     restored = {entry.name: _pieces(reader, flushes, number) for number, entry in enumerate(lanes)}
     if any(bytes(piece).strip(b"\0\1") for piece in restored.get(DONE, ())):
@@ -89,7 +89,7 @@ def deinterleave(reader: ShardReader) -> Restored:
 
 
 def _check_stored(reader: ShardReader) -> None:
-    """Every checksum is that of the bytes as they lie: the file is what its writer left, undamaged since."""
+    """Check that every checksum matches the stored bytes: the file is undamaged since it was written."""
     for number, entry in enumerate(reader.entries):
         where = f"{reader.where}: block {entry.name!r}"
         if entry.name in META_BLOCKS:
@@ -100,7 +100,7 @@ def _check_stored(reader: ShardReader) -> None:
         elif entry.compressed or entry.disk_size != entry.orig_size:
             raise RepairError(f"{where}: interleaved, but compressed: its writer never did that")
         elif checksum(reader.stored(number)) != entry.checksum:
-            raise RepairError(f"{where}: interleaved and damaged: the checksum does not fit the bytes as they lie")
+            raise RepairError(f"{where}: interleaved and damaged: the checksum does not match the stored bytes")
 
 
 def _flushes(lanes: Sequence[IndexEntry], about: Description, where: str) -> Flushes:
@@ -127,11 +127,11 @@ def _flushes(lanes: Sequence[IndexEntry], about: Description, where: str) -> Flu
 
 
 def _row_size(name: str, about: Description, where: str) -> int:
-    """Return the bytes per timestep; actions have those of the channel of the same id, whose lane they were given."""
+    """Return the bytes per timestep; for actions, those of the channel with the same id, whose lane they were given."""
     declared = about.declared.get(f"signal/{name.partition('/')[2]}")
     size = _STEP_LANES.get(name) or (declared.step_size if declared else 0)
     if not size:
-        raise RepairError(f"{where}: lane {name!r}: nothing tells its bytes per timestep")
+        raise RepairError(f"{where}: lane {name!r}: its bytes per timestep are unknown")
     return size
 
 

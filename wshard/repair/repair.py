@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 def repair(
     path: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, in_place: bool = False
 ) -> RepairReport:
-    """Repair a file into `output` (default: NAME.repaired.SUFFIX beside it) and say what was lost.
+    """Repair a file into `output` (default: NAME.repaired.SUFFIX beside it) and report what was lost.
 
-    in_place: put the repaired file where the damaged one was, which stays as FILE.bak. Nothing else is overwritten.
-    An intact file is left alone. Raises RepairError where nothing can be restored for certain, HeaderError and
-    IndexCorruptError where the front of the file is destroyed, RecordingExistsError, OSError.
+    in_place: replace the damaged file, which is kept as FILE.bak. Nothing else is overwritten. An intact file is not
+    changed. Raises RepairError if nothing can be restored reliably, HeaderError and IndexCorruptError if the front of
+    the file is destroyed, RecordingExistsError, OSError.
     """
     source = Path(path)
     target = source.with_name(f"{source.stem}.repaired{source.suffix}") if output is None else Path(output)
@@ -101,13 +101,13 @@ def _check_repaired(temporary: Path, path: Path) -> None:
                     episode.lane(name)
     except FormatError as error:
         reason = str(error).removeprefix(f"{temporary}: ")
-        raise RepairError(f"{path}: what is whole makes no file that can be read: {reason}") from error
+        raise RepairError(f"{path}: the intact parts do not form a readable file: {reason}") from error
 
 
 def examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] | None]:
-    """Return what is wrong with a file, and how to write the repaired one; None if nothing is wrong.
+    """Return the damage of a file, and a function that writes the repaired one; None if it is intact.
 
-    The reader's entries get back the names that they were given. Raises RepairError where nothing can be restored.
+    The names of the reader's entries are restored. Raises RepairError if nothing can be restored.
     """
     notes, doubts = restore_index(reader)
     errors = _unreadable(reader)
@@ -143,7 +143,7 @@ def _restore(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None]]
     about = replace(about, declared=declared)
     ticks, length = b"".join(lanes.get(TICKS, ())), about.length or 0
     counted = np.array_equal(np.frombuffer(ticks, "<i4"), np.arange(length))
-    notes = [] if counted else [f"{TICKS} does not count 0, 1, 2, ...: it holds what the recording program gave"]
+    notes = [] if counted else [f"{TICKS} does not count 0, 1, 2, ...: it has the values of the recording program"]
     if restored.unproved is not None:
         notes.append(f"no checksum covers the rows from timestep {restored.unproved} on: that writer left none")
     report = RepairReport(

@@ -1,4 +1,4 @@
-"""The report of a repair: what was damaged, and what was kept and lost."""
+"""The report of a repair: the damage, and what was kept and lost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Damage(StrEnum):
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What was wrong with a file and what became of it.
+    """Damage of a file, and the result of its repair.
 
-    output: the repaired file, None if nothing needed repair. kept: names of the blocks in it. lost: why, by the name of
-    each block that is not. unchecked: kept blocks that have no checksum. notes: what else a reader should know.
+    output: the repaired file, None if nothing needed repair. kept: names of its blocks. lost: the reason for each lost
+    block, by name. unchecked: kept blocks without a checksum. notes: further remarks.
     """
 
     path: str

@@ -68,7 +68,7 @@ def salvage(
     lost |= {_culprit(problem): problem for problem in map(partial(describe, reader), _index_problems(reader))}
     kept |= nameless
     if not set(kept) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
-        raise RepairError(f"{reader.where}: no block of data is whole: {'; '.join(lost.values()) or 'there is none'}")
+        raise RepairError(f"{reader.where}: no data block is intact: {'; '.join(lost.values()) or 'there is none'}")
     role, notes = _role(reader, kept)
     lost |= section.lost
     report = RepairReport(
@@ -83,7 +83,7 @@ def salvage(
 
 
 def _is_whole(reader: ShardReader, number: int, *bad: Mapping[int, str]) -> bool:
-    """Say whether a block is whole, of which only the name is in doubt."""
+    """Return True if a block is intact and only its name is in doubt."""
     entry = reader.entries[number]
     return bool(entry.disk_size and entry.checksum) and not any(number in found for found in bad)
 
@@ -98,10 +98,10 @@ def _culprit(problem: str) -> str:
 
 
 def _find_mixed(reader: ShardReader, whole: Sequence[int]) -> dict[int, str]:
-    """Return the blocks whose right checksums prove nothing: others claim the same bytes, or may have before damage.
+    """Return the blocks whose correct checksums prove nothing, since other blocks may claim the same bytes.
 
-    A stream writer that interleaves its flushes leaves right checksums over mixed rows. That its blocks, damaged ones
-    and those that were cut off included, follow each other without a gap shows that there was one flush only.
+    A stream writer that interleaves its flushes leaves correct checksums over mixed rows. If its blocks, including
+    damaged and truncated ones, follow each other without a gap, there was only one flush.
     """
     stated = [*reader.entries, *reader.outside]
     if _is_streamed(reader) and not _consecutive(stated):
@@ -128,7 +128,7 @@ def _consecutive(entries: Sequence[IndexEntry]) -> bool:
 
 
 def _is_streamed(reader: ShardReader) -> bool:
-    """Return True unless the file says that no stream writer made it."""
+    """Return True unless the file states that no stream writer made it."""
     if reader.header.role != ROLE_WSHARD:
         return False
     try:
@@ -139,7 +139,7 @@ def _is_streamed(reader: ShardReader) -> bool:
 
 @dataclass(frozen=True)
 class _Section:
-    """The JSON section as far as it can be read, what is wrong with its place, and whether it is lost."""
+    """The JSON section, if readable, the problem with its offset, and whether it is lost."""
 
     about: ShardMetadata | None
     note: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ def read_section(reader: ShardReader) -> _Section:
         why = describe(reader, error)
     with contextlib.suppress(FormatError):  # its place in the header is damaged, perhaps
         about = ShardMetadata.from_json(bytes(reader.behind_blocks()))
-        return _Section(about, (f"{why}; it is found again behind the last block",))
+        return _Section(about, (f"{why}; it was recovered after the last block",))
     if not reader.header.flags & FLAG_HAS_SCHEMA:
         return _Section(None, (f"{why}; there is none",))
     return _Section(None, (why,), {"JSON section": why})
@@ -166,10 +166,10 @@ def _size_notes(reader: ShardReader) -> tuple[str, ...]:
 
 
 def _role(reader: ShardReader, kept: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
-    """Return the role of the repaired file: what nothing tells the lanes of is no episode any more."""
+    """Return the role of the repaired file: without a description of its lanes it is a plain container."""
     if reader.header.role != ROLE_WSHARD or META_CHANNELS in kept:
         return reader.header.role, ()
-    why = f"{META_CHANNELS} is not left, and nothing else tells what the lanes are"
+    why = f"{META_CHANNELS} is lost, and the lanes cannot be identified without it"
     return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
 
 

@@ -33,7 +33,7 @@ class PackCompression:
 
     @staticmethod
     def parse(text: str | PackCompression) -> PackCompression:
-        """Read none, gzip, lz4, zstd, or one of them with its level as "gzip:9"; raises CodecError."""
+        """Parse none, gzip, lz4, zstd, or one of them with a level, e.g. "gzip:9"; raises CodecError."""
         if isinstance(text, PackCompression):
             return text
         name, colon, suffix = str(text).partition(":")
@@ -47,7 +47,7 @@ class PackCompression:
         return PackCompression(codec, level)
 
     def compress(self, data: Buffer) -> tuple[PackCodec, Buffer]:
-        """Return the codec and the bytes to store: as they are where compressing does not pay."""
+        """Return the codec and the bytes to store; uncompressed if compression does not pay off."""
         if self.codec is PackCodec.NONE or len(data) < MIN_COMPRESS_SIZE:
             return PackCodec.NONE, data
         packed = encode(data, self)
@@ -112,12 +112,12 @@ def _decode_zstd(data: memoryview, size: int) -> tuple[Buffer, str]:
     frame = zstandard.ZstdDecompressor().decompressobj()  # the call above takes 0 for no limit
     for start in range(0, len(data), _PIECE):
         if frame.eof or frame.decompress(data[start : start + _PIECE]):
-            return b"" if frame.eof else b"\0", "found bytes behind the frame"
+            return b"" if frame.eof else b"\0", "found bytes after the frame"
     return b"", _left(ended=frame.eof, unused=len(frame.unused_data))
 
 
 def _left(*, ended: bool, unused: int) -> str:
-    """Return what is wrong with the end of a compressed stream, "" for nothing."""
+    """Return the problem at the end of a compressed stream, "" if there is none."""
     if not ended:
         return "the compressed bytes end too early"
-    return f"found {unused} bytes behind the compressed ones" if unused else ""
+    return f"found {unused} bytes after the compressed data" if unused else ""

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class ColumnPacks:
-    """Records of the first pack, each with the entries of the same key in the others; packs stay the caller's.
+    """Records of the first pack, each with the entries of the same key in the others; the caller closes the packs.
 
-    Where all packs have the same order of keys, a record is one range read per pack; else keys are searched. Raises
-    EntryNotFoundError for a key that a column lacks, FormatError for an entry that two columns have.
+    If all packs have the same order of keys, a record is one range read per pack; otherwise keys are looked up. Raises
+    EntryNotFoundError for a key that a column lacks, FormatError for an entry in two columns.
     """
 
     def __init__(self, packs: Sequence[ShardPackReader]) -> None:

@@ -121,14 +121,14 @@ def _check_table(table: NDArray[np.void], where: str) -> None:
 
 
 def pack_metadata(value: Mapping[str, Any]) -> bytes:
-    """Return canonical JSON of the shard's metadata, nothing for none; raises MetadataError, LimitError."""
+    """Return the shard's metadata as canonical JSON, b"" for none; raises MetadataError, LimitError."""
     if not value:
         return b""
     try:
         check_keys(dict(value))
         data = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise MetadataError(f"shard metadata: expected values that JSON can hold: {error}") from error
+        raise MetadataError(f"shard metadata: expected JSON values: {error}") from error
     if len(data) > MAX_SECTION_SIZE:
         raise LimitError(f"shard metadata of {len(data)} bytes: expected at most {MAX_SECTION_SIZE}")
     return data
@@ -150,9 +150,9 @@ def unpack_metadata(data: bytes, where: str) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("duplicate name in an object")
     return value
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

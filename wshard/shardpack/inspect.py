@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_shardpack(path: Path) -> bool:
-    """Say whether a file is, or was, a ShardPack: by its name, the magic at its end or that of its first record."""
+    """Return True for a ShardPack, also a damaged one: by name, the magic at the end or that of the first record."""
     if path.name.removesuffix(PARTIAL).endswith(SUFFIX):
         return True
     with contextlib.suppress(OSError, FormatError), open_file(path) as file:
@@ -28,9 +28,9 @@ def is_shardpack(path: Path) -> bool:
 
 
 def inspect_shardpack(path: Path, *, limit: int | None = None) -> dict[str, Any]:
-    """Return what a file holds: its metadata, and the entries of its first records; a record's error if it has one.
+    """Return the contents of a file: its metadata, and the entries of its first records, or a record's error.
 
-    limit: at most so many records. Raises FormatError, OSError for a file that cannot be opened.
+    limit: maximum number of records. Raises FormatError, OSError for a file that cannot be opened.
     """
     with ShardPackReader(path) as pack:
         count = len(pack) if limit is None else min(limit, len(pack))

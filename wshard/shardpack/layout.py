@@ -47,7 +47,7 @@ _REFUSED_FLAGS: Final = 0xFFFF  # the low half; unknown bits of the high half ar
 
 
 class PackCodec(IntEnum):
-    """How the bytes of an entry are compressed."""
+    """Compression codec of an entry."""
 
     NONE = 0
     GZIP = 1
@@ -56,7 +56,7 @@ class PackCodec(IntEnum):
 
 
 class MetadataEncoding(IntEnum):
-    """What the metadata bytes of a record are."""
+    """Encoding of the metadata bytes of a record."""
 
     NONE = 0
     JSON = 1

@@ -30,7 +30,7 @@ _TYPES: Final = {
 
 
 def decode_text(data: bytes, where: str) -> str:
-    """Return a key; raises FormatError for what is no UTF-8, and for control characters."""
+    """Decode a key; raises FormatError for invalid UTF-8, and for control characters."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -41,7 +41,7 @@ def decode_text(data: bytes, where: str) -> str:
 
 
 def decode_name(data: bytes) -> str:
-    """Return the name of an entry; raises FormatError for one that is no relative path inside its record."""
+    """Decode the name of an entry; raises FormatError unless it is a relative path inside its record."""
     name = decode_text(data, "name")
     check_path(name, "name")
     return name
@@ -54,14 +54,14 @@ def decode_texts(data: bytes, name_size: int) -> tuple[str, str]:
 
 
 def encode_key(key: str, where: str) -> bytes:
-    """Return the bytes of a key that may be written; raises FormatError."""
+    """Encode a key for writing; raises FormatError."""
     data = _encode(key, f"{where}: key", MAX_KEY_SIZE, 1)
     decode_text(data, f"{where}: key")
     return data
 
 
 def encode_name(name: str, where: str) -> bytes:
-    """Return the bytes of an entry's name that may be written; raises FormatError."""
+    """Encode an entry's name for writing; raises FormatError."""
     data = _encode(name, f"{where}: name", MAX_NAME_SIZE, 1)
     try:
         decode_name(data)
@@ -71,7 +71,7 @@ def encode_name(name: str, where: str) -> bytes:
 
 
 def encode_type(content_type: str, where: str) -> bytes:
-    """Return the bytes of a content type that may be written; raises FormatError."""
+    """Encode a content type for writing; raises FormatError."""
     data = _encode(content_type, f"{where}: content type", MAX_TYPE_SIZE, 0)
     decode_text(data, f"{where}: content type")
     return data
@@ -88,7 +88,7 @@ def _encode(text: str, where: str, most: int, least: int) -> bytes:
 
 
 def check_path(path: str, where: str) -> None:
-    """Raise FormatError for what is no relative path inside a folder."""
+    """Raise FormatError unless it is a relative path inside a folder."""
     if _UNSAFE.search(path):
         raise FormatError(f'{where}: expected a relative path without ".", ".." and "\\", found {shown(path)}')
 

@@ -29,13 +29,13 @@ def pack_sources(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write the samples of all sources, in their order; returns how many records were written.
+    """Write the samples of all sources, in order; returns the number of records written.
 
-    progress: called with their number after each record.
+    progress: called with the number after each record.
 
-    A file's key is its path below the source up to the first dot of its name, what follows is the entry's name, as in
-    WebDataset tars; files of one key are one record. Hidden files are left out. Raises FormatError for a file without
-    an extension and for keys that two sources have, SourceNotFoundError, OSError.
+    The key of a file is its path below the source up to the first dot of its name; the rest is the name of the entry,
+    as in WebDataset tars. Files with the same key form one record. Hidden files are skipped. Raises FormatError for a
+    file without an extension and for keys in two sources, SourceNotFoundError, OSError.
     """
     count = 0
     for source in sources:

@@ -26,8 +26,8 @@ _OPEN: Final = 64  # files at a time
 class ShardPackSet:
     """Records of a brace range of files, in the order of the files; a single file is a set of one.
 
-    Opening reads the footers and indexes of all files. Raises ManifestError where the files are not all of one
-    dataset, as their shard_count and shard_index say; FormatError, OSError.
+    Opening reads the footers and indexes of all files. Raises ManifestError if the files do not form one dataset,
+    according to their shard_count and shard_index; FormatError, OSError.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -86,7 +86,7 @@ class ShardPackSet:
             yield from self.reader(number)
 
     def close(self) -> None:
-        """Close all files; records that were returned stay valid."""
+        """Close all files; records returned earlier stay valid."""
         for pack in self._open.values():
             pack.close()
         self._open.clear()

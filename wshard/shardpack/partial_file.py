@@ -27,7 +27,7 @@ _BUFFER: Final = 1 << 18
 def left_behind(path: Path) -> RecordingExistsError:
     """Return the error for what an interrupted writer left."""
     return RecordingExistsError(
-        f"{path} is what an interrupted writer left: `wshard repair` restores its records, overwrite=True replaces it"
+        f"{path} was left by an interrupted writer: `wshard repair` restores its records, overwrite=True replaces it"
     )
 
 
@@ -70,7 +70,7 @@ class PartialFile:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Let errors of the system name the file that was asked for."""
+        """Make system errors name the requested file."""
         try:
             yield
         except OSError as error:

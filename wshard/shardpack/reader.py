@@ -25,8 +25,8 @@ class ShardPackReader(OfOneProcess):
     """One file of records, opened by its footer and index in two range reads.
 
     `pack[3]` and `pack["key"]` return records. `len`, `in` and iteration are those of a sequence of records; a key is
-    found by the key table, or without one by reading all keys once. Use it in a `with`, or call close(). Raises
-    FormatError for a file that breaks the format, OSError.
+    looked up in the key table, or without one by reading all keys once. Use it in a `with`, or call close(). Raises
+    FormatError for an invalid file, OSError.
     """
 
     def __init__(self, source: PathOrFile | Buffer) -> None:
@@ -48,7 +48,7 @@ class ShardPackReader(OfOneProcess):
 
     @property
     def has_key_table(self) -> bool:
-        """True if a key is found without reading all of them."""
+        """True if a key can be looked up without reading all of them."""
         return self._index.table is not None or not len(self)
 
     @property
@@ -121,7 +121,7 @@ class ShardPackReader(OfOneProcess):
         return True
 
     def intact_records(self, on_error: Callable[[int, FormatError], None]) -> Iterator[ShardPackRecord]:
-        """Yield the records whose checksums are right, in order; on_error gets number and error of each other one."""
+        """Yield the records with correct checksums, in order; on_error(number, error) is called for the others."""
         for number in range(len(self)):
             try:
                 record = self.record(number)
@@ -136,7 +136,7 @@ class ShardPackReader(OfOneProcess):
         return (self.record(number) for number in range(len(self)))
 
     def close(self) -> None:
-        """Close the file; records that were returned stay valid."""
+        """Close the file; records returned earlier stay valid."""
         self._source = ClosedSource(self._source.size, self.where)
 
     def __enter__(self) -> Self:

@@ -30,21 +30,21 @@ _CODEC: Final = {int(codec): codec for codec in PackCodec}  # quicker than the c
 
 
 class RecordMetadata(NamedTuple):
-    """The metadata of a record: their bytes, and what they are; b"" for none."""
+    """The metadata bytes of a record and their encoding; b"" for none."""
 
     encoding: MetadataEncoding = MetadataEncoding.NONE
     data: bytes = b""
 
     @staticmethod
     def of(value: Any) -> RecordMetadata:
-        """Return a value as canonical JSON, None as no metadata; raises MetadataError."""
+        """Encode a value as canonical JSON, None as no metadata; raises MetadataError."""
         if value is None:
             return RecordMetadata()
         try:
             text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             return RecordMetadata(MetadataEncoding.JSON, text.encode())
         except (TypeError, ValueError, RecursionError) as error:
-            raise MetadataError(f"record metadata: expected values that JSON can hold: {error}") from error
+            raise MetadataError(f"record metadata: expected JSON values: {error}") from error
 
     def json(self) -> Any:
         """Return the value of JSON metadata, None for no metadata; raises MetadataError for other encodings."""
@@ -62,7 +62,7 @@ _NO_METADATA: Final = RecordMetadata()
 
 
 class ShardPackEntry(NamedTuple):
-    """One named file of a record. `stored` are its bytes as in the file, `size` is that of the decoded ones."""
+    """One named file of a record. `stored` has the bytes as stored in the file, `size` is the decoded size."""
 
     name: str
     content_type: str
@@ -79,9 +79,9 @@ class ShardPackEntry(NamedTuple):
             raise ChecksumError(f"{self._at}: stored bytes: expected 0x{self.check:08x}, computed 0x{found:08x}")
 
     def read(self) -> Buffer:
-        """Return the decoded bytes, verified; a view without a copy where they are stored raw.
+        """Return the decoded bytes, verified; a view without a copy if they are stored uncompressed.
 
-        Raises ChecksumError, CodecError, LimitError: they name file, record and entry.
+        Raises ChecksumError, CodecError or LimitError with file, record and entry.
         """
         self.verify()
         return decode(self.stored, self.size, self.codec, self._at) if self.codec else self.stored
@@ -148,7 +148,7 @@ def unpack_key(block: memoryview, header: RecordHeader, where: str) -> str:
 
 
 def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
-    """Parse the block of one record, and nothing but it; raises FormatError, which names record and entry."""
+    """Parse the block of exactly one record; raises FormatError with record and entry."""
     header = RecordHeader.unpack(block, where, len(block))
     key = unpack_key(block, header, where)
     here = f"{where} ({key!r})"

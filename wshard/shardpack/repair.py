@@ -51,12 +51,11 @@ class _Salvage:
 def repair_shardpack(
     path: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, in_place: bool = False
 ) -> RepairReport:
-    """Copy the records that are whole into `output`, with a new index; the report says what is not in it.
+    """Copy the intact records into `output`, with a new index; the report lists what is missing.
 
-    Without a readable index, records are found from the start of the file to the first damaged header. output: by
-    default NAME.repaired.shardpack, of NAME.shardpack.partial the name without .partial. in_place keeps the damaged
-    file as FILE.bak. An intact file is left alone, unless it is a .partial. Raises RepairError, RecordingExistsError,
-    OSError.
+    Without a readable index, records are found from the start of the file to the first damaged header. output: default
+    NAME.repaired.shardpack; for NAME.shardpack.partial the name without .partial. in_place keeps the damaged file as
+    FILE.bak. An intact file is not changed, unless it is a .partial. Raises RepairError, RecordingExistsError, OSError.
     """
     source = Path(path)
     target = _default_output(source) if output is None else Path(output)
@@ -71,7 +70,7 @@ def repair_shardpack(
         bytes_ = open_source(source)
         found = _salvage(bytes_, source)
         if not found.spans:
-            reason = next(iter(found.failed.values()), "it holds no record")
+            reason = next(iter(found.failed.values()), "it has no records")
             raise RepairError(f"{source}: nothing can be restored: {reason}")
         busy = backup if in_place else target
         if busy.exists():
@@ -143,11 +142,11 @@ def _scan(source: Source, found: _Salvage) -> Iterator[tuple[str, int, int]]:
         offsets.append(position)
         position, number = stop, number + 1
     if not source.where.endswith(PARTIAL):
-        found.failed[f"bytes from {position}"] = f"{source.where}: truncated: what followed is not known"
+        found.failed[f"bytes from {position}"] = f"{source.where}: truncated: the rest is unknown"
 
 
 def _is_index(source: Source, start: int, offsets: list[int]) -> bool:
-    """Say whether an index of these records begins there, by its count or its offsets: one may be damaged, or cut."""
+    """Return True if an index of these records starts there, by its count or its offsets (one may be damaged)."""
     expected = COUNT.pack(len(offsets)) + np.array(offsets, "<u8").tobytes()
     data = bytes(source.read(start, min(start + len(expected), source.size)))
     count, rest = data[: COUNT.size], data[COUNT.size :]
@@ -155,7 +154,7 @@ def _is_index(source: Source, start: int, offsets: list[int]) -> bool:
 
 
 def _record_size(source: Source, start: int, where: str) -> int:
-    """Return the size of the record that begins at `start`, by its verified header; raises FormatError."""
+    """Return the size of the record at `start`, from its verified header; raises FormatError."""
     left = source.size - start
     front, _ = RecordHeader.peek(source.read(start, start + min(RECORD_HEADER_SIZE, left)), where)
     header = RecordHeader.unpack(source.read(start, start + min(front.entries_start, left)), where)
@@ -180,4 +179,4 @@ def _check_repaired(temporary: Path, path: Path) -> None:
     """Raise RepairError unless all of what was written can be read."""
     problems = verify_shardpack(temporary).problems
     if problems:
-        raise RepairError(f"{path}: what is whole makes no file that can be read: {next(iter(problems.values()))}")
+        raise RepairError(f"{path}: the intact parts do not form a readable file: {next(iter(problems.values()))}")

@@ -43,7 +43,7 @@ class ShardNames:
         return ShardNames(text[: found.start()], text[found.end() :], int(begin), last, len(begin))
 
     def path(self, number: int) -> Path:
-        """Return the path of the shard of this number, counted from 0; raises LimitError behind the last one."""
+        """Return the path of the shard with this number, counted from 0; raises LimitError after the last one."""
         if self.first is None:
             if number:
                 raise LimitError(f"{self.before}: expected one file: for more, name a range as {{000000..}}")
@@ -83,7 +83,7 @@ class ShardNames:
         return found
 
     def __str__(self) -> str:
-        """Return the path as it was given."""
+        """Return the path unchanged."""
         if self.first is None:
             return self.before
         last = "" if self.last is None else f"{self.last:0{self.digits}d}"

@@ -1,4 +1,4 @@
-"""Read records one after the other from a stream that cannot seek, such as a pipe or a download."""
+"""Read records sequentially from a stream that cannot seek, such as a pipe or a download."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ MAX_STREAMED_RECORD: Final = MAX_ENTRY_SIZE
 
 
 def stream_shardpack(source: str | os.PathLike[str] | IO[bytes]) -> Iterator[ShardPackRecord]:
-    """Yield the records of a path or binary stream in order, holding one at a time, then check index and footer.
+    """Yield the records of a path or binary stream in order, with one in memory, then check index and footer.
 
-    Raises IndexCorruptError behind the last whole record of a truncated stream, FormatError, OSError.
+    Raises IndexCorruptError after the last complete record of a truncated stream, FormatError, OSError.
     """
     with contextlib.ExitStack() as stack:
         named = isinstance(source, str | os.PathLike)
@@ -46,7 +46,7 @@ def stream_shardpack(source: str | os.PathLike[str] | IO[bytes]) -> Iterator[Sha
         position = 0
         while True:
             at = f"{where}: record {len(offsets)}"
-            head = _read(file, RECORD_SIZE.size, at, "its size, or 8 zero bytes behind the last record")
+            head = _read(file, RECORD_SIZE.size, at, "its size, or 8 zero bytes after the last record")
             if head == END_MARKER:
                 break
             block = _read_block(file, head, at)
@@ -57,7 +57,7 @@ def stream_shardpack(source: str | os.PathLike[str] | IO[bytes]) -> Iterator[Sha
 
 
 def _read_block(file: IO[bytes], head: bytes, where: str) -> bytes:
-    """Read the rest of a record; its header is verified before memory is taken for what it says."""
+    """Read the rest of a record; its header is verified before memory is allocated."""
     (size,) = RECORD_SIZE.unpack(head)
     if size > MAX_STREAMED_RECORD:
         raise LimitError(f"{where}: record size {size}: expected at most {MAX_STREAMED_RECORD}")
@@ -71,12 +71,12 @@ def _read_block(file: IO[bytes], head: bytes, where: str) -> bytes:
 
 
 def _check_end(file: IO[bytes], offsets: list[int], end: int, where: str) -> None:
-    """Compare the index and footer behind the records with the records that were read."""
+    """Compare the index and footer at the end with the records that were read."""
     rest = bytearray(END_MARKER)
     while piece := file.read(_PIECE):
         rest += piece
         if len(rest) > MAX_INDEX_SIZE + FOOTER_SIZE:
-            raise LimitError(f"{where}: expected an index of at most {MAX_INDEX_SIZE} bytes behind the records")
+            raise LimitError(f"{where}: expected an index of at most {MAX_INDEX_SIZE} bytes after the records")
     data = memoryview(bytes(rest))
     footer = PackFooter.unpack(data[-FOOTER_SIZE:], end + len(data), where)
     if footer.index_offset != end + len(END_MARKER):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnpackReport:
-    """How many records and files were written; without_metadata: records whose metadata have no place there."""
+    """Numbers of written records and files; without_metadata: records whose metadata could not be written."""
 
     records: int
     files: int
@@ -51,7 +51,7 @@ def unpack_shardpack(
             output.close()
         return report
     if final.exists():
-        raise RecordingExistsError(f"{final} exists already: expected a folder that is made anew")
+        raise RecordingExistsError(f"{final} exists already: expected a new folder")
     final.parent.mkdir(parents=True, exist_ok=True)
     folder = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
     folder.mkdir()
@@ -81,7 +81,7 @@ def iterate_records(source: str | os.PathLike[str]) -> Iterator[ShardPackRecord]
 
 
 class _FolderOutput:
-    """Writes into a new folder, which holds nothing but what was written: no link leads out of it."""
+    """Writes into a new folder, which contains only written files, so that no link can lead out of it."""
 
     def __init__(self, folder: Path, final: Path) -> None:
         self._folder = folder

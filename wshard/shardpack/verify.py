@@ -1,4 +1,4 @@
-"""Verify every byte of ShardPack files, and what only a full check can tell: unique keys, true key tables."""
+"""Verify every byte of ShardPack files, and properties that need a full check: unique keys, correct key tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADER = "header"
 
 @dataclass(frozen=True)
 class PackCheck:
-    """How many records and entries a file has, and what is wrong, by "header", "record 3" or "record 3: 'a.jpg'"."""
+    """Number of records and entries of a file, and its problems by "header", "record 3" or "record 3: 'a.jpg'"."""
 
     path: str
     records: int = 0
@@ -30,12 +30,12 @@ class PackCheck:
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong."""
+        """True if there are no problems."""
         return not self.problems
 
 
 def verify_shardpack(path: str | os.PathLike[str]) -> PackCheck:
-    """Read and decode everything in one file; problems are in what is returned, none is raised."""
+    """Read and decode everything in one file; problems are returned, not raised."""
     problems: dict[str, str] = {}
     records = entries = 0
     where = str(path)

@@ -30,7 +30,7 @@ _RESERVED: Final = "shardpack"
 
 
 class NewEntry(NamedTuple):
-    """A file to write. content_type None: from the name's extension. compression None: that of the writer."""
+    """A file to write. content_type None: from the name's extension. compression None: the writer's default."""
 
     name: str
     data: Buffer
@@ -40,9 +40,9 @@ class NewEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardLimits:
-    """When a shard is full: before it would pass max_bytes of records, or at max_records; None for no limit.
+    """Limits of a shard: max_bytes of records, and max_records; None for no limit.
 
-    A larger record has a shard of its own.
+    A larger record gets its own shard.
     """
 
     max_bytes: int | None = None
@@ -55,7 +55,7 @@ class ShardLimits:
                 raise FormatError(f"{name}: expected a number of at least 1, found {value}")
 
     def reached(self, records: int, size: int, more: int) -> bool:
-        """Return True if a shard takes no record of `more` bytes."""
+        """Return True if the shard has no room for a record of `more` bytes."""
         full = self.max_records is not None and records >= self.max_records
         return records > 0 and (full or (self.max_bytes is not None and size + more > self.max_bytes))
 
@@ -64,8 +64,8 @@ class ShardPackWriter:
     """Writes records to one file, or to a brace range of files; close() or leaving the `with` publishes them.
 
     Until then only `.partial` files exist; an error inside the `with` removes them. metadata: the shard's JSON object;
-    a range adds shard_index and shard_count to its "shardpack". key_table: keys are found without reading all.
-    Equal input and options give equal bytes. Raises RecordingExistsError for existing files, unless overwrite is true.
+    a range adds shard_index and shard_count to its "shardpack". key_table: store a table for look-up by key. Equal
+    input and options give equal bytes. Raises RecordingExistsError for existing files, unless overwrite is true.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ShardPackWriter:
         self._clear_left_behind()
 
     def _clear_left_behind(self) -> None:
-        """Remove what an interrupted writer left of a range; raises RecordingExistsError unless that was asked for."""
+        """Remove the leftovers of an interrupted writer of a range; raises RecordingExistsError unless requested."""
         for path in self._names.existing(PARTIAL):
             if path == self._shards[0].path:
                 continue
@@ -124,8 +124,8 @@ class ShardPackWriter:
     def write_record(self, key: str, entries: Mapping[str, Buffer] | Iterable[NewEntry], metadata: Any = None) -> None:
         """Append a record: its files by name, or as NewEntry; metadata: a JSON value, or RecordMetadata.
 
-        Raises FormatError for a key or name that is there already or not allowed, LimitError, OSError. After a
-        FormatError the writer can go on: nothing of the record was written.
+        Raises FormatError for a duplicate or invalid key or name, LimitError, OSError. After a FormatError the writer
+        can continue: nothing of the record was written.
         """
         if not self._open:
             raise RecordingStateError(f"{self.where}: write_record: expected before close()")
@@ -192,7 +192,9 @@ class ShardPackWriter:
     def _publish(self) -> None:
         """Give all files their names."""
         if not self._overwrite and (found := self._names.existing()):
-            raise RecordingExistsError(f"{found[0]} was written meanwhile: name another file, or overwrite=True")
+            raise RecordingExistsError(
+                f"{found[0]} was written by another process: choose another file, or overwrite=True"
+            )
         if len(self._shards) > 1 or not {self._shards[0].final}.issuperset(self._older):
             for path in self._older:  # rather an incomplete range than one of two datasets
                 path.unlink(missing_ok=True)

@@ -45,7 +45,7 @@ _SPOOL: Final = ".spool"
 
 @dataclass
 class ShardifyReport:
-    """What an export made: the finished folder, samples, those left out by reason, and episodes that failed."""
+    """Result of an export: the folder, the samples, skipped windows by reason, and failed episodes."""
 
     folder: Path
     shards: list[int] = field(default_factory=list)
@@ -68,15 +68,14 @@ def shardify(
     mode: WriteMode = "error",
     progress: Progress | None = None,
 ) -> ShardifyReport:
-    """Write windows of all episodes of the places as shards into a folder, which appears whole or not at all.
+    """Write windows of all episodes of the places as shards into a folder, which appears only when it is complete.
 
-    places: as list_jobs takes them, or its jobs. fields: see parse_fields; by default find_fields. mode "error"
-    refuses a folder that is not empty, "overwrite" replaces what is there of an earlier export. progress: is given the
-    stage, how much of it is done, and of how much. An episode that cannot be read is reported, and the others are
-    written.
+    places: as in list_jobs, or its jobs. fields: see parse_fields; by default find_fields. mode "error" refuses a
+    non-empty folder, "overwrite" replaces an earlier export. progress: called with the stage, the amount done, and the
+    total. An episode that cannot be read is reported; the others are written.
 
-    Raises DatasetError for options that do not fit, and for NaN where they are errors; NoClipsError where no window is
-    left; FileExistsError, OSError for the disk.
+    Raises DatasetError for invalid options, and for NaN if it is an error; NoClipsError if no window is left;
+    FileExistsError, OSError for the disk.
     """
     chosen = options or ShardifyOptions()
     jobs = [place for place in places if isinstance(place, ConversionJob)]

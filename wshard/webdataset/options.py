@@ -34,14 +34,14 @@ class ShardifyOptions:
     """How windows are cut and written.
 
     A window has past_lowdim_steps + 1 + future_lowdim_steps timesteps, `stride` apart, and the images image_indices
-    timesteps from its anchor. resize_images_size: (height, width), None to leave images as they are; JPEG that need no
-    resizing stay as they are stored. max_episodes_to_process: -1 for all. stats_stride: of which samples statistics are
-    made: every, or every n-th. camera_names: by default those of the first episode.
+    timesteps from its anchor. resize_images_size: (height, width), None to keep the size; JPEG images of the right size
+    are copied. max_episodes_to_process: -1 for all. stats_stride: compute statistics on every n-th sample.
+    camera_names: by default those of the first episode.
 
-    What the original does not have: seed, of the order; masks "padding": the anchor counts as future and repeated
-    timesteps as nothing, instead of "position"; resize_depth, scale_intrinsics: to fit the resized images;
-    window_timesteps: note the timesteps of a window in its metadata; keep_incomplete: write samples that lack an image,
-    which are left out otherwise.
+    Not in the original: seed, for shuffling; masks "padding": the anchor counts as future and repeated timesteps as
+    neither, instead of "position"; resize_depth, scale_intrinsics: match the resized images; window_timesteps: store
+    the timesteps of a window in its metadata; keep_incomplete: write samples that lack an image, which are skipped
+    otherwise.
     """
 
     past_lowdim_steps: int = 1

@@ -1,1 +1,1 @@
-"""The index on a DeepData server; WIRE.md says what the server really does."""
+"""The index on a DeepData server; WIRE.md describes the server's observed behaviour."""

@@ -33,13 +33,13 @@ _INSERTED_PER_S: Final = 50  # documents; 200 to 600 were measured on a loaded m
 
 
 class Dialect(Protocol):
-    """What the index asks of a server. Every call raises the errors of Wire.send."""
+    """The requests of the index to a server. Every method raises the errors of Wire.send."""
 
     suffix: str
     """What tells this dialect's collections from those of another one at the same address."""
 
     def collection(self, name: str) -> Collection | None:
-        """Return what the server says of a collection; None where there is none."""
+        """Return the server's description of a collection; None if it does not exist."""
 
     def create(self, schema: Mapping[str, Any]) -> None:
         """Make a collection; one of that name that is there already is left alone."""
@@ -48,7 +48,7 @@ class Dialect(Protocol):
         """Remove a collection; a missing one is fine."""
 
     def insert(self, name: str, documents: Sequence[Document]) -> list[int | str] | None:
-        """Store documents, once; return per document its id or why it failed, or None where nobody can tell."""
+        """Store documents once; return per document its id or error, or None if the outcome is unknown."""
 
     def search(self, name: str, ask: Ask) -> Found:
         """Return the nearest documents."""
@@ -61,9 +61,9 @@ class Dialect(Protocol):
 
 
 def connect(wire: Wire, settings: Settings) -> Dialect:
-    """Find out which dialect the token may speak; raises IndexAccessError where it may speak none.
+    """Detect the API version that the token may use; raises IndexAccessError if there is none.
 
-    Raises IndexUnreachableError where the answer is none of a DeepData server.
+    Raises IndexUnreachableError if the response is not that of a DeepData server.
     """
     try:
         found = wire.send(Call("GET", "/v2/collections"))
@@ -116,7 +116,7 @@ class V2:
         _drop(self._wire, f"/v2/collections/{_checked(name)}")
 
     def insert(self, name: str, documents: Sequence[Document]) -> list[int | str] | None:
-        """Store one batch; the status is always 200, even where nothing was stored."""
+        """Store one batch; the status is always 200, even if nothing was stored."""
         docs = [document.body() for document in documents]
         body = {"collection": name, "docs": docs, "continue_on_error": True}
         time_s = _INSERT_S + len(docs) / _INSERTED_PER_S

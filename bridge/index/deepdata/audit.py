@@ -1,6 +1,6 @@
-"""Does the server still have what it was given? Finding out, and what to do about it.
+"""Check whether the server still has what was sent to it, and repair it.
 
-Healing writes to the catalog and drops only collections that this archive made; the caller holds the lock.
+Repair writes to the catalog and drops only collections of this archive; the caller holds the lock.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LISTED: Final = 1000
 
 
 def inspect(target: Target, *, full: bool = False) -> IndexFinding:
-    """Compare the collection with the ledger: its name tag, its count, the newest and some random documents.
+    """Compare the collection with the ledger: name tag, count, the newest and some random documents.
 
-    Where these do not agree, or `full`, every document is asked for.
+    If these do not agree, or with `full`, every document is compared.
     """
     copies = target.link.catalog.index_copies
     expected, last = copies.totals(target.copy.id)
@@ -104,13 +104,13 @@ def renew(target: Target) -> Target:
 
 
 def _too_much(target: Target, spare: int) -> str:
-    """Say what is there that should not be, "" for nothing; spare: documents beyond those that the server was given."""
+    """Describe unexpected documents, "" if there are none; spare: documents beyond those that were sent."""
     copies = target.link.catalog.index_copies
     strays = spare - copies.count_in_transit(target.copy.id)
     if strays > 0:
         return f"{strays} documents more than it was given"
     dead = copies.find_stale(target.copy.id, limit=_LISTED)
-    return f"{len(dead)}{' or more' * (len(dead) == _LISTED)} vectors that the catalog holds no more" if dead else ""
+    return f"{len(dead)}{' or more' * (len(dead) == _LISTED)} vectors that the catalog no longer has" if dead else ""
 
 
 def _sample(target: Target, last: int) -> list[tuple[int, str]]:

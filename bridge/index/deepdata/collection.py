@@ -56,7 +56,7 @@ def collection_name(link: Link, fingerprint: str) -> str:
 
 
 def create(target: Target) -> Collection:
-    """Make the collection where there is none, and return what the server says of it; foreign ones are refused."""
+    """Create the collection if it is missing, and return the server's description; foreign ones are refused."""
     space = target.space
     about = {
         "archive": target.link.catalog.archive_id,
@@ -87,7 +87,7 @@ def check(target: Target, found: Collection) -> None:
         if got[name] != value:
             raise IndexDamagedError(
                 f"{link.settings.base}: expected the collection {target.name} with {name} {value}, found {got[name]}: "
-                f"it is not what this archive put there; `wshard index rebuild` replaces an older copy of this archive"
+                f"it was not created by this archive; `wshard index rebuild` replaces an older copy of this archive"
             )
 
 

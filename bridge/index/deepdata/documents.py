@@ -25,10 +25,10 @@ def ref_of(vector: bytes) -> str:
 
 
 def flaw_of(vector: bytes) -> str | None:
-    """Return why this float32 vector must not be sent, None for a sound one.
+    """Return why this float32 vector must not be sent, None for a valid one.
 
-    One number that is not finite ruins the order of every search and the server's next save; a zero vector is as far
-    from everything as from nothing.
+    A single NaN or infinity breaks the order of every search and the server's next save; a zero vector is equally far
+    from everything.
     """
     values = np.frombuffer(vector, "<f4")
     if not np.isfinite(values).all():

@@ -22,7 +22,7 @@ _AT_ONCE: Final = 200  # documents per request
 
 
 def fetch(target: Target) -> Iterator[Point]:
-    """Yield every episode of which the server returns all vectors."""
+    """Yield every episode for which the server returns all vectors."""
     living = (entry for entry in target.link.catalog.vectors.ledger(target.copy.space_id) if entry.vectors)
     while entries := list(islice(living, _ROWS)):
         yield from _points(target, entries)

@@ -1,9 +1,8 @@
-"""A filter as the server understands it: one key and one operator per object, several under $and.
+"""Translate a filter for the server: one key and one operator per object, several under $and.
 
-What is compiled never leaves out an episode that passes; it may let others through, and whoever searches checks every
-hit against the catalog. So comparisons that the server may answer differently (text by order, text that is not equal,
-tags and notes, which change, negations) are left to that check, and values that the wire cannot carry are moved to the
-nearest ones.
+The translation never excludes a matching episode; it may include others, and each hit is checked against the catalog.
+Comparisons that the server may evaluate differently (ordered text, unequal text, mutable tags and notes, negations) are
+left to that check, and values that JSON cannot represent are moved to the nearest ones.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ LIVE: Final[Mapping[str, Any]] = {"live": 1}
 
 
 def metadata(row: EpisodeRow) -> dict[str, str | int | float]:
-    """Return the filterable fields that a document carries: those that stay as long as its vector does.
+    """Return the filterable fields of a document: those that never change during the life of its vector.
 
-    Missing ones are left out, for no comparison holds for a missing value; flags are 0 and 1.
+    Missing ones are omitted, since no comparison matches a missing value; flags are 0 and 1.
     """
     fields: dict[str, str | int | float] = {name: getattr(row, name) for name in _TEXTS}
     for name, key in _NUMBERS.items():
@@ -83,7 +82,7 @@ def _compare(clause: Compare) -> dict[str, Any] | None:
 
 
 def _number(value: Scalar) -> int | float:
-    """Return the nearest number that JSON and float64 carry; moving keeps the order."""
+    """Return the nearest number that JSON and float64 can represent; the order is preserved."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int) and abs(value) <= _EXACT:

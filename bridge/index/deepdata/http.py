@@ -61,7 +61,7 @@ class Call:
 class Wire:
     """Connections to one server; close it. Threads may share it, forked processes may not.
 
-    breaks: how often a connection broke, or a gateway found no server: what answers then may be in another state.
+    breaks: number of broken connections and gateway errors, after which the server may be in another state.
     """
 
     def __init__(self, settings: Settings, *, throttle: Throttle | None = None) -> None:
@@ -95,15 +95,15 @@ class Wire:
         self._headers["X-Tenant-ID"] = tenant
 
     def within(self, seconds: float | None) -> AbstractContextManager[None]:
-        """Let all that this thread asks inside take so many seconds together, else IndexUnreachableError is raised."""
+        """Limit all requests of this thread in the context to this many seconds, else raise IndexUnreachableError."""
         return self._waiting.within(seconds)
 
     def send(self, call: Call) -> dict[str, Any]:
-        """Return the JSON object that the server answers; a word in the log says so when that takes more than 2 s.
+        """Return the JSON object in the server's response; logs a message if that takes more than 2 s.
 
-        A call that is not repeatable is sent again only where the server cannot have seen it, or has refused it unread.
-        Raises IndexUnreachableError, IndexAccessError, IndexLostError (no such collection), IndexDamagedError (an
-        empty or broken answer), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
+        A call that is not repeatable is sent again only if the server cannot have seen it, or refused it unread. Raises
+        IndexUnreachableError, IndexAccessError, IndexLostError (no such collection), IndexDamagedError (an empty or
+        invalid response), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
         """
         why = [""]
         with self._waiting.announce(why):
@@ -175,16 +175,16 @@ class Wire:
             raise IndexUnreachableError(f"no DeepData server at {self.base}: {page}")
         if response.is_success:
             return _parse(response.content, asked)
-        told = f"{asked} was answered with {status}: {' '.join(text.split())[:300]}"
+        message = f"{asked} was answered with {status}: {' '.join(text.split())[:300]}"
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise IndexAccessError(told)
+            raise IndexAccessError(message)
         if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
-            raise IndexUnreachableError(told)
+            raise IndexUnreachableError(message)
         if _LOST.search(text):
-            raise IndexLostError(told)
+            raise IndexLostError(message)
         if "dimension mismatch" in text:
-            raise SpaceMismatchError(told)
-        raise IndexRefusedError(told, status, text)
+            raise SpaceMismatchError(message)
+        raise IndexRefusedError(message, status, text)
 
 
 class _Pool:
@@ -195,13 +195,13 @@ class _Pool:
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Begin a request; say whether there should be an idle connection for it."""
+        """Begin a request; return True if an idle connection should exist for it."""
         with self._lock:
             self._busy += 1
             return self._open >= self._busy
 
     def give_back(self, *, kept: bool, opened: bool) -> None:
-        """End a request. opened: over one connection more; kept: which stays open."""
+        """End a request. opened: whether it opened a connection; kept: the connection that stays open."""
         with self._lock:
             self._busy -= 1
             self._open = max(0, self._open + opened - (not kept))
@@ -220,7 +220,7 @@ def _content(body: object) -> bytes | None:
 
 
 def _parse(content: bytes, asked: str) -> dict[str, Any]:
-    """Read a JSON object; a server that holds a number which JSON cannot carry sends nothing at all."""
+    """Parse a JSON object; a server sends nothing at all if it has a number that JSON cannot represent."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:

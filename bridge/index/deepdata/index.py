@@ -1,8 +1,8 @@
-"""A DeepData server as vector index: the five verbs, and what keeps them right on a server that forgets.
+"""A DeepData server as vector index, and the checks that keep it correct on a server that loses data.
 
-What the server says is never believed as it is: hits count only if the ledger knows them under that number and name,
-scores are computed again from the ledger's vectors, filters are the catalog's. What the server does not hold, or cannot
-filter, is searched in the ledger. So the server decides how fast the answer is, and, within its recall, which is best.
+The server is not trusted: hits count only if the ledger has them under the same number and name, scores are recomputed
+from the ledger's vectors, filters are the catalog's. What the server lacks, or cannot filter, is searched in the
+ledger. So the server affects only speed and, within its recall, which hits are found.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class DeepDataIndex:
         self._wire.close()
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
-        """Bring the server up to date with the ledger; without points also remove what is not wanted any more.
+        """Synchronise the server with the ledger; without points also remove obsolete documents.
 
-        Raises VectorIndexError for points that the ledger does not know, and the Index...Errors of the server; what
-        was not sent will be by a later call.
+        Raises VectorIndexError for points that the ledger does not have, and the Index...Errors of the server; unsent
+        points are sent by a later call.
         """
         check_points(space, points)
         space_id = self._living(space)
@@ -103,7 +103,7 @@ class DeepDataIndex:
         return 0 if copy is None else self._catalog.index_copies.count(copy.id)
 
     def scan(self, space: Space) -> Iterator[Point]:
-        """Yield every episode whose vectors the server returns as they were put."""
+        """Yield every episode whose vectors the server returns unchanged."""
         copy = self._catalog.index_copies.find(self._link().place, self._living(space))
         if copy is None:
             return
@@ -138,14 +138,14 @@ class DeepDataIndex:
         return Answer(best.matches(), exact=exact, scored=best.scored + examined)
 
     def audit(self, space: Space, *, full: bool = False) -> IndexFinding:
-        """Compare the server with the ledger and change nothing; full: every document, not a sample."""
+        """Compare the server with the ledger without changing anything; full: every document, not a sample."""
         copy = self._catalog.index_copies.find(self._link().place, self._living(space))
         if copy is None:
-            return IndexFinding("new", 0, 0, reason="nothing was ever put there")
+            return IndexFinding("new", 0, 0, reason="it was never filled")
         return inspect(Target(self._link(), space, copy), full=full)
 
     def repair(self, space: Space) -> None:
-        """Compare every document, and send what is missing; a collection that then holds more is made anew."""
+        """Compare every document, and send missing ones; a collection with surplus documents is rebuilt."""
         with self._alone(space):
             target = self._target(space)
             heal(target, inspect(target, full=True))
@@ -174,7 +174,7 @@ class DeepDataIndex:
     # ---- writing ---------------------------------------------------------------------------------------------------
 
     def _write(self, space: Space, *, tidy: bool) -> None:
-        """Push, and once more from the start if the server turns out to have lost what it had."""
+        """Push, and retry from the start if the server turns out to have lost data."""
         with self._alone(space):
             for last in (False, True):
                 target = self._ready(space)
@@ -227,7 +227,7 @@ class DeepDataIndex:
     # ---- searching -------------------------------------------------------------------------------------------------
 
     def _look_after(self, space: Space) -> None:
-        """Audit now and then; what is lost is searched in the ledger until the next ingest puts it there again."""
+        """Audit periodically; lost vectors are searched in the ledger until the next ingest sends them again."""
         name = space.fingerprint
         if not self._trust.needs_audit(name):
             return
@@ -248,7 +248,7 @@ class DeepDataIndex:
     def _ask(
         self, view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
     ) -> tuple[int, bool]:
-        """Ask the server as search.ask does; where it can no longer be trusted, its answer is not enough."""
+        """Query the server like search.ask; if it can no longer be trusted, its results are not sufficient."""
         try:
             return ask(view, best, query, request, passing)
         except (IndexLostError, IndexDamagedError) as error:

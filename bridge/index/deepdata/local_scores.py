@@ -35,21 +35,21 @@ class Block:
 
 def of_entries(entries: Iterable[LedgerEntry], dim: int) -> Block:
     """Return all vectors of these ledger rows."""
-    held = [entry for entry in entries if entry.vectors]
-    counts = [entry.count for entry in held]
+    filled = [entry for entry in entries if entry.vectors]
+    counts = [entry.count for entry in filled]
     return Block(
-        np.repeat(np.array([entry.episode_id for entry in held], np.int64), counts),
+        np.repeat(np.array([entry.episode_id for entry in filled], np.int64), counts),
         np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
-        np.frombuffer(b"".join(entry.vectors or b"" for entry in held), "<f4").reshape(-1, dim),
+        np.frombuffer(b"".join(entry.vectors or b"" for entry in filled), "<f4").reshape(-1, dim),
     )
 
 
-def of_held(held: Sequence[CopiedVector], dim: int) -> Block:
+def of_held(copied: Sequence[CopiedVector], dim: int) -> Block:
     """Return these vectors."""
     return Block(
-        np.array([one.episode_id for one in held], np.int64),
-        np.array([one.position for one in held], np.int64),
-        np.frombuffer(b"".join(one.vector for one in held), "<f4").reshape(-1, dim),
+        np.array([one.episode_id for one in copied], np.int64),
+        np.array([one.position for one in copied], np.int64),
+        np.frombuffer(b"".join(one.vector for one in copied), "<f4").reshape(-1, dim),
     )
 
 
@@ -95,7 +95,7 @@ class Best:
         return len({pair for some in pairs for pair in some}) >= count
 
     def worst(self) -> float:
-        """Return the score of the last match when there are as many as asked for, else -inf."""
+        """Return the score of the last match if there are as many as requested, else -inf."""
         found = self.matches()
         return found[-1].score if len(found) == self._request.top_k else float("-inf")
 

@@ -47,9 +47,9 @@ class Ask:
     include_vectors: bool = False
 
     def body(self, collection: str | None = None) -> bytes:
-        """Return the search as it is sent, with the collection where the path does not name it.
+        """Return the search request, with the collection if the path does not name it.
 
-        Nine digits tell all float32 numbers apart, and are written in a third of the time that json takes for the
+        Nine digits distinguish all float32 numbers, and are written in a third of the time that json takes for the
         seventeen of a float64. Raises QueryError for a number that JSON does not have.
         """
         if not all(map(math.isfinite, self.query)):
@@ -79,9 +79,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found, nearest first; ghosts are left out of documents.
+    """Result of a search, nearest first; documents excludes ghosts.
 
-    returned counts the ghosts too; reach is the distance of the last that was returned, -1 where nothing was.
+    returned includes the ghosts; reach is the distance of the last one returned, -1 if there were none.
     """
 
     documents: tuple[Stored, ...]
@@ -92,7 +92,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Collection:
-    """What the server says of a collection; dim is None unless it has exactly one dense hnsw field of our name."""
+    """Server's description of a collection; dim is None unless it has exactly one dense hnsw field of our name."""
 
     name: str
     dim: int | None
@@ -145,10 +145,10 @@ def read_documents(answer: Mapping[str, Any], where: str) -> list[Stored]:
 
 
 def read_ids(answer: Mapping[str, Any], sent: int, where: str) -> list[int | str] | None:
-    """Return per document sent the id it got, or the server's words where it failed; None where nobody can tell.
+    """Return per document its id, or the server's error; None if the outcome is unknown.
 
-    `ids` has no places for failures; `errors` names them by position. Where the two do not add up to what was sent,
-    the server gave up midway.
+    `ids` has no places for failures; `errors` names them by position. If the two do not add up to what was sent, the
+    server gave up midway.
     """
     try:
         ids = [int(number) for number in answer["ids"]]

@@ -54,7 +54,7 @@ class Near:
         return found
 
     def replace(self, name: str, other: str) -> None:
-        """Let the document `other` stand for what `name` stood for, which is no more."""
+        """Make the document `other` represent what `name` represented, which was removed."""
         self._names[self._names.index(name)] = other
 
     def _nearest(self, sketch: NDArray[np.float32], lows: list[int], highs: list[int]) -> int | None:

@@ -1,7 +1,7 @@
-"""From the ledger to the server, each vector once, of nearly equal ones one, however often it is interrupted.
+"""Push vectors from the ledger to the server: each once, and one of nearly equal ones, despite interruptions.
 
-The rows of a shipment are written before it is sent and completed after it has arrived; in between nobody knows, so
-that what is found open is looked up by ref before anything is sent again. The caller holds the lock.
+The rows of a shipment are written before it is sent and completed after it has arrived; the state of incomplete rows is
+unknown, so they are looked up by ref before anything is sent again. The caller holds the lock.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Waiting = list[tuple[Synced, "CopiedVector"]]
 
 
 def push(target: Target, nears: dict[str, Near]) -> None:
-    """Send what the server lacks. Raises VectorIndexError, also, at the end, for vectors that must not be sent.
+    """Send missing vectors. Raises VectorIndexError, at the end also for vectors that must not be sent.
 
-    nears: what stands for what, by the copies' generations; kept by the caller for later pushes.
+    nears: representatives of near duplicates, by the copies' generations; the caller keeps it for later pushes.
     """
     unsure, given_up, last = True, 0, 0
     flaws: list[str] = []
@@ -58,7 +58,7 @@ def push(target: Target, nears: dict[str, Near]) -> None:
 
 
 def sweep(target: Target) -> None:
-    """Remove the documents that no living vector uses; one request each, for the server knows no other way."""
+    """Remove the documents that no live vector uses; one request each, since the server has no batch delete."""
     link = target.link
     while rows := link.catalog.index_copies.find_stale(target.copy.id, limit=_REMOVALS):
         documents = {document for _, _, document in rows if document is not None}
@@ -68,7 +68,7 @@ def sweep(target: Target) -> None:
 
 
 def sweep_retired(link: Link) -> None:
-    """Drop the collections of Spaces that are no more."""
+    """Drop the collections of removed Spaces."""
     copies = link.catalog.index_copies
     retired = {row.id: row.fingerprint for row in link.catalog.vectors.spaces("retired")}
     for copy in copies.of_place(link.place):
@@ -84,19 +84,19 @@ def _waiting(target: Target) -> Waiting:
     """Return rows of one shipment that may or may not have arrived; those of vectors that are gone are forgotten."""
     copies = target.link.catalog.index_copies
     while found := copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch):
-        living = [(row, held) for row, held in found if held is not None]
+        living = [(row, copied) for row, copied in found if copied is not None]
         if living:
             return living
         _reconcile_refs(target, found[0][0].run or "", {row.ref for row, _ in found})
         still = copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch)
-        copies.forget(target.copy.id, [(row.seq, row.position) for row, held in still if held is None])
+        copies.forget(target.copy.id, [(row.seq, row.position) for row, copied in still if copied is None])
     return []
 
 
 def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str]) -> int | None:
-    """Write the rows of the next shipment and return the last ledger number in it, None when nothing is left.
+    """Write the rows of the next shipment and return the last ledger number in it, None at the end.
 
-    What shares a document without being its vector is served by the ledger alone: its row says nothing of fields.
+    Vectors represented by another document are served by the ledger alone, so their rows have no fields.
     """
     link = target.link
     entries = link.catalog.index_copies.pending(target.copy, after=after, limit=link.settings.batch)
@@ -155,9 +155,9 @@ def _names(target: Target, near: Near, refs: list[str], vectors: list[bytes]) ->
 
 
 def _reconcile(target: Target, waiting: Waiting) -> Waiting:
-    """Complete the rows whose documents arrived after all, and return the others."""
+    """Complete the rows whose documents did arrive, and return the others."""
     there = _reconcile_refs(target, waiting[0][0].run or "", {row.ref for row, _ in waiting})
-    return [(row, held) for row, held in waiting if row.ref not in there]
+    return [(row, copied) for row, copied in waiting if row.ref not in there]
 
 
 def _reconcile_refs(target: Target, run: str, refs: set[str]) -> set[str]:
@@ -176,16 +176,16 @@ def _reconcile_refs(target: Target, run: str, refs: set[str]) -> set[str]:
 
 
 def _send(target: Target, waiting: Waiting) -> bool:
-    """Send one document per ref and write where they are; False where the server did not say so."""
+    """Send one document per ref and record the numbers; False if the server did not confirm."""
     if not waiting:
         return True
     link, run = target.link, waiting[0][0].run or ""
-    episodes = link.catalog.episodes.rows({held.episode_id for _, held in waiting})
+    episodes = link.catalog.episodes.rows({copied.episode_id for _, copied in waiting})
     firsts: dict[str, CopiedVector] = {}
-    for row, held in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
-        if held.episode_id in episodes:
-            firsts.setdefault(row.ref, held)
-    documents = [document_of(episodes[held.episode_id], held.vector, ref, run) for ref, held in firsts.items()]
+    for row, copied in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
+        if copied.episode_id in episodes:
+            firsts.setdefault(row.ref, copied)
+    documents = [document_of(episodes[copied.episode_id], copied.vector, ref, run) for ref, copied in firsts.items()]
     answers = link.dialect.insert(target.name, documents) if documents else []
     if answers is None:
         return False
@@ -196,7 +196,7 @@ def _send(target: Target, waiting: Waiting) -> bool:
         if isinstance(answer, int)
     ]
     if link.catalog.index_copies.mark_arrived(target.copy.id, run, arrived):
-        raise IndexLostError(f"{link.settings.base} hands out numbers of {target.name} again: it has lost documents")
+        raise IndexLostError(f"{link.settings.base} reuses numbers of {target.name}: it has lost documents")
     if failed:
         raise VectorIndexError(f"{link.settings.base} refused {len(failed)} of {len(answers)} vectors: {failed[0]}")
     return bool(documents)

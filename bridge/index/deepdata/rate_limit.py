@@ -1,4 +1,4 @@
-"""So many requests per minute, and no more: what keeps a client from being refused."""
+"""Client-side limit of requests per minute, so that the server does not refuse requests."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Throttle:
         return self._alone(most, self._admit)
 
     def refused(self, most: float | None = None) -> bool:
-        """Wait for the server's next window: it said "rate limited", and never says for how long.
+        """Wait for the server's next window after "rate limited", which never comes with a delay.
 
-        Returns False, at once, where that takes more than `most` seconds.
+        Returns False immediately if that takes more than `most` seconds.
         """
         return self._alone(most, self._outlast)
 

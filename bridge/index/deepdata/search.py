@@ -1,4 +1,4 @@
-"""One search: what to ask the server, when its answer is enough, and what the ledger must add."""
+"""One search: what to query, when the server's results are sufficient, and what the ledger must add."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServerView:
 
     @property
     def all_here(self) -> bool:
-        """Whether the server would have nothing to add."""
+        """Whether the server has nothing to add."""
         return len(self.rest) >= self.vectors or self.target is None or self.target.copy.damaged
 
     def count(self, passing: Ids | None) -> int:
@@ -72,10 +72,10 @@ def look(link: Link, space: Space, space_id: int) -> ServerView:
 def ask(
     view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
 ) -> tuple[int, bool]:
-    """Offer what the server finds, asking for more until nothing nearer can be left there.
+    """Offer the server's hits, requesting more until nothing nearer can remain there.
 
-    Returns how many vectors it compared, and whether that was reached; if not, only the ledger has them all. How many
-    matches there are says nothing: vectors that are searched here may fill all places, however far they are.
+    Returns how many vectors it compared, and whether that was achieved; if not, only the ledger has them all. The
+    number of matches is not a criterion: vectors searched locally may fill all places, however far they are.
     """
     target = view.target
     if target is None:
@@ -115,7 +115,7 @@ def complete(view: ServerView, best: local_scores.Best, passing: Ids | None) -> 
 
 
 def _offer(target: Target, best: local_scores.Best, found: Found) -> None:
-    """Offer the hits that the ledger knows under this number and name: others are ghosts, strays or someone else's."""
+    """Offer the hits that the ledger has under this number and name; others are ghosts, strays or foreign."""
     refs = {one.id: one.ref for one in found.documents}
     held = target.link.catalog.index_copies.lookup(target.copy.id, [*refs], target.size)
     best.offer(local_scores.of_held([one for one in held if refs.get(one.document or 0) == one.ref], target.space.dim))

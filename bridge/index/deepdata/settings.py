@@ -37,7 +37,7 @@ _KNOWN: Final = ("tenant", "rpm", "ef", "batch", "timeout")
 
 @dataclass(frozen=True)
 class Settings:
-    """base: scheme://host:port. tenant: None = as the token says. The token is never part of any text."""
+    """base: scheme://host:port. tenant: None = as in the token. The token is never part of any text."""
 
     base: str
     prefix: str = "wshard"
@@ -69,7 +69,7 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
         found = ", ".join(name for name in unknown if options[name]) or "others"
         raise UnknownIndexError(
             f"expected options among {', '.join(_KNOWN)} in {public_url(url)}, found {found} "
-            f"(a token stands before the host, http://TOKEN@HOST, or in {TOKEN_VARIABLE})"
+            f"(a token goes before the host, http://TOKEN@HOST, or in {TOKEN_VARIABLE})"
         )
     if not _PREFIX.fullmatch(prefix):
         raise UnknownIndexError(

@@ -23,12 +23,12 @@ class Trust:
         return seen is None or time.monotonic() - seen[0] > self._audit_s or self.is_broken(fingerprint)
 
     def is_broken(self, fingerprint: str) -> bool:
-        """Say whether a connection broke since the collection was compared: what the server says may be out of date."""
+        """Return True if a connection broke since the collection was compared, so that its state is unknown."""
         seen = self._seen.get(fingerprint)
         return seen is None or seen[1] != self._wire.breaks
 
     def begin(self) -> int:
-        """Return what `give` wants to know of the moment at which a comparison begins."""
+        """Return the argument of `give` for a comparison that starts now."""
         return self._wire.breaks
 
     def give(self, fingerprint: str, begun: int) -> None:
@@ -36,7 +36,7 @@ class Trust:
         self._seen[fingerprint] = (time.monotonic(), begun)
 
     def postpone(self, fingerprint: str) -> None:
-        """Leave the comparison to the process that is writing; what was broken stays so."""
+        """Leave the comparison to the process that is writing; broken collections stay marked."""
         _, begun = self._seen.get(fingerprint, (0.0, self._wire.breaks))
         self._seen[fingerprint] = (time.monotonic(), begun)
 

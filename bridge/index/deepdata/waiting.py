@@ -1,4 +1,4 @@
-"""How long requests to a server may take, and what is said meanwhile."""
+"""Time limits of requests to a server, and messages about long waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG: Final = logging.getLogger(__name__)  # unless logging was set up, warnings
 
 
 class Waiting:
-    """Waiting for one server; threads may share it, and each has a time limit of its own."""
+    """Waiting for one server; threads may share it, and each has its own time limit."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -30,7 +30,7 @@ class Waiting:
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """Let all that this thread asks inside take so many seconds together; None = as many as it takes."""
+        """Limit all requests of this thread in the context to this many seconds; None = no limit."""
         self._mine.limit = None if seconds is None else (seconds, time.monotonic() + seconds)
         try:
             yield

@@ -282,5 +282,5 @@ class EmbeddedIndex:
 def open_embedded(_url: str, catalog: Catalog, folder: Path, token: str | None = None) -> EmbeddedIndex:
     """Return the embedded index of an archive; raises UnknownIndexError for a token, which nobody would ask for."""
     if token is not None:
-        raise UnknownIndexError("expected the URL of a server beside a token, found the embedded index")
+        raise UnknownIndexError("expected the URL of a server with a token, found the embedded index")
     return EmbeddedIndex(catalog, folder)

@@ -73,9 +73,9 @@ def _overlaps(start: int, stop: int, others: Sequence[tuple[int, int]], limit: f
 def without_overlaps(
     hits: Sequence[EpisodeRef], *, max_overlap: float = 0.3, per_episode: int | None = None
 ) -> list[EpisodeRef]:
-    """Return those of hits, best first, that overlap no better one of their episode by more than max_overlap.
+    """Return the hits, best first, that do not overlap a better one of their episode by more than max_overlap.
 
-    For hits of search_similar_timesteps, whose windows lie closer to each other than moments do.
+    Intended for hits of search_similar_timesteps, whose windows overlap more than moments do.
     """
     _, episodes = np.unique([hit.uid for hit in hits], return_inverse=True)
     spans = np.array([hit.span for hit in hits], np.int64).reshape(-1, 2)

@@ -78,7 +78,7 @@ def fit_query(
     if not found:
         listed = "\n".join(f"  {describe(space)}" for space in spaces)
         raise QueryError(
-            f"the query {_describe(arrays)} fits none of the Spaces that can be searched (other lanes come by lanes= "
+            f"the query {_describe(arrays)} fits none of the searchable Spaces (choose other lanes by lanes= "
             f"at ingest):\n{listed}"
         )
     for one in found:

@@ -105,7 +105,7 @@ class QueryPreparer:
             if options.text is None:
                 raise QueryError("expected a query, examples (like=[...]) or words (text=...), found none of them")
             if examples.unlike or options.diversity:
-                raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
+                raise QueryError("unlike and diversity: expected a query or examples with them, found text only")
             return PreparedQuery(examples, request, options, [], [])
         views = self._choose(examples, request.where, self.spaces.spaces(cut)).cut_alike()
         if options.least:

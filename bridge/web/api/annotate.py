@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _SHOWN: Final = 1000  # notes and reviews of one answer
 EPISODES: Final = (
     Parameter("episodes", "uids", many=True),
-    Parameter("where", "instead: all episodes that pass this filter"),
-    Parameter("expect", "with `where`: how many episodes these are; refused if there are others by now", int, least=0),
+    Parameter("where", "all episodes that match this filter, instead of uids"),
+    Parameter("expect", "with `where`: expected number of episodes; refused if it has changed", int, least=0),
 )
 
 
@@ -109,10 +109,10 @@ ENDPOINTS: Final = (
         "Tag episodes, or take the tag off them",
         tag_episodes,
         Parameter("name", "the tag", required=True),
-        Parameter("remove", "take it off", bool, default=False),
+        Parameter("remove", "remove the tag", bool, default=False),
     ),
     _change(
-        "/api/notes", "Write a note about episodes", write_notes, Parameter("text", "what is noted", required=True)
+        "/api/notes", "Write a note about episodes", write_notes, Parameter("text", "text of the note", required=True)
     ),
     Endpoint(
         "DELETE",
@@ -126,15 +126,15 @@ ENDPOINTS: Final = (
         "/api/reviews",
         "Set the review state of episodes, or take back the last one",
         review_episodes,
-        Parameter("state", "accepted, rejected, or what you like"),
-        Parameter("undo", "take back the last review of each", bool, default=False),
+        Parameter("state", "review state: accepted, rejected, or any text"),
+        Parameter("undo", "undo the last review of each", bool, default=False),
     ),
     Endpoint(
         "POST",
         "/api/undos",
         "Take back a change of tags, notes or reviews",
         undo_change,
-        (Parameter("undo", "the number `undo` that the change answered", int, required=True, least=0, most=1 << 40),),
+        (Parameter("undo", "number `undo` in the response to the change", int, required=True, least=0, most=1 << 40),),
         changes=True,
         body=True,
     ),
@@ -143,6 +143,6 @@ ENDPOINTS: Final = (
         "Set a score of episodes, or take it away",
         set_scores,
         Parameter("name", "name of the score", required=True),
-        Parameter("value", "its value; none takes it away", float),
+        Parameter("value", "value of the score; none removes it", float),
     ),
 )

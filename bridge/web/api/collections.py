@@ -76,7 +76,7 @@ ENDPOINTS: Final = (
         (
             *EPISODES,
             Parameter("name", "its name", required=True),
-            Parameter("live", "save the filter itself, which is asked anew each time", bool, default=False),
+            Parameter("live", "save the filter itself; it is evaluated on each use", bool, default=False),
         ),
         changes=True,
         body=True,
@@ -88,7 +88,7 @@ ENDPOINTS: Final = (
         compare_collections,
         (
             Parameter("before", "a collection", required=True),
-            Parameter("after", "another one", required=True),
+            Parameter("after", "another collection", required=True),
         ),
     ),
     Endpoint(
@@ -117,8 +117,8 @@ ENDPOINTS: Final = (
         (
             _REF,
             Parameter("fractions", "parts and their fractions, such as train: 0.8", dict, required=True),
-            Parameter("by", "field whose equal values stay together; may be repeated", many=True),
-            Parameter("seed", "of the random order", int, default=0, least=0, most=1 << 31),
+            Parameter("by", "keep episodes with equal values of this field together; may be repeated", many=True),
+            Parameter("seed", "random seed", int, default=0, least=0, most=1 << 31),
         ),
         changes=True,
         body=True,

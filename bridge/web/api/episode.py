@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from wshard.episode.protocol import EpisodeReader
 
 UID: Final = Parameter("uid", "uid of an episode", required=True)
-_POINTS: Final = Parameter("points", "timesteps of a series at most, about", int, default=1000, least=2, most=20_000)
+_POINTS: Final = Parameter(
+    "points", "approximate maximum number of timesteps per series", int, default=1000, least=2, most=20_000
+)
 _RANGE: Final = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?")
 _MOST_NUMBERS: Final = 2_000_000  # of one answer
 
@@ -172,7 +174,7 @@ ENDPOINTS: Final = (
         (
             Parameter("of", "UID or UID@START:STOP; may be repeated", many=True, required=True),
             Parameter("lane", "lane of numbers; may be repeated. Default: all", many=True),
-            Parameter("lanes", "lanes at most where none are named", int, default=100, least=1, most=1000),
+            Parameter("lanes", "maximum number of lanes if none are named", int, default=100, least=1, most=1000),
             Parameter(
                 "channel", "number of a channel; may be repeated. Default: all", int, many=True, least=0, most=512
             ),

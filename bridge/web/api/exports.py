@@ -148,9 +148,9 @@ ENDPOINTS: Final = (
         start_export,
         (
             *EPISODES,
-            Parameter("collection", "instead: the episodes and spans of this collection"),
+            Parameter("collection", "collection to export, instead of episodes"),
             Parameter("format", "format to write, see /api/formats", required=True),
-            Parameter("name", "of what is written; where it is there already, what is missing is added", required=True),
+            Parameter("name", "name of the export; missing episodes are added to an existing one", required=True),
         ),
         changes=True,
         body=True,

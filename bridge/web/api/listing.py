@@ -116,10 +116,12 @@ ENDPOINTS: Final = (
             WHERE,
             Parameter("sort", "field to sort by; -FIELD is descending", default="episode_id"),
             Parameter("after", "the cursor `next` of an earlier page"),
-            Parameter("skip", "rows to leave out first", int, default=0, least=0, most=1 << 40),
-            Parameter("limit", "rows of the page", int, default=50, least=1, most=1000),
-            Parameter("columns", "field to return; may be repeated. Default: all of an episode's row", many=True),
-            Parameter("count", "also count all that pass", bool, default=True),
+            Parameter("skip", "rows to skip", int, default=0, least=0, most=1 << 40),
+            Parameter("limit", "maximum number of rows", int, default=50, least=1, most=1000),
+            Parameter(
+                "columns", "field to return; may be repeated. Default: all fields of an episode's row", many=True
+            ),
+            Parameter("count", "also count all matches", bool, default=True),
         ),
     ),
     Endpoint(
@@ -132,11 +134,13 @@ ENDPOINTS: Final = (
         count_values,
         (
             WHERE,
-            Parameter("field", "field whose values are counted; may be repeated", many=True),
-            Parameter("limit", "values per field", int, default=20, least=1, most=1000),
-            Parameter("histogram", "numeric field to show the distribution of; may be repeated", many=True),
-            Parameter("bins", "ranges of a histogram", int, default=20, least=1, most=1000),
-            Parameter("sample", "estimate from a sample where 100,000 episodes pass: see `scale`", bool, default=False),
+            Parameter("field", "field to count values of; may be repeated", many=True),
+            Parameter("limit", "maximum number of values per field", int, default=20, least=1, most=1000),
+            Parameter("histogram", "numeric field for a histogram; may be repeated", many=True),
+            Parameter("bins", "number of bins of a histogram", int, default=20, least=1, most=1000),
+            Parameter(
+                "sample", "estimate from a sample if 100,000 episodes or more match: see `scale`", bool, default=False
+            ),
         ),
     ),
     Endpoint("GET", "/api/fields", "The fields that filters may name, with types and operators", list_fields),

@@ -34,10 +34,10 @@ def _train(call: ApiCall) -> Probe:
 
 
 _PARAMETERS: Final = (
-    Parameter("right", "uid of an episode that is right; may be repeated", many=True, required=True),
-    Parameter("wrong", "uid of one that is wrong; may be repeated", many=True),
+    Parameter("right", "uid of a positive example; may be repeated", many=True, required=True),
+    Parameter("wrong", "uid of a negative example; may be repeated", many=True),
     WHERE,
-    Parameter("space", "fingerprint prefix of the Space, where there are several"),
+    Parameter("space", "fingerprint prefix of the Space, if there are several"),
     Parameter("top", "number of hits", int, default=20, least=1, most=1000),
 )
 

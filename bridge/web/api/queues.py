@@ -102,11 +102,11 @@ ENDPOINTS: Final = (
         (
             Parameter("name", "duplicates, leaks, outliers or mislabeled", required=True),
             WHERE,
-            Parameter("label", "of mislabeled: the field with the labels", default=""),
-            Parameter("left", "of leaks: a filter or a collection, such as the training set", default=""),
-            Parameter("right", "of leaks: the other one", default=""),
-            Parameter("space", "fingerprint prefix of the Space, where there are several"),
-            Parameter("fresh", "find it anew", bool, default=False),
+            Parameter("label", "for mislabeled: the field with the labels", default=""),
+            Parameter("left", "for leaks: a filter or a collection, such as the training set", default=""),
+            Parameter("right", "for leaks: the other filter or collection", default=""),
+            Parameter("space", "fingerprint prefix of the Space, if there are several"),
+            Parameter("fresh", "compute the queue again", bool, default=False),
         ),
     ),
 )

@@ -78,8 +78,8 @@ ENDPOINTS: Final = (
         show_map,
         (
             WHERE,
-            Parameter("space", "fingerprint prefix of the Space, where there are several"),
-            Parameter("colour", "field whose values colour the points", default="env"),
+            Parameter("space", "fingerprint prefix of the Space, if there are several"),
+            Parameter("colour", "field to colour the points by", default="env"),
         ),
     ),
 )

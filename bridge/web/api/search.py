@@ -75,17 +75,17 @@ def _find(call: ApiCall, find: Any) -> Hits:
 
 _SPAN: Final = "UID, or UID@START:STOP for timesteps of it"
 _COMMON: Final = (
-    Parameter("query", f"what hits should be like: {_SPAN}"),
-    Parameter("like", f"further example: {_SPAN}; may be repeated", many=True),
+    Parameter("query", f"query: {_SPAN}"),
+    Parameter("like", f"additional example: {_SPAN}; may be repeated", many=True),
     Parameter("unlike", f"counter-example: {_SPAN}; may be repeated", many=True),
     WHERE,
     Parameter("top", "number of hits", int, default=10, least=1, most=1000),
     Parameter("min_score", "minimum score of a hit", float),
-    Parameter("exclude_self", "leave out the episodes of query and examples", bool, default=False),
-    Parameter("windows", "window plan to search, such as 32:16, where there are several"),
-    Parameter("embedder", "embedder, where the archive was embedded by several"),
-    Parameter("lane", "search what was embedded from exactly these lanes; may be repeated", many=True),
-    Parameter("explain", "also how the index found the hits", bool, default=False),
+    Parameter("exclude_self", "exclude the episodes of query and examples", bool, default=False),
+    Parameter("windows", "window plan to search, such as 32:16, if there are several"),
+    Parameter("embedder", "embedder, if the archive has several"),
+    Parameter("lane", "search Spaces of exactly these lanes; may be repeated", many=True),
+    Parameter("explain", "report how the index found the hits", bool, default=False),
 )
 
 ENDPOINTS: Final = (
@@ -96,17 +96,17 @@ ENDPOINTS: Final = (
         search_episodes,
         (
             *_COMMON,
-            Parameter("text", "words of the task or of notes; alone, or beside examples"),
+            Parameter("text", "text of the task or of notes; alone, or combined with examples"),
             Parameter("of_windows", "search windows instead of episodes", bool, default=False),
             Parameter("distinct", "with windows: at most one hit per episode", bool, default=False),
-            Parameter("expand", "number of best hits that are added to the query", int, least=0, most=1000),
+            Parameter("expand", "query expansion: number of best hits to add to the query", int, least=0, most=1000),
             Parameter("plain", "rank only by the cosine of whole episodes", bool, default=False),
-            Parameter("least", "the least similar first", bool, default=False),
+            Parameter("least", "rank the least similar first", bool, default=False),
             Parameter(
                 "diversity", "0 to 1: how unlike one another hits should be", float, default=0.0, least=0, most=1
             ),
-            Parameter("contributions", "also how much each lane adds to the score", bool, default=False),
-            Parameter("alignment", "also which timesteps meet", bool, default=False),
+            Parameter("contributions", "report how much each lane contributes to the score", bool, default=False),
+            Parameter("alignment", "report the timestep alignment", bool, default=False),
         ),
     ),
     Endpoint(
@@ -117,8 +117,15 @@ ENDPOINTS: Final = (
         (
             *_COMMON,
             Parameter("refine", "align with the files' lanes, for exact bounds", bool, default=True),
-            Parameter("max_overlap", "of two moments of one episode, as a share", float, default=0.3, least=0, most=1),
-            Parameter("per_episode", "moments of one episode at most", int, least=1, most=1000),
+            Parameter(
+                "max_overlap",
+                "maximum overlap of two moments of one episode, as a share",
+                float,
+                default=0.3,
+                least=0,
+                most=1,
+            ),
+            Parameter("per_episode", "maximum number of moments per episode", int, least=1, most=1000),
         ),
     ),
 )

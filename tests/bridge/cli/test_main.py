@@ -127,7 +127,7 @@ def test_moments_need_windows_and_then_have_spans(own):
     assert command("ingest", "episodes", "--windows", "whole", folder=own).exit_code == 0
     before = command("search", "reach-0001", "--moments", folder=own)
     assert before.exit_code == 1
-    assert "nothing is embedded that this search could look at" in before.stderr
+    assert "there are no vectors for this search" in before.stderr
     assert command("ingest", "episodes", "--windows", "8:4", folder=own).exit_code == 0
     done = command("search", "reach-0001", "--moments", "--span", "8:16", "--top", 1, "--json", folder=own)
     (hit,) = json.loads(done.stdout)["items"]
@@ -297,7 +297,7 @@ def test_a_warning_is_one_line(home, tmp_path):
     (tmp_path / "a.wshard").write_bytes(damaged)
     done = wshard("cat", "a.wshard", "reward", "--span", "0:1", folder=tmp_path)
     assert done.returncode == 0
-    assert re.fullmatch(r"warning: a\.wshard: block .*: the stored hash is not that of the name: .*\n", done.stderr)
+    assert re.fullmatch(r"warning: a\.wshard: block .*: the stored hash does not match the name: .*\n", done.stderr)
 
 
 # Root may write everywhere, but not a program without CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.

@@ -40,7 +40,7 @@ class Served:
 
     def told(self, *, data: bool = False) -> list[tuple[str, str]]:
         with open_archive(self.url, archive=self.archive) as opened:
-            return [(one.code, one.told) for one in check(opened, data=data).findings]
+            return [(one.code, one.message) for one in check(opened, data=data).findings]
 
     def mended(self, *, data: bool = False) -> None:
         """Repair, and assert that everything is right afterwards, document by document."""
@@ -101,7 +101,7 @@ def test_vectors_of_episodes_that_are_gone_are_told_and_removed(served: Served) 
         for row in opened.catalog.episodes.rows(gone).values():
             Path(row.path).unlink()
         opened.catalog.episodes.remove(gone)
-    assert served.told() == [("index", "more: 2 vectors that the catalog holds no more")]
+    assert served.told() == [("index", "more: 2 vectors that the catalog no longer has")]
     served.mended()
     assert served.sent() == 12
 
@@ -126,7 +126,7 @@ def test_a_foreign_collection_is_told_and_left_alone(served: Served) -> None:
     before = dict(made.documents)
     run = CliRunner().invoke(app, ["fsck", "-a", str(served.archive), "--index", served.url, "--repair"])
     assert run.exit_code == 1
-    assert "could not mend the index" in run.output
+    assert "could not repair the index" in run.output
     assert "foreign" in run.output
     assert made.documents == before
 

@@ -162,9 +162,9 @@ def test_s13_a_collection_that_is_not_this_copy_is_neither_believed_nor_touched(
     metadata = filled.collection.schema["metadata"]
     filled.collection.schema["metadata"] = None if change is None else {**metadata, **change}
     filled.again()
-    with pytest.raises(IndexDamagedError, match="is not what this archive put there"):
+    with pytest.raises(IndexDamagedError, match="was not created by this archive"):
         filled.shelf.index.search(filled.space, unit_vectors(1)[0], top(3))
-    with pytest.raises(IndexDamagedError, match="is not what this archive put there"):
+    with pytest.raises(IndexDamagedError, match="was not created by this archive"):
         filled.shelf.index.upsert(filled.space, [])
     assert filled.shelf.index.audit(filled.space).state == "foreign"
     assert len(filled.collection.documents) == 40

@@ -251,7 +251,7 @@ def test_a_manifest_that_is_none_hides_no_episode(tmp_path, archive):
     assert told.keys() == {*chunks_of(manifest)[:2], manifest}
     assert "task-1-0.wshard: expected the manifest's 25 timesteps, found 40" in told[manifest]
     assert told[manifest].endswith(
-        "; 1 of the files that it lists are no chunks, and count by themselves: task-1-0.wshard"
+        "; 1 of the files that it lists are not chunks, and are ingested as episodes: task-1-0.wshard"
     )
     assert counts(ingest(archive, tmp_path / "data", windows=PLAN)) == {"unchanged": 2}
     assert chunked(tmp_path / "data" / "task-1", episode(0, 3, 60)) == manifest
@@ -297,7 +297,11 @@ def test_a_missing_chunk_is_told_until_it_is_back(archive, manifest):
     chunk.rename(chunk.with_suffix(".away"))
     with open_archive(archive) as opened:
         (finding,) = check(opened).findings
-        assert (finding.code, finding.where, finding.told) == ("missing", str(manifest), f"no such file: {chunk.name}")
+        assert (finding.code, finding.where, finding.message) == (
+            "missing",
+            str(manifest),
+            f"no such file: {chunk.name}",
+        )
         assert sum(health.stale for health in examine(opened)) > 0
     assert mended(archive) == ["missing"]
     report = ingest(archive, manifest.parent, windows=(WindowPlan(), PLAN))

@@ -83,7 +83,7 @@ def test_equal_ratios_are_one_space_and_other_ratios_another(folder):
     assert ranking(folder, {"state": 1, "reward": 50})[1] == "ep-3"
     assert ranking(folder, {"signal/state": 1, "reward": 0.5})[1] == "ep-1"
     assert ranking(folder, ["state", "reward"])[0] == "ep-0"
-    with pytest.raises(QueryError, match="nothing is embedded"):
+    with pytest.raises(QueryError, match="there are no vectors for this search"):
         ranking(folder, {"state": 1, "reward": 49})
 
 

@@ -84,7 +84,7 @@ def test_one_ingest_fills_several_plans_and_a_search_chooses(folder):
         ):
             assert hits[0].span == (8, 24)
         assert retriever.search_similar_timesteps(pose(1), 1, windows=MULTI)[0].span == (0, 30)
-        with pytest.raises(QueryError, match="nothing is embedded"):
+        with pytest.raises(QueryError, match="there are no vectors for this search"):
             retriever.search_similar_timesteps(query, windows=WindowPlan(16, 4))
 
 

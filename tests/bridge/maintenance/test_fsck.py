@@ -269,8 +269,8 @@ def test_an_ingest_that_ended_before_its_first_space_is_told_until_it_is_done_ag
             found = find(opened)
             (finding,) = found.findings
             assert finding.code == "unembedded"
-            assert finding.told.startswith("12 episodes without vectors: ")  # as many as can have some
-    assert any("the same wshard ingest as before makes one" in line for line in found.done)
+            assert finding.message.startswith("12 episodes without vectors: ")  # as many as can have some
+    assert any("run the same wshard ingest as before" in line for line in found.done)
     ingest(place, folder)
     assert codes(place) == []
 

@@ -137,7 +137,10 @@ def test_the_verbs(tmp_path):
     assert (done.exit_code, done.stdout.split()[:3]) == (0, ["removed", "4", "vectors"])
     assert json.loads(run("spaces", "--json").stdout)["items"] == []
     assert run("drop", listed["space"][:8], "--yes").exit_code == 1
-    with TrajectoryRetriever(archive) as retriever, pytest.raises(QueryError, match="nothing is embedded"):
+    with (
+        TrajectoryRetriever(archive) as retriever,
+        pytest.raises(QueryError, match="there are no vectors for this search"),
+    ):
         retriever.search_similar_episodes(make_episode(1, T=20))
     with TrajectoryIngestor(archive) as ingestor:
         assert ingestor.ingest(episodes, windows="whole").embedded == 4

@@ -107,7 +107,7 @@ def test_a_check_tells_of_a_copy_of_another_future(tmp_path, folder):
     with open_archive(archive) as opened:
         found = fsck(opened)
         assert [one.code for one in found.findings] == ["index"]
-        assert "not of what the catalog holds" in found.findings[0].told
+        assert "does not match the catalog" in found.findings[0].message
         assert repair(opened).ok
         assert fsck(opened, data=True).ok
 
@@ -200,7 +200,7 @@ def test_a_flipped_bit_of_a_vector_is_told_and_mended(tmp_path, folder, byte):
             opened.catalog.vectors.load(1, opened.catalog.query.ids())
         found = fsck(opened, data=True)
         assert [one.code for one in found.findings] == ["torn"]
-        assert ".wshard" in found.findings[0].told
+        assert ".wshard" in found.findings[0].message
         assert [one.code for one in fsck(opened).findings] == ["torn"]
         assert repair(opened, data=True).ok
         assert fsck(opened, data=True).ok

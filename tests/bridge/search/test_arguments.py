@@ -121,7 +121,7 @@ def test_one_query_is_no_list_of_queries(place, retriever):
 
 def test_a_search_for_what_is_not_embedded_says_what_is(place, retriever):
     path = files(place / "data")[0]
-    here = r"nothing is embedded that this search(?s:.*)signal/state\[4\].*whole episodes(?s:.*)windows of 32"
+    here = r"there are no vectors for this search(?s:.*)signal/state\[4\].*whole episodes(?s:.*)windows of 32"
     for asked in ({"window_size": 33}, {"windows": WindowPlan(5, 5)}, {"windows": "5:5"}, {"windows": "whole"}):
         with pytest.raises(QueryError, match=here):
             retriever.search_similar_timesteps(path, **asked)

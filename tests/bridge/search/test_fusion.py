@@ -289,12 +289,12 @@ def test_files_that_are_gone_cost_no_hits(folder, tmp_path):
 def test_searches_that_make_no_sense_are_refused(retriever):
     for wrong, told in (
         ({}, r"expected a query, examples \(like=\[...\]\) or words"),
-        ({"text": "door", "unlike": [made(0, 0)]}, "found words alone"),
-        ({"text": "door", "diversity": 0.5}, "found words alone"),
+        ({"text": "door", "unlike": [made(0, 0)]}, "found text only"),
+        ({"text": "door", "diversity": 0.5}, "found text only"),
     ):
         with pytest.raises(QueryError, match=told):
             retriever.search_similar_episodes(**wrong)
-    with pytest.raises(QueryError, match="timesteps, which have no words"):
+    with pytest.raises(QueryError, match="timesteps, which have no text"):
         retriever.search_similar_timesteps(made(0, 0), text="door")
     with pytest.raises(QueryError, match="fits none"):
         retriever.search_similar_episodes(made(0, 0), like=[np.zeros((5, 9))])

@@ -297,7 +297,11 @@ def test_the_episode_that_a_query_names_can_be_left_out(archive, retriever, tmp_
         (np.zeros((5, 4)), {"per_episode": 0}, "per_episode"),
         (np.zeros((5, 4)), {"min_score": math.nan}, "min_score"),
         (np.zeros((5, 7)), {}, "fits none"),
-        (np.zeros((5, 4)), {"windows": WindowPlan(5, 5)}, r"nothing is embedded that this (?s:.*)windows of"),
+        (
+            np.zeros((5, 4)),
+            {"windows": WindowPlan(5, 5)},
+            r"there are no vectors for this search(?s:.*)windows of",
+        ),
     ],
 )
 def test_what_cannot_be_searched_for_is_refused(archive, retriever, query, options, told):

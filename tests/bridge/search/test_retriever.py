@@ -277,7 +277,7 @@ def test_the_embedder_chooses_where_an_archive_was_embedded_in_several_ways(tmp_
 
 
 def test_what_is_not_embedded_cannot_be_searched(tmp_path, retriever):
-    with pytest.raises(QueryError, match="nothing is embedded that this search could look at"):
+    with pytest.raises(QueryError, match="there are no vectors for this search"):
         retriever.search_similar_timesteps(state(episode(0, 0)))
     with pytest.raises(CatalogNotFoundError, match=r"no archive at .*`wshard ingest` makes one"):
         TrajectoryRetriever(tmp_path / "nowhere")
@@ -402,7 +402,7 @@ def test_moments_are_found_where_they_are(tmp_path):
             assert sorted(hit.span for hit in every) == parts
         newest = retriever.search_similar_timesteps(moment).answered
         assert [space.windows.size for space in (*newest.spaces, *newest.others)] == [20, 10]
-        with pytest.raises(QueryError, match="nothing is embedded"):
+        with pytest.raises(QueryError, match="there are no vectors for this search"):
             retriever.search_similar_episodes(moment)
 
 

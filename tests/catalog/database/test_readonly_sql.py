@@ -76,7 +76,7 @@ def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, te
 )
 def test_whatever_else_is_refused_and_changes_nothing(catalog: Catalog, text: str) -> None:
     catalog.annotations.tag([1], "good")
-    with pytest.raises(StatementError, match="expected one statement that reads"):
+    with pytest.raises(StatementError, match="expected one read-only statement"):
         catalog.query.sql(text)
     # The connection is free again.
     assert catalog.annotations.untag([1], "good") == 1
@@ -87,7 +87,7 @@ def test_a_statement_that_was_allowed_before_is_refused_as_sql(catalog: Catalog)
     text = "DELETE FROM tag WHERE name = 'x'"
     with catalog._session.write() as connection:
         connection.exec_driver_sql(text)
-    with pytest.raises(StatementError, match="expected one statement that reads"):
+    with pytest.raises(StatementError, match="expected one read-only statement"):
         catalog.query.sql(text)
 
 

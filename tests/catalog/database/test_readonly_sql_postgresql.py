@@ -79,7 +79,7 @@ def test_what_does_more_than_read_is_refused_to_an_administrator_too(
     catalog: Catalog, tmp_path: Path, text: str
 ) -> None:
     file = tmp_path / "written"
-    with pytest.raises(StatementError, match="expected one statement that reads"):
+    with pytest.raises(StatementError, match="expected one read-only statement"):
         catalog.query.sql(text.format(file=file))
     assert catalog.query.count() == 1
     assert not file.exists()

@@ -229,7 +229,7 @@ def test_a_backup_into_no_folder_says_so(location: Path | str, server: Server, t
     monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
     with (
         Catalog.open(location, create=True) as catalog,
-        pytest.raises(CatalogWriteError, match=r"cannot write .*backup: .*none is no folder$"),
+        pytest.raises(CatalogWriteError, match=r"cannot write .*backup: .*none is not a folder$"),
     ):
         catalog.maintenance.back_up(tmp_path / "none" / "backup")
 

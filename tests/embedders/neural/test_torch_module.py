@@ -227,7 +227,7 @@ def test_more_coefficients_keep_the_order_of_events():
         (lambda batch: batch[:, :0], r"found \[3, 0\]"),
         (lambda batch: batch * float("nan"), "expected finite features"),
         (lambda _: "text", "expected a tensor as the answer, found str"),
-        (lambda batch: batch @ batch, r"refused a batch \[3, 5\]"),
+        (lambda batch: batch @ batch, r"failed on a batch \[3, 5\]"),
     ],
 )
 def test_answers_that_are_no_features_are_refused(answer, told):
@@ -259,7 +259,7 @@ def test_files_that_are_no_networks_are_refused(tmp_path):
 
 def test_onnx_files_and_batches_that_do_not_fit_are_refused(tmp_path):
     path = to_onnx(of_vectors(), tmp_path / "net.onnx")
-    with pytest.raises(EmbedderError, match=r"net.onnx: the network refused a batch \[1, 6\]"):
+    with pytest.raises(EmbedderError, match=r"net.onnx: the network failed on a batch \[1, 6\]"):
         TorchModule(str(path)).dim(6)
     with pytest.raises(EmbedderError, match="device 'cuda:3': expected one of"):
         TorchModule(str(path), device="cuda:3").dim(5)

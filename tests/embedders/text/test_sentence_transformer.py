@@ -171,11 +171,11 @@ HOSTILE = {
     ),
     "a length beyond the network's": (
         damaged("sentence_bert_config.json", b'{"max_seq_length": 100}'),
-        r"model.onnx: the network refused a batch \[1, 100\]",
+        r"model.onnx: the network failed on a batch \[1, 100\]",
     ),
     "words that the network has not": (
         lambda folder: write_network(folder / "onnx/model.onnx", {**weights(), "W": weights()["W"][:4]}),
-        r"model.onnx: the network refused a batch \[1, 3\]",
+        r"model.onnx: the network failed on a batch \[1, 3\]",
     ),
     "numbers that are none": (
         lambda folder: write_network(folder / "onnx/model.onnx", {**weights(), "V": weights()["V"] * np.inf}),

@@ -200,7 +200,7 @@ def test_verify_finds_what_no_checksum_tells(tmp_path):
 def test_a_cut_file_leads_to_repair_where_any_block_is_left(episode):
     whole = episode.read_bytes()
     for kept, told in (
-        (len(whole) - 1, "`wshard repair` keeps the blocks that are whole"),
+        (len(whole) - 1, "`wshard repair` saves the intact blocks"),
         (100, "no block of it is left"),
     ):
         episode.write_bytes(whole[:kept])

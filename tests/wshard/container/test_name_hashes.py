@@ -103,7 +103,7 @@ def test_repair_gives_every_block_its_name_back(tmp_path):
 def test_the_message_and_the_command_tell_the_name(tmp_path):
     data = bytearray(OWN)
     data[data.index(b"meta/episode", HEADER_SIZE) + 5] ^= 1
-    with pytest.raises(IndexCorruptError, match="'meta/dpisode': expected 'meta/episode', as its hash tells"):
+    with pytest.raises(IndexCorruptError, match="'meta/dpisode': expected 'meta/episode', by its hash"):
         load_wshard(bytes(data))
     path = tmp_path / "damaged.wshard"
     path.write_bytes(data)
@@ -129,7 +129,7 @@ def test_a_gap_of_whole_entries_behind_the_index_is_told_at_opening():
     data, count = bytearray(with_blocks(OWN, {"entry/1": b"one"}, role=1)), len(ShardReader(OWN).entries) + 1
     data[12] = count - 1
     data[HEADER_SIZE + INDEX_ENTRY_SIZE * (count - 1)] ^= 1
-    with pytest.warns(FormatWarning, match=f"entry_count: found {count - 1}, there is room for 1 more"):
+    with pytest.warns(FormatWarning, match=f"entry_count: found {count - 1}, the index has room for 1 more"):
         ShardReader(bytes(data))
 
 
@@ -313,13 +313,13 @@ def test_undeclared_lanes_that_damage_hides_are_told_and_come_back(tmp_path):
     whole = load_wshard(data)
     for name in (b"residual\0x", b"residual.y", b"resitual/x"):
         damaged = data.replace(b"residual/x", name)
-        with pytest.raises(IndexCorruptError, match="expected 'residual/x', as its hash tells"):
+        with pytest.raises(IndexCorruptError, match="expected 'residual/x', by its hash"):
             load_wshard(damaged)
         report = mended(tmp_path, damaged)
         assert report.complete
         assert load_wshard(report.output) == whole
     wiped = data.replace(b"residual/x", b"#" * 10)
-    with pytest.warns(FormatWarning, match="'##########': the stored hash is not that of the name"):
+    with pytest.warns(FormatWarning, match="'##########': the stored hash does not match the name"):
         load_wshard(wiped)
     path = tmp_path / "damaged.wshard"
     path.write_bytes(wiped)
@@ -334,7 +334,7 @@ def test_a_container_warns_of_a_name_that_its_hash_does_not_fit(tmp_path):
     """C-8: two flipped bits or more; nothing tells what it was."""
     path = tmp_path / "damaged.wshard"
     path.write_bytes(with_blocks(OWN, {"entry/1": b"one"}, role=1).replace(b"entry/1", b"e##ry/1"))
-    with pytest.warns(FormatWarning, match="'e##ry/1': the stored hash is not that of the name"):
+    with pytest.warns(FormatWarning, match="'e##ry/1': the stored hash does not match the name"):
         ShardReader(path)
     assert "'e##ry/1': its stored hash is not that of its name" in check_file(path)[1]["header"]
 
@@ -348,7 +348,7 @@ def test_a_flipped_bit_of_a_hash_changes_nothing_and_is_told_at_opening(wshard_f
         whole, path = ShardReader(data), tmp_path / "damaged.shard"
         for number, name in enumerate(whole.names()):
             path.write_bytes(flipped(data, HEADER_SIZE + INDEX_ENTRY_SIZE * number + place, 2))
-            with pytest.warns(FormatWarning, match="the stored hash is not that of the name"):
+            with pytest.warns(FormatWarning, match="the stored hash does not match the name"):
                 reader = ShardReader(path)
             assert [reader.read_entry(n) for n in reader.names()] == [whole.read_entry(n) for n in whole.names()]
             assert name in check_file(path)[1]["header"]
@@ -362,7 +362,7 @@ def test_two_entries_that_take_one_name_from_one_place_are_told(wshard_fixtures,
     changed = bytearray(data)
     changed[HEADER_SIZE + INDEX_ENTRY_SIZE + 8] = entries[0].name_offset
     path.write_bytes(changed)
-    with pytest.warns(FormatWarning, match="'a': another entry takes its name from the same place"):
+    with pytest.warns(FormatWarning, match="'a': another entry has the same name offset"):
         ShardReader(path)
     assert "another entry has the same name" in check_file(path)[1]["header"]
 

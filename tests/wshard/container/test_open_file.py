@@ -94,7 +94,7 @@ def test_where_locks_and_memory_maps_fail_network_disks_are_named(tmp_path):
     path.write_bytes(b"content")
     with os.fdopen(os.open(path, os.O_PATH), "rb", closefd=True) as named:
         for act in (lambda: map_file(named.fileno(), path), lambda: journal.lock(named, path)):
-            with pytest.raises(OSError, match="fail on some network disks: is it on one") as caught:
+            with pytest.raises(OSError, match="fail on some network disks: use a local disk") as caught:
                 act()
             assert caught.value.filename == str(path)
             assert caught.value.errno == errno.EBADF

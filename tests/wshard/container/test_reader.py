@@ -142,7 +142,7 @@ def test_lookup_compares_names_and_takes_wrong_hashes_for_what_they_are():
     data = bytearray(unsorted(("a", "b", "c")))
     struct.pack_into("<Q", data, 64, wshard_plain.xxh64(b"b"))
     struct.pack_into("<Q", data, 64 + 96, 12345)
-    with pytest.warns(FormatWarning, match="block 'a' and 1 more: the stored hash is not that of the name"):
+    with pytest.warns(FormatWarning, match="block 'a' and 1 more: the stored hash does not match the name"):
         reader = ShardReader(bytes(data))
     assert [reader.lookup(name) for name in ("a", "b", "c", "d")] == [0, 1, 2, -1]
     swapped = bytearray(unsorted(("a", "b")))

@@ -80,7 +80,7 @@ def test_an_open_file_stays_in_its_process(tmp_path, make, send):
     with open_episode(make(tmp_path)) as file:
         loaded = file.load()
         for opened in (file, file["gripper"]):
-            with pytest.raises(TypeError, match=r"\.wshard: .*what is open can be neither copied .*: open its path"):
+            with pytest.raises(TypeError, match=r"\.wshard: .*open files can be neither copied .*: send the path"):
                 send(opened)
     assert copy.deepcopy(loaded) == pickle.loads(pickle.dumps(loaded)) == loaded  # noqa: S301  (our own)
 

@@ -340,7 +340,7 @@ def with_row(block: bytes, length: int = 4, **row: object) -> bytes:
     [
         ({"encoding": "gif"}, "encoding: expected one of jpeg, png, mp4, found 'gif'"),
         ({"encoding": 3}, "found 3"),
-        ({"shape": [2]}, r"expected u8 \[\] beside an encoding, found u8 \[2\]"),
+        ({"shape": [2]}, r"expected u8 \[\] for an encoded lane, found u8 \[2\]"),
         ({"dtype": "f32"}, "found f32"),
         ({"frame_shape": [2, 2]}, "frame_shape: expected height, width and channels"),
         ({"frame_shape": [2, 2, 0]}, "frame_shape"),

@@ -58,8 +58,8 @@ UNSAVABLE = {
     "chunk out of range": (altered(chunk_index=2, total_chunks=2), "out of range"),
     "no rate": (altered(timebase=TimebaseSpec(tick_hz=0)), "tick_hz > 0"),
     "infinite rate": (altered(timebase=TimebaseSpec(tick_hz=float("inf"))), "tick_hz > 0"),
-    "metadata not JSON": (altered(metadata={"a": object()}), "values that JSON can hold"),
-    "metadata NaN": (altered(metadata={"a": float("nan")}), "values that JSON can hold"),
+    "metadata not JSON": (altered(metadata={"a": object()}), "expected JSON values"),
+    "metadata NaN": (altered(metadata={"a": float("nan")}), "expected JSON values"),
     "metadata of one key twice": (altered(metadata={1: "a", "1": "b"}), "keys 1 and '1' of metadata are the same"),
     "a key twice within": (
         altered(metadata={"poses": [{"x": 1}, {"true": 1, True: 2}]}),

@@ -265,7 +265,7 @@ def test_a_declared_channel_that_does_not_come_by_name_is_refused_at_once(tmp_pa
     """Hours later it would be missing in the file; whole timesteps go on as if nothing had happened."""
     with WShardStreamWriter(tmp_path / "a.wshard", "e", channels) as recording:
         recording.begin_episode()
-        with pytest.raises(EpisodeError, match=f"timestep 0: expected every channel, {absent} did not come"):
+        with pytest.raises(EpisodeError, match=f"timestep 0: expected every channel, {absent} missing"):
             recording.write_timestep(values, reward=0)
         recording.write_timestep(
             dict.fromkeys((block for lane in recording._channels for block in lane.blocks), 1.0), reward=0

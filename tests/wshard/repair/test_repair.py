@@ -199,7 +199,7 @@ def test_ticks_of_an_unusual_program_are_told(tmp_path):
     for t in (5, 5, 9):
         stream.step(t, {"s": bytes([t])}, {}, 0.0, 0)
     report = repair(written(tmp_path, stream.end()))
-    assert report.notes[:1] == ("time/ticks does not count 0, 1, 2, ...: it holds what the recording program gave",)
+    assert report.notes[:1] == ("time/ticks does not count 0, 1, 2, ...: it has the values of the recording program",)
     assert load_wshard(report.output).ticks.tolist() == [5, 5, 9]
     assert load_wshard(report.output).observations["s"].data.tolist() == [5, 5, 9]
 
@@ -309,7 +309,7 @@ def test_cut_files_give_back_what_lies_in_front_of_the_cut(tmp_path):
                 repair(path, output)
             continue
         if not set(whole) - {"meta/wshard", "meta/episode", "meta/channels"}:
-            with pytest.raises(RepairError, match="no block of data is whole"):
+            with pytest.raises(RepairError, match="no data block is intact"):
                 repair(path, output)
             continue
         report = repair(path, output)
@@ -324,7 +324,7 @@ def test_a_wrong_total_size_and_trailing_bytes_lose_nothing(tmp_path):
     ep = make_episode(4)
     for data in (saved(ep) + b"trailing", _with_total(saved(ep), 7), _with_total(saved(ep), 2**63)):
         path = written(tmp_path, data)
-        with pytest.raises(HeaderError, match="`wshard repair` keeps"):
+        with pytest.raises(HeaderError, match="`wshard repair` saves"):
             load_wshard(path)
         report = repair(path, tmp_path / "out.wshard")
         assert report.complete

@@ -26,13 +26,13 @@ _RANDOM, _GEOMETRIC, _UNIFORM, _CURRENT = range(4)
 
 
 class GoalDataset(DerivedDataset):
-    """A data set whose items have goals beside their columns.
+    """A data set whose items also have goals.
 
     goal_probabilities: of a random step of any episode, of a future step at a geometric distance (gamma), of one at a
     uniform distance, and of the current step, which is current_goal_offset steps from the clip's start (by default its
-    last). goal_keys: {column: name of the goal}, by default pixels and proprio. draws "index": a goal depends on seed,
-    epoch and the clip's number alone, so workers and orders draw the same; "sequence": one generator draws one after
-    the other, as the original does. The epoch is that of the sampler (ClipSampler), or set_epoch.
+    last). goal_keys: {column: name of the goal}, by default pixels and proprio. draws "index": a goal depends only on
+    seed, epoch and the clip's number, whatever the workers and order; "sequence": one generator draws them in sequence,
+    like the original. The epoch is that of the sampler (ClipSampler), or set_epoch.
     """
 
     def __init__(  # noqa: PLR0913  (the signature of the original)
@@ -70,7 +70,7 @@ class GoalDataset(DerivedDataset):
         return [*self.dataset.column_names, *self.goal_keys.values()]
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw other goals from now on; for loaders whose sampler says no epoch."""
+        """Set the epoch, which selects the goals; for loaders whose sampler has no epoch."""
         self.epoch = int(epoch)
 
     def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
@@ -83,7 +83,7 @@ class GoalDataset(DerivedDataset):
         return self._add_goals(items, *np.array(goals, np.int64).T)
 
     def goal_of(self, number: int) -> tuple[int, int]:
-        """Return episode and timestep of the goal of a clip in the present epoch."""
+        """Return episode and timestep of the goal of a clip in the current epoch."""
         episodes, starts = self.clip_indices.locate([number])
         return self._draw(_epoch_of(number), number, episodes[0], starts[0])
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SpanDataset(DerivedDataset):
     """Clips within spans (episode, start, stop) of a data set; stop None: to the end of the episode.
 
-    weights: of each span, above 0; every clip of a span has its weight, by which ClipSampler draws.
+    weights: one per span, above 0; every clip has the weight of its span, by which ClipSampler draws.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SpanDataset(DerivedDataset):
 
     @property
     def clip_weights(self) -> NDArray[np.float64] | None:
-        """The weight of each clip; None where all are equal."""
+        """The weight of each clip; None if all are equal."""
         if self.weights is None:
             return None
         return np.repeat(self.weights, np.maximum(self.lengths - self.span + 1, 0))
@@ -64,17 +64,17 @@ class SpanDataset(DerivedDataset):
 
 
 def select_episodes(dataset: Dataset, numbers: Sequence[int]) -> SpanDataset:
-    """Return the data set of these episodes alone."""
+    """Return the data set restricted to these episodes."""
     return SpanDataset(dataset, [(int(number), 0, None) for number in numbers])
 
 
 def split_episodes(
     dataset: Dataset, parts: Mapping[str, float], *, seed: int = 0, groups: Sequence[Any] | None = None
 ) -> dict[str, SpanDataset]:
-    """Split a data set by whole episodes into parts of these shares of the episodes, which are 1 together.
+    """Split a data set by whole episodes into parts with these fractions of the episodes, which sum to 1.
 
-    groups: of each episode, a value that is the same for episodes that have to be in the same part, such as copies of
-    each other. Raises DatasetError.
+    groups: one value per episode; episodes with equal values stay in the same part, for example copies of each other.
+    Raises DatasetError.
     """
     total = len(dataset.lengths)
     shares = np.array(list(parts.values()), np.float64)

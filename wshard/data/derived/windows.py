@@ -27,10 +27,10 @@ class WindowDataset(DerivedDataset):
     """Items around every timestep t of a data set's episodes.
 
     Observations are the `history` timesteps up to t, actions the `chunk` timesteps from t on. With n_step, `next_KEY`
-    is the observation n_step timesteps later, `return` the sum of the rewards until then, each discounted, and
-    `discount` what the value of that observation counts: 0 after the end of an episode (`terminated`). Where an episode
-    has no such timestep the nearest one stands there (padding "edge"), or zeros ("zero"), and KEY_is_pad says so. The
-    data set's frameskip, num_steps and transform have no effect.
+    is the observation n_step timesteps later, `return` the discounted sum of the rewards until then, and `discount` the
+    factor of the value of that observation: 0 after the end of an episode (`terminated`). Timesteps outside the episode
+    are padded with the nearest one (padding "edge"), or zeros ("zero"), and KEY_is_pad marks them. The data set's
+    frameskip, num_steps and transform have no effect.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class WindowDataset(DerivedDataset):
 
     @property
     def clip_weights(self) -> Any:
-        """The weight of each timestep: that of its span, where the data set has spans with weights."""
+        """The weight of each timestep: that of its span, if the data set has spans with weights."""
         weights = getattr(self.dataset, "weights", None)
         return None if weights is None else np.repeat(weights, self.lengths)
 

@@ -37,8 +37,8 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         ("rewards", "reward"),
         ("qpos, qvel and other rows", "signal/NAME"),
         ("a file NAME-val.npz", "metadata split: val"),
-        ("rows behind the last end", "an episode of its own: metadata unfinished"),
-        ("action alignment", "observations at t are what actions at t answer"),
+        ("rows after the last end", "an episode of its own: metadata unfinished"),
+        ("action alignment", "actions at t follow the observations at t"),
         ("environment, clock", "not stated"),
     )
 

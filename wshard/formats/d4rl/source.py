@@ -37,8 +37,8 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         ("metadata/NAME", "metadata NAME, of texts and small arrays"),
         ("ends", "an episode ends with a row whose terminals or timeouts are set"),
         ("files without timeouts", "it ends after 1,000 rows, too: metadata horizon"),
-        ("rows behind the last end", "an episode of its own: metadata unfinished"),
-        ("action alignment", "observations at t are what actions at t answer"),
+        ("rows after the last end", "an episode of its own: metadata unfinished"),
+        ("action alignment", "actions at t follow the observations at t"),
         ("environment, clock", "not stated"),
     )
 

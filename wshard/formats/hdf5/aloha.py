@@ -38,7 +38,7 @@ class AlohaSource(Hdf5Source[str]):
         ("attributes sim, compress and others", "metadata"),
         ("task, language_instruction, language_raw, instruction", "metadata task"),
         ("name of the file, without suffix", "the id"),
-        ("action alignment", "observations at t are what action at t answers"),
+        ("action alignment", "action at t follows the observations at t"),
         ("environment, clock, success", "not stated"),
     )
 

@@ -35,7 +35,7 @@ class ManiskillSource(Hdf5Source[str]):
 
     meaning: ClassVar = (
         ("obs/NAME, env_states/NAME", "signal/NAME, signal/env_states/NAME"),
-        ("obs, env_states that are no groups", "signal/obs, signal/env_states"),
+        ("obs, env_states that are not groups", "signal/obs, signal/env_states"),
         ("the last of n + 1 observations", "metadata final_observation, up to 256 numbers; frames: left out"),
         ("actions", "action/actions"),
         ("rewards, terminated, truncated", "reward, done, aux/truncations; in older files dones: done"),
@@ -46,7 +46,7 @@ class ManiskillSource(Hdf5Source[str]):
         ),
         ("episodes[].success, else whether success is ever true", "metadata success"),
         ("episodes[].episode_seed, control_mode, ...", "metadata"),
-        ("action alignment", "obs at t is what actions at t answer"),
+        ("action alignment", "actions at t follow the obs at t"),
     )
 
     @staticmethod

@@ -58,8 +58,8 @@ class RobomimicSource(Hdf5Source[str]):
         ("mask/FILTER", "metadata filters: the names of those that list the demonstration"),
         ("attribute env_args of data", "metadata env_args; env_name: the environment"),
         ("language_instruction, problem_info, ep_meta.lang", "metadata task"),
-        ("env_args.env_kwargs.control_freq", "the rate; else none is stated (30 Hz, assumed)"),
-        ("action alignment", "obs at t is what actions at t answer"),
+        ("env_args.env_kwargs.control_freq", "the rate; otherwise unknown (30 Hz, assumed)"),
+        ("action alignment", "actions at t follow the obs at t"),
     )
 
     @staticmethod

@@ -51,7 +51,7 @@ class MinariSource(Hdf5Source[str]):
         ("env_spec.id", "the environment"),
         ("seed, options, dataset_id, algorithm_name", "metadata"),
         ("infos/success, infos/is_success", "metadata success: whether it is ever true"),
-        ("action alignment", "observations at t are what actions at t answer"),
+        ("action alignment", "actions at t follow the observations at t"),
         ("clock", "none is stated (30 Hz, assumed)"),
     )
 

@@ -33,7 +33,7 @@ def _list_folder(folder: str, _changed: int) -> tuple[str, ...]:
 
 
 def list_names(folder: Path) -> tuple[str, ...]:
-    """Return the sorted names in a folder; none where there is no folder."""
+    """Return the sorted names in a folder; none where there is not a folder."""
     try:
         return _list_folder(str(folder), folder.stat().st_mtime_ns)
     except (FileNotFoundError, NotADirectoryError):

@@ -49,8 +49,8 @@ class RaidenSource(LazySource["Path"]):
 
     whole = True
     meaning: ClassVar = (
-        ("joints, actual_poses", "signal/joints, signal/actual_poses: what was measured, left arm first"),
-        ("action, action_joints", "action/action (poses), action/action_joints: what was commanded"),
+        ("joints, actual_poses", "signal/joints, signal/actual_poses: measured, left arm first"),
+        ("action, action_joints", "action/action (poses), action/action_joints: commanded"),
         ("intrinsics, extrinsics", "signal/intrinsics/CAMERA [3, 3], signal/extrinsics/CAMERA [4, 4]"),
         ("every other array of the pickles", "signal/NAME"),
         ("a value that some timesteps lack", "NaN there"),
@@ -59,7 +59,7 @@ class RaidenSource(LazySource["Path"]):
         ("language", "metadata task: the prompt, or else the name of the task; task_name"),
         ("metadata.json: control, labels, cameras, info", "metadata"),
         ("timestamps.npy of the first camera", "time/timestamps_ns; those of others are left out"),
-        ("action alignment", "what was commanded at the time of the observation"),
+        ("action alignment", "the command at the time of the observation"),
         ("clock", "framerate"),
     )
 

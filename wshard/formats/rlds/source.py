@@ -75,7 +75,10 @@ class RLDSSource(LazySource[RecordPlace]):
         ),
         ("alignment", "action t answers observation t; of the last step RLDS defines the observation alone"),
         ("clock", "not stated; in episode_metadata/wshard where wshard wrote the data set"),
-        ("ragged features", "signal/NAME where all steps have one size, else left out; metadata left_out says why"),
+        (
+            "ragged features",
+            "signal/NAME if all steps have the same size; else omitted, with the reason in metadata left_out",
+        ),
         ("is_first", "follows from the place of the step"),
     )
 

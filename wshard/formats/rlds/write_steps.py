@@ -67,7 +67,7 @@ def plan_steps(ep: Episode) -> list[TFDSFeature]:
         parts = path.split("/")
         inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in paths), None)
         if inside is not None or "" in parts:
-            raise EpisodeError(f"{path}: expected a name beside other features, found it inside of {inside!r}")
+            raise EpisodeError(f"{path}: expected a name at the level of other features, found it inside {inside!r}")
     return found
 
 

@@ -71,7 +71,7 @@ def _read_yaml(path: Path) -> object:
     try:
         text = data.decode()
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise LimitError(f"{path}: expected plain values, found an alias, which can stand for any amount of them")
+            raise LimitError(f"{path}: expected plain values, found an alias, which can expand without limit")
         return yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         if isinstance(error, FormatError):

@@ -109,7 +109,7 @@ class ColumnsHDF5Source(RowsSource):
             found = type(link if dataset is None else dataset).__name__
             raise FormatError(f"{at}: expected a dataset in this file, found {found}")
         if dataset.is_virtual or dataset.external:
-            raise FormatError(f"{at}: expected a dataset in this file, found one whose data are in other files")
+            raise FormatError(f"{at}: expected a dataset in this file, found one with external data")
         size = dataset.dtype.itemsize
         for axis in dataset.chunks or ():
             size *= axis

@@ -138,7 +138,7 @@ class LanceSource(RowsSource):
             found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         except (NotImplementedError, TypeError):
             at = f"{self.where_of('')}: column {field.name!r}"
-            raise FormatError(f"{at}: {field.type} is no column of steps") from None
+            raise FormatError(f"{at}: {field.type} is not a column of timesteps") from None
         return found
 
     def _with_shape(self, column: StepColumn, rows: RowSpan) -> StepColumn:

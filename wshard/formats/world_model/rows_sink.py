@@ -179,7 +179,7 @@ class RowsSink(ABC):
                 lost.append(f"{block}: stored as {self.frame_encoding}, which changes values a little")
         kept = ("task", *self.texts)
         gone = [key for key in info.metadata if key not in kept and not is_text_index(key, info.metadata[key], names)]
-        return [*lost, *(f"metadata {key!r}: only texts of timesteps are held" for key in gone)]
+        return [*lost, *(f"metadata {key!r}: only per-timestep texts are stored" for key in gone)]
 
 
 def is_image(channel: Channel) -> bool:
