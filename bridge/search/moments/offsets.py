@@ -30,9 +30,11 @@ class Offsets:
     def of(query: Rows, pieces: Pieces, free: NDArray[np.bool_]) -> Offsets:
         """Return the mean differences of the query from the windows where its match is expected."""
         values = np.zeros((len(free), query.shape[1]))
-        for place in np.flatnonzero(free).tolist():
-            start, stop = pieces.expected[place] + pieces.edges[place]
-            values[place] = query.mean(axis=0) - pieces.rows[start:stop].mean(axis=0)
+        places, mean = np.flatnonzero(free), query.mean(axis=0)
+        for place, (start, stop) in zip(
+            places, (pieces.expected + pieces.edges[:-1, None])[places].tolist(), strict=True
+        ):
+            values[place] = mean - np.add.reduce(pieces.rows[start:stop]) / (stop - start)
         return Offsets(values, free)
 
     def along(self, query: Rows, pieces: Pieces, found: Alignments) -> Offsets:

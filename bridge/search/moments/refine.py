@@ -42,7 +42,7 @@ _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may mo
 _SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
 _ROUNDED: Final = 1e-4  # standard deviations by which what was rounded to float32 may differ
 _MOVING: Final = 1e-2  # standard deviations from one timestep to the next that are no rounding
-_RANKING: Final = Rule(band=0.15, end_penalty=1.0)
+RANKING: Final = Rule(band=0.15, end_penalty=1.0)
 # In costs: bounds are worth next to nothing where a match is next to exact. Approaches differ more than what they lead
 # to: with less than three for a matched row they would be left out.
 _WEIGHTED: Final = Rule(band=0.15, end_penalty=1.0, row_gain=3.0)
@@ -111,9 +111,9 @@ def refine(
         return []
     every = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
     thinned = query.smooth[::every]
-    cut, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
+    cut, firsts = cut_around(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
     offsets = Offsets.of(thinned, cut, windows.free)
-    traced = align_all(thinned, offsets.taken_from(cut), _RANKING, traced=True)
+    traced = align_all(thinned, offsets.taken_from(cut), RANKING, traced=True)
     offsets = offsets.along(thinned, cut, traced)
     pieces = offsets.taken_from(cut)
     own = offsets.weigh(_costs_along(thinned, pieces, traced, windows.free))
@@ -140,7 +140,7 @@ def refine(
     return [found[place] for place in moments.best(limits)]
 
 
-def _cut(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
+def cut_around(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
     """Return in and around each span of its episode [T, D] one row of `every`, and where that begins [m, 1]."""
     margins = ((spans[:, 1] - spans[:, 0]) * _MARGIN).astype(np.int64)
     firsts = np.maximum(spans[:, 0] - margins, 0)
@@ -252,13 +252,13 @@ def _find_bounds(
     rows = [
         rows_of(episode).rows + added for episode, added in zip(best.episodes.tolist(), offsets.values, strict=True)
     ]
-    pieces, firsts = _cut(best.spans, rows)
+    pieces, firsts = cut_around(best.spans, rows)
     paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
     paths = list(paced.paths)
     hard = np.flatnonzero(paced.costs > _SLOWER * best.costs)
     if len(hard):  # a pause, or more than twice the speed
         free = align_all(
-            query, _cut(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, weights, traced=True
+            query, cut_around(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, weights, traced=True
         )
         for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
             paths[hard[number]] = free.paths[number]

@@ -15,6 +15,7 @@ from bridge.results import make_ref
 from bridge.search.matches import find_spans
 from bridge.search.moments.frame_scale import measure_frame_scale
 from bridge.search.moments.lane_rows import LaneRows, PreparedRows, prepare_rows
+from bridge.search.moments.narrow import narrow
 from bridge.search.moments.overlap import MomentLimits, suppress
 from bridge.search.moments.refine import Moment, Windows, refine
 from bridge.spaces.statistics import lane_statistics
@@ -46,7 +47,9 @@ CANDIDATES: Final = 60
 
 _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned where no bounds are sought
 _LEVEL: Final = 1e-3  # length of what is left of a unit vector where a window is nothing but its level
-_EPISODES: Final = 150  # in which copies of the query, and its like but for an offset, are looked for
+_EPISODES: Final = 150  # in which copies of the query are looked for
+_SHIFTED: Final = 50  # others in which they are, off by a constant
+_MORE: Final = 3  # times as many windows are compared coarsely as are refined
 _CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
 
 
@@ -117,6 +120,7 @@ class MomentSearch:
             if scaling is None:
                 refs = _make_refs(windows.select(limits))
             else:
+                windows = self._add_episodes(windows, query, request) if len(answer.matches) == count else windows
                 shifted = self._find_shifted(query, replace(request, top_k=count))
                 refs, stale = self._refine(query, windows, shifted, limits, scaling, most)
             everything = len(answer.matches) < count and (scaling is None or most >= len(windows.scores))
@@ -150,6 +154,16 @@ class MomentSearch:
         lanes, _ = self._read([*rows], rows, view.space, scaling)
         return prepare_rows(view.windows[0], scaling).rows, {id_: lane.rows for id_, lane in lanes.items()}
 
+    def _add_episodes(self, windows: _Windows, query: WindowQuery, request: Request) -> _Windows:
+        """Return the windows, and behind them the best one of every other episode that is near."""
+        wide = replace(request, top_k=_EPISODES, distinct=True)
+        near = self._archive.index.search(query.space, query.vector, wide).matches
+        listed = {*windows.episodes.tolist()}
+        more = self._find_windows([match for match in near if match.episode not in listed], query.space)
+        episodes = np.concatenate([windows.episodes, more.episodes])
+        spans, gone = np.concatenate([windows.spans, more.spans]), windows.gone | more.gone
+        return _Windows(episodes, spans, [*windows.scores, *more.scores], {**windows.rows, **more.rows}, gone)
+
     def _find_shifted(self, query: WindowQuery, request: Request) -> _Windows:
         """Return the windows that are most like the query but for an offset; none where vectors do not tell that."""
         levels = levels_of(query.space.embedder, query.space.channels)
@@ -159,8 +173,8 @@ class MomentSearch:
         if not levels or length < _LEVEL:
             return self._find_windows((), query.space)
         vector /= np.float32(length)
-        answer = self._archive.index.search(query.space, vector, request)
-        episodes = [*dict.fromkeys(match.episode for match in answer.matches)][:_EPISODES]
+        wide = replace(request, top_k=_EPISODES, distinct=True)
+        episodes = [match.episode for match in self._archive.index.search(query.space, vector, wide).matches]
         found = read_vectors(self._archive.index, query.space, catalog=self._archive.catalog, episodes=episodes)
         if not found:
             return self._find_windows((), query.space)
@@ -178,22 +192,23 @@ class MomentSearch:
         most: int,
     ) -> tuple[list[EpisodeRef], set[int]]:  # fmt: skip
         """Return the moments that the best `most` windows lead to, and the episodes whose files are gone or changed."""
-        some = None if limits.per_episode is None else 2 * limits.per_episode
+        each = None if limits.per_episode is None else 2 * limits.per_episode
         apart = max(_CROWDED, limits.max_overlap)
-        tried = windows.select(MomentLimits(most, apart, some))
-        more = shifted.select(MomentLimits(most // 2, apart, some))
+        tried = windows.select(MomentLimits(_MORE * most, apart, each))
+        offset = shifted.select(MomentLimits(most // 2, apart, each))
         own = self._episode_rows.load([] if query.source is None else [query.source[0]])
-        rows = {**more.rows, **tried.rows, **own}
-        episodes = np.concatenate([tried.episodes, more.episodes])
-        spans = np.concatenate([tried.spans, more.spans])
-        some_more = [*dict.fromkeys([*windows.episodes.tolist(), *shifted.episodes.tolist()])][:_EPISODES]
-        rows = {**shifted.rows, **windows.rows, **rows}
-        lanes, stale = self._read([*episodes.tolist(), *own, *some_more], rows, query.space, scaling)
+        rows = {**shifted.rows, **windows.rows, **own}
+        episodes = np.concatenate([tried.episodes, offset.episodes])
+        spans = np.concatenate([tried.spans, offset.spans])
+        near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
+        some = [*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]]
+        lanes, stale = self._read(some, rows, query.space, scaling)
         prepared = prepare_rows(query.window, scaling)
         there = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
         free = np.arange(len(episodes)) >= len(tried.episodes)
         source = None if query.source is None or query.source[0] not in lanes else query.source
         candidates = Windows(episodes[there], spans[there], free[there])
+        candidates = narrow(prepared, candidates, lanes, most, sure=limits.top_k)
         found = refine(prepared, candidates, lanes, limits, source)
         make = partial(_make_moment_ref, query.space, prepared)
         return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale

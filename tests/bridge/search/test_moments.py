@@ -20,6 +20,7 @@ from bridge.results import EpisodeRef
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import LaneRows, prepare_rows
+from bridge.search.moments.narrow import narrow
 from bridge.search.moments.overlap import MomentLimits, overlap, suppress, without_overlaps
 from bridge.search.moments.refine import Windows, refine
 from bridge.search.retriever import TrajectoryRetriever
@@ -337,6 +338,17 @@ def test_a_copy_is_found_wherever_it_lies_and_if_all_of_it_is_shifted(tmp_path):
     assert {(hit.episode_id, hit.span) for hit in hits} == {(f"walk-{n}", (41 + 7 * n, 78 + 7 * n)) for n in range(3)}
     assert [hit.score for hit in hits[:2]] == [1.0, 1.0]
     assert 0.9 < hits[2].score < 1.0
+
+
+def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_nearest():
+    rng = np.random.default_rng(1)
+    scaling = Statistics(1, np.zeros(3), np.ones(3))
+    held = {number: prepare_rows(np.cumsum(rng.normal(size=(60, 3)), axis=0), scaling) for number in range(30)}
+    query = prepare_rows(held[29].rows[13:43], scaling)
+    spans, free = np.tile([10, 40], (30, 1)), np.arange(30) >= 20
+    chosen = narrow(query, Windows(np.arange(30), spans, free), held, 4, sure=3)
+    assert {0, 1, 2, 29} <= {*chosen.episodes.tolist()}
+    assert (len(chosen.episodes), int(chosen.free.sum())) == (6, 2)
 
 
 # ---- files that change, lanes kept in memory ------------------------------------------------------------------------
