@@ -64,6 +64,12 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         about="ShardPacks with an episode file in each record",
         suffix=".shardpack",
     ),
+    "rrd": FormatEntry(
+        sink="wshard.formats.rerun:RerunSink",
+        extra="rerun",
+        about="recordings for the Rerun viewer: an .rrd file an episode",
+        suffix=".rrd",
+    ),
     "tdmpc2": FormatEntry(
         "wshard.formats.tdmpc2:TDMPC2Source",
         extra="torch",

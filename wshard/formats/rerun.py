@@ -1,0 +1,96 @@
+"""Rerun recordings: an .rrd file an episode, for its viewer."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from wshard.episode.lanes import REWARD
+from wshard.errors import FormatError, MissingExtraError
+from wshard.formats.file_per_episode import FilesSink
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
+    from wshard.types import Array, Episode
+
+_MOST_CHANNELS: Final = 512
+
+
+class RerunSink(FilesSink):
+    """Writes lanes of numbers as series, cameras as images, metadata as a document; timelines are step and time."""
+
+    suffix: ClassVar[str] = ".rrd"
+    cannot_hold: ClassVar[tuple[str, ...]] = (
+        "lanes of other shapes than numbers per channel and images",
+        "residuals and blocks of other programs",
+    )
+
+    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
+        del compression  # recordings have their own
+        _import_rerun()
+        super().__init__(location, mode=mode)
+
+    def _key(self, path: Path) -> str:
+        return path.name
+
+    def _save(self, ep: Episode, location: Location) -> None:
+        if not isinstance(location, (str, os.PathLike)):
+            raise FormatError("rerun: expected a path to write, found a file object")
+        rr = _import_rerun()
+        draft = Path(location).with_name(f".{Path(location).name}.draft")
+        steps = np.arange(ep.length)
+        with rr.RecordingStream("wshard", recording_id=ep.id) as recording:
+            recording.save(draft)
+            told = {"id": ep.id, "env": ep.env_id, **ep.metadata}
+            recording.log("metadata", rr.TextDocument(json.dumps(told, indent=1, default=str)), static=True)
+            lines = [rr.TimeColumn("step", sequence=steps)]
+            if rate := ep.timebase.tick_hz:
+                lines.append(rr.TimeColumn("time", duration=steps / rate))
+            for name, data in _lanes(ep):
+                recording.send_columns(name, lines, _columns(rr, data))
+            recording.flush()
+        draft.replace(location)
+
+
+def _columns(rr: Any, data: Array) -> Any:
+    """Return images [T, H, W, C] or series [T, C] as columns of a recording."""
+    if data.ndim != 4:
+        return rr.Scalars.columns(scalars=data.reshape(len(data), -1).astype(np.float64))
+    _, height, width, channels = data.shape
+    kind = rr.ColorModel.RGB if channels == 3 else rr.ColorModel.L
+    form = rr.components.ImageFormat(width, height, color_model=kind, channel_datatype="U8")
+    pixels = np.ascontiguousarray(data).reshape(len(data), -1)
+    return rr.Image.columns(buffer=pixels, format=[form] * len(data))
+
+
+def _lanes(ep: Episode) -> Iterator[tuple[str, Array]]:
+    """Yield the lanes that a viewer can show."""
+    named = {f"signal/{name}": one.data for name, one in ep.observations.items()}
+    named |= {f"action/{name}": one.data for name, one in ep.actions.items()}
+    named |= {f"omen/{name}/{model}": one.data for name, models in ep.omens.items() for model, one in models.items()}
+    named |= {f"uncert/{name}": one.data for name, one in ep.uncerts.items()}
+    if ep.rewards is not None:
+        named[REWARD] = ep.rewards
+    for name, data in named.items():
+        values = np.asarray(data)
+        is_image = values.ndim == 4 and values.dtype == np.uint8 and values.shape[-1] in (1, 3)
+        is_narrow = values.size <= _MOST_CHANNELS * max(1, len(values))
+        is_series = values.ndim <= 2 and values.dtype.kind in "biuf" and is_narrow
+        if is_image or is_series:
+            yield name, values
+
+
+def _import_rerun() -> Any:
+    try:
+        import rerun  # noqa: PLC0415  (only this needs it)
+    except ImportError as error:
+        raise MissingExtraError(f"recordings for Rerun need rerun-sdk: {how_to_install('rerun')}") from error
+    return rerun
