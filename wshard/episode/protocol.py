@@ -132,7 +132,7 @@ class EpisodeReader(Protocol):
     """An open episode: its description is available, lanes are read on demand. Use it as a context manager.
 
     Names of lanes are block names ("signal/state", "action/ctrl", "reward") or ids of observations ("state").
-    wshard/formats/contract.py has the tests that every reader passes.
+    wshard/formats/contract has the tests that every reader passes.
     """
 
     @property

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.formats.draft import WriteMode
 
+_OWN: Final = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_refs", ".lance-reserved"})
 _BUFFER_SIZE: Final = 1 << 26
 
 
@@ -118,7 +119,7 @@ class LanceSink(RowsSink):
 
     def _is_own(self, path: str) -> bool:
         """Say whether the sink replaces a file of its target, by the path below that."""
-        return True
+        return path.partition("/")[0] in _OWN
 
     def _discard(self) -> None:
         if self._draft is not None:

@@ -115,7 +115,10 @@ class RowsSink(ABC):
     def close(self) -> None:
         """End the writing: what was written is in its place from here on, or gone after an error."""
         state, self._state = self._state, "closed"
-        if state == "open":
+        nothing = state == "open" and self.mode == "overwrite" and not self.count and os.path.exists(self.path)  # noqa: PTH110
+        if nothing:  # all were refused: what is there stays
+            self._discard()
+        elif state == "open":
             try:
                 with self._name_disk_errors():
                     self._publish()

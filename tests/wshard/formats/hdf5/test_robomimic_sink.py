@@ -169,12 +169,6 @@ def test_a_refused_episode_and_an_error_change_nothing(tmp_path):
     assert not (tmp_path / "b.hdf5").exists()
 
 
-def test_equal_episodes_give_equal_bytes(tmp_path):
-    for name in "ab":
-        write(tmp_path / name, make_episode(), replace(make_episode(1), env_id=make_episode().env_id))
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
 def test_what_is_no_robomimic_file_stays_as_it_is(tmp_path):
     with h5py.File(tmp_path / "other.hdf5", "w") as file:
         file["x"] = 3

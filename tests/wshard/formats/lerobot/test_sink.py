@@ -209,17 +209,6 @@ def test_modes_keep_what_is_of_others(tmp_path):
         open_sink(tmp_path / "new" / "README.md", "lerobot")
 
 
-@BOTH
-def test_equal_episodes_give_equal_bytes(tmp_path, target):
-    for name in ("a", "b"):
-        write(tmp_path / name, target, [make_episode(0), replace(make_episode(1), id="b")])
-    trees = [
-        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
-        for name in ("a", "b")
-    ]
-    assert trees[0] == trees[1]
-
-
 def test_what_is_lost_is_stated(tmp_path):
     ep = make_episode(0)
     lanes = {"half": Channel("half", DType.BFLOAT16, [2], np.zeros((ep.length, 2), np.uint16))}

@@ -191,13 +191,3 @@ def test_what_is_lost_is_said_and_what_minari_needs_is_filled_in(tmp_path):
     (found,) = read(tmp_path / "set-v0")
     assert np.isnan(found.rewards).all()
     assert not found.truncations.any()
-
-
-def test_equal_episodes_give_equal_bytes(tmp_path):
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        write(tmp_path / name / "set-v0", replace(make_episode(), env_id=""))
-    one, other = (sorted((tmp_path / name).rglob("*.*")) for name in "ab")
-    assert [path.read_bytes() for path in one if path.suffix == ".hdf5"] == [
-        path.read_bytes() for path in other if path.suffix == ".hdf5"
-    ]

@@ -104,7 +104,7 @@ def test_lanes_come_back_with_dtype_shape_and_value(tmp_path_factory, name, epis
         assert {k: v.dtype for k, v in found.lanes().items()} == {k: v.dtype for k, v in expected.lanes().items()}
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", ["video", "lance_video"])  # the others run the contract
 def test_appended_and_overwritten_sets_are_those_that_were_written(tmp_path, name):
     place = tmp_path / PLACES[name]
     first, second = [make_episode(seed) for seed in (0, 1)], [make_episode(2, T=7)]
@@ -140,9 +140,9 @@ def test_every_episode_is_compared_with_the_first(tmp_path, name):
     wrong = {
         "schema mismatch: Missing columns": replace(ep, observations={"gripper": ep.observations["gripper"]}),
         "unexpected columns: .'more'": change(more=np.zeros(20)),
-        "shape mismatch: existing=.7,., incoming=.3,.": change(joint_pos=ep["joint_pos"][:, :3]),
+        "(shape|dimension) mismatch: existing=.7,., incoming=.3,.": change(joint_pos=ep["joint_pos"][:, :3]),
         "dtype mismatch: existing=float32, incoming=float64": change(gripper=ep["gripper"].astype(np.float64)),
-        "camera.*shape mismatch": change(**{"camera/rgb": np.zeros((20, 18, 16, 3), np.uint8)}),
+        "camera.*(shape|dimension) mismatch": change(**{"camera/rgb": np.zeros((20, 18, 16, 3), np.uint8)}),
     }
     for message, episode in wrong.items():
         with open_sink(place, name) as sink, pytest.raises(EpisodeError, match=message):
@@ -246,15 +246,6 @@ def test_files_are_read_by_their_libraries_alone(tmp_path):
     assert table["episode_idx"].to_pylist() == [0] * 4 + [1] * 4
     assert table["count"].to_pylist() == [[value] for value in columns["count"].tolist() * 2]
     assert str(table.schema.field("action").type) == "fixed_size_list<item: float>[2]"
-
-
-def test_equal_episodes_give_equal_folders(tmp_path):
-    for place in ("a", "b"):
-        write(tmp_path / place, "folder", [make_episode(image_size=8)])
-    found = [
-        {path.relative_to(tmp_path / place): path.read_bytes() for path in files_of(tmp_path / place)} for place in "ab"
-    ]
-    assert found[0] == found[1]
 
 
 def files_of(place):

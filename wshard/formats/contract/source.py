@@ -1,4 +1,4 @@
-"""What every Source, Sink and EpisodeReader must do, as test classes: tests subclass them and fill in the fixtures."""
+"""What every Source and EpisodeReader must do, as test classes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from wshard.chunks.split import cut
 from wshard.episode.protocol import EpisodeReader, Fingerprint
-from wshard.errors import ClosedError, EntryNotFoundError, EpisodeError, StepError
-from wshard.formats.base import Sink, Source
+from wshard.errors import ClosedError, EntryNotFoundError, StepError
+from wshard.formats.base import Source
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 
     from wshard.types import Episode
 
-__all__ = ["EpisodeReaderContract", "SinkContract", "SourceContract"]
 
-
-def _assert_same(found: Episode, expected: Episode) -> None:
+def assert_same(found: Episode, expected: Episode) -> None:
     """Compare episodes; arrays in the metadata count as lists, which is what files make of them."""
-    assert_same_episode(*(replace(ep, metadata=_without_arrays(ep.metadata)) for ep in (found, expected)))
+    assert_same_episode(*(replace(ep, metadata=without_arrays(ep.metadata)) for ep in (found, expected)))
 
 
-def _without_arrays(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def without_arrays(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with lists for arrays."""
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in metadata.items()}
 
 
@@ -53,13 +52,13 @@ class SourceContract:
             for key, episode in expected.items():
                 found = source.load(key)
                 found.validate()
-                _assert_same(found, episode)
+                assert_same(found, episode)
 
     def test_episodes_can_be_loaded_in_any_order_and_again(self, tmp_path: Path) -> None:
         source, expected = self.make(tmp_path)
         with source:
             for key in [*reversed(list(expected)), *expected]:
-                _assert_same(source.load(key), expected[key])
+                assert_same(source.load(key), expected[key])
 
     def test_an_unknown_key_is_refused(self, tmp_path: Path) -> None:
         source, _ = self.make(tmp_path)
@@ -74,7 +73,7 @@ class SourceContract:
             opened = {key: source.open(key) for key in expected}
         for key, reader in opened.items():
             with reader:
-                _assert_same(reader.load(), expected[key])
+                assert_same(reader.load(), expected[key])
 
     def test_fingerprints_stay_as_long_as_the_data_do(self, tmp_path: Path) -> None:
         source, expected = self.make(tmp_path)
@@ -92,7 +91,7 @@ class SourceContract:
         with pickle.loads(sent) as again:  # noqa: S301  (our own)
             assert list(again.keys()) == list(expected)
             for key, episode in expected.items():
-                _assert_same(again.load(key), episode)
+                assert_same(again.load(key), episode)
 
     def test_loaded_arrays_outlive_the_source(self, tmp_path: Path) -> None:
         source, expected = self.make(tmp_path)
@@ -100,7 +99,7 @@ class SourceContract:
             loaded = {key: source.load(key) for key in expected}
         source.close()
         for key, episode in loaded.items():
-            _assert_same(episode, expected[key])
+            assert_same(episode, expected[key])
 
 
 class EpisodeReaderContract:
@@ -120,7 +119,7 @@ class EpisodeReaderContract:
             assert isinstance(reader, EpisodeReader)
             found = (reader.id, reader.env_id, reader.length, reader.timebase, reader.is_chunk)
             assert found == (expected.id, expected.env_id, expected.length, expected.timebase, False)
-            assert dict(reader.metadata) == _without_arrays(expected.metadata)
+            assert dict(reader.metadata) == without_arrays(expected.metadata)
             assert reader.where
 
     def test_lanes_are_those_of_the_episode(self, tmp_path: Path) -> None:
@@ -145,10 +144,10 @@ class EpisodeReaderContract:
         expected = self.expect(make_episode())
         name = next(iter(expected.observations))
         with self.open_reader(make_episode(), tmp_path) as reader:
-            _assert_same(reader.load(), expected)
+            assert_same(reader.load(), expected)
             assert [*reader.load([name]).lanes()] == [f"signal/{name}"]
             part = replace(cut(replace(expected, residuals={}), 4, 9), timestep_range=[4, 8], blocks={})
-            _assert_same(reader.slice(4, 9), part)
+            assert_same(reader.slice(4, 9), part)
             assert [*reader.slice(4, 9, [name]).lanes()] == [f"signal/{name}"]
 
     def test_the_total_reward_is_the_sum(self, tmp_path: Path) -> None:
@@ -196,70 +195,7 @@ class EpisodeReaderContract:
             array, episode = reader.lane(name), reader.load()
         reader.close()
         assert np.array_equal(array, expected.observations[name].data)
-        _assert_same(episode, expected)
+        assert_same(episode, expected)
         for ask in (reader.load, lambda: reader.lane(name), lambda: reader.slice(0, 2), lambda: reader[name][:2]):
             with pytest.raises(ClosedError):
                 ask()
-
-
-class SinkContract:
-    """Subclass and define `open_sink` and `open_source` of one location; `expect` says what the format keeps."""
-
-    suffix = ""
-
-    def open_sink(self, location: Path) -> Sink:
-        """Return a Sink of a file with the suffix, or of an existing folder."""
-        raise NotImplementedError
-
-    def open_source(self, location: Path) -> Source:
-        """Return a Source of what the Sink wrote."""
-        raise NotImplementedError
-
-    def expect(self, ep: Episode) -> Episode:
-        """Return the episode as it must come back."""
-        return ep
-
-    def test_a_file_takes_one_episode(self, tmp_path: Path) -> None:
-        place, ep = tmp_path / f"one{self.suffix}", make_episode()
-        with self.open_sink(place) as sink:
-            assert isinstance(sink, Sink)
-            key = sink.write(ep)
-            with pytest.raises(EpisodeError):
-                sink.write(make_episode(1))
-        with self.open_source(place) as source:
-            assert list(source.keys()) == [key]
-            _assert_same(replace(source.load(key), id=ep.id), self.expect(ep))
-
-    def test_a_folder_takes_many_episodes_of_any_id(self, tmp_path: Path) -> None:
-        folder = tmp_path / "many"
-        folder.mkdir()
-        episodes = [replace(make_episode(seed), id=id_) for seed, id_ in enumerate(["plain", "a/b", "../up", "a_b"])]
-        with self.open_sink(folder) as sink:
-            keys = [sink.write(ep) for ep in episodes]
-            with pytest.raises(EpisodeError):
-                sink.write(episodes[0])
-        with self.open_source(folder) as source:
-            assert sorted(source.keys()) == sorted(keys)
-            for key, ep in zip(keys, episodes, strict=True):
-                _assert_same(replace(source.load(key), id=ep.id), self.expect(ep))
-        assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {folder}
-
-    def test_a_refused_episode_changes_nothing(self, tmp_path: Path) -> None:
-        place = tmp_path / f"one{self.suffix}"
-        with self.open_sink(place) as sink, pytest.raises(EpisodeError):
-            sink.write(replace(make_episode(), length=7))
-        assert not list(tmp_path.iterdir())
-        with self.open_sink(place) as sink:
-            sink.write(make_episode())
-        before = place.read_bytes()
-        with self.open_sink(place) as sink, pytest.raises(EpisodeError):
-            sink.write(replace(make_episode(), length=7))
-        assert [path.name for path in tmp_path.iterdir()] == [place.name]
-        assert place.read_bytes() == before
-
-    def test_equal_episodes_give_equal_bytes(self, tmp_path: Path) -> None:
-        places = [tmp_path / f"{number}{self.suffix}" for number in range(2)]
-        for place in places:
-            with self.open_sink(place) as sink:
-                sink.write(make_episode())
-        assert places[0].read_bytes() == places[1].read_bytes()

@@ -1,0 +1,71 @@
+"""Every Sink of many episodes in one place runs one contract; a careless one fails each of its tests."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Self
+
+import h5py
+import pytest
+
+from wshard.formats.contract import CollectionSinkContract
+from wshard.formats.hdf5.robomimic_sink import RobomimicSink
+
+FORMATS = {
+    "robomimic": "a.hdf5",
+    "minari": "toy-v0",
+    "rlds": "toy",
+    "zarr": "a.zarr",
+    "lerobot": "a",
+    "lerobot_v21": "a",
+    "hdf5": "a.h5",
+    "folder": "a",
+    "lance": "a.lance",
+    "shardpack": "a.shardpack",
+}
+
+
+class TestCollectionSinks(CollectionSinkContract):
+    @pytest.fixture(autouse=True, params=FORMATS)
+    def _choose(self, request):
+        self.name, self.place = request.param, FORMATS[request.param]
+        self.knows_ids = self.name not in ("hdf5", "folder", "lance")  # which number episodes
+        self.deterministic = self.name != "lance"  # its files have random names
+
+
+class CarelessSink:
+    """Takes what is there away, publishes each episode at once, and knows no ids."""
+
+    def __init__(self, location, *, compression="none", mode="append") -> None:
+        self.place = Path(location)
+        for path in self.place.parent.iterdir():
+            path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def has(self, id_):
+        return True
+
+    def write(self, ep):
+        with RobomimicSink(self.place) as sink:
+            key = sink.write(ep)
+        with h5py.File(self.place, "r+") as file:
+            file.attrs["mark"] = secrets.token_hex()
+        return key
+
+
+TESTS = [name for name in vars(CollectionSinkContract) if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_each_test_finds_a_careless_sink(tmp_path, name):
+    contract = CollectionSinkContract()
+    contract.name, contract.place = f"{__name__}:CarelessSink", "a.hdf5"
+    more = ("append",) if name == "test_an_error_leaves_what_was_there" else ()
+    with pytest.raises((AssertionError, OSError, pytest.fail.Exception)):
+        getattr(contract, name)(tmp_path, *more)
