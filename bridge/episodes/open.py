@@ -101,6 +101,7 @@ class _Recent(threading.local):
 
 _RECENT: Final = _Recent()
 _MOST_RECENT: Final = 4
+_MOST_KEYS: Final = 1000  # of more, all episodes of their locations are asked for at once
 
 
 def open_at(address: EpisodeAddress) -> EpisodeReader:
@@ -155,7 +156,8 @@ def known_episodes(
     for address in addresses:
         wanted.setdefault(address.uri, []).append(address)
     for uris in batches([*wanted]):
-        known = catalog.episodes.known(uris)
+        keys = {address.key for uri in uris for address in wanted[uri]}
+        known = catalog.episodes.known(uris, keys if len(keys) <= _MOST_KEYS else None)
         for uri in uris:
             by_key = {one.key: one for one in known.get(uri, ())}
             yield from ((address, by_key.get(address.key)) for address in wanted[uri])

@@ -19,7 +19,7 @@ from wshard.episode.protocol import read_as
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from catalog.episode_record import EpisodeRecord
     from catalog.records import (
@@ -77,11 +77,14 @@ class Episodes:
         with self._session.write() as connection:
             ledger.bury(connection, episode_ids(ids))
 
-    def known(self, paths: Sequence[str]) -> dict[str, tuple[Known, ...]]:
-        """Return the catalogued episodes at these absolute paths, by key; unknown paths are ignored."""
+    def known(self, paths: Sequence[str], keys: Collection[str] | None = None) -> dict[str, tuple[Known, ...]]:
+        """Return the catalogued episodes at these absolute paths, by key; unknown paths are ignored.
+
+        keys: only these keys, of locations that may have many others.
+        """
         with self._session.read() as connection:
             roots = places.load_roots(connection, base=self._session.base)
-            found = reconcile.load_occupants(connection, paths, roots=roots)
+            found = reconcile.load_occupants(connection, paths, roots=roots, keys=keys)
             parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
         known: dict[str, list[Known]] = {}
         for (path, key), one in sorted(found.items()):
