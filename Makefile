@@ -8,7 +8,7 @@ FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages wheel pictures bench bench-index properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web pages wheel pictures bench bench-index policy properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
@@ -25,6 +25,7 @@ help:
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
 	@echo "make peers    other programs read what is written here (8 GB of them are installed)"
+	@echo "make policy   train policies on what a search found, and judge them in the simulator  (about 10 minutes)"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 20 minutes the first time)"
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 15 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
@@ -98,7 +99,7 @@ $(VENV)/.bench: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	@echo "== benchmarks (about 5 minutes)"
-	@for script in benchmarks/*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/policy.py,$(wildcard benchmarks/*.py)); do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 fuzz: $(VENV)/.dev
 	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py \
@@ -119,6 +120,10 @@ diskfull: $(VENV)/.dev
 
 minute: $(VENV)/.dev
 	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/processes/test_minute.py
+
+policy: $(VENV)/.dev
+	@echo "== policies trained on what a search found, beside random episodes, in the simulator (about 10 minutes)"
+	@PYTHONPATH=$(CURDIR) $(BIN)/python benchmarks/policy.py
 
 rb_a: $(VENV)/.dev
 	@echo "== benchmark RB-A (about 3 minutes to record, once, and 15 to measure, most of it dynamic time warping)"

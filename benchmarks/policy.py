@@ -1,6 +1,6 @@
 """Measure whether episodes that a search chose train a better policy than as many random ones, in the simulator.
 
-Run `python benchmarks/policy.py` to print Markdown; `--write docs/imitation.md` replaces the section "## Measured".
+Run `make policy` to print Markdown; `--write docs/imitation.md` of the script replaces the section "## Measured".
 Every seed has its own demonstrations, pool, starts of the network, and unseen goals on which it is judged.
 """
 
@@ -95,7 +95,7 @@ def report(folder: Path) -> Iterator[str]:
     began, load = time.perf_counter(), os.getloadavg()[0]
     record_all(folder, [job_of(task, goal) for task in TASKS for goal in range(50)])
     yield (
-        f"## Measured\n\nBy `benchmarks/policy.py` on {facts()}, load {load:.1f}. The pool has {POOL} episodes of "
+        f"## Measured\n\nBy `make policy` on {facts()}, load {load:.1f}. The pool has {POOL} episodes of "
         f"each of {len(TASKS)} tasks; {EXAMPLES} examples of one task are given, and {CHOSEN} episodes are added. Each "
         f"policy is trained by {STEPS} batches of 256 timesteps, and judged on {UNSEEN} goals that no episode of that "
         f"task in the archive has. The numbers are shares of successes, for seeds 0 to {SEEDS - 1}.\n"
