@@ -123,7 +123,7 @@ def test_other_dimensions_have_the_originals_names(tmp_path):
 @pytest.mark.parametrize("name", WRITERS)
 def test_what_a_format_cannot_hold_is_refused(tmp_path, name):
     writer, place, _ = WRITERS[name]
-    with pytest.raises(EpisodeError, match=r"holds rows alone, found \['success'\]"), writer(tmp_path / place) as out:
+    with pytest.raises(EpisodeError, match=r"stores rows only, found \['success'\]"), writer(tmp_path / place) as out:
         out.write_episode(columns_of() | {EPISODE_DATA_KEY: {"success": True}})
 
 
