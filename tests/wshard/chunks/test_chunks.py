@@ -64,7 +64,7 @@ def written(ep: Episode, folder: Path, size: int) -> ChunkedEpisodeReader:
 # ---- the chunks are the whole ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13))
 def test_any_episode_comes_back_whole_from_its_chunks(tmp_path_factory, ep, size):
     reader = written(ep, tmp_path_factory.mktemp("chunks"), size)
@@ -73,7 +73,7 @@ def test_any_episode_comes_back_whole_from_its_chunks(tmp_path_factory, ep, size
     assert_same_episode(reader.load(), ep)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(ep=episodes(max_length=12).map(whole), data=st.data())
 def test_cutting_anywhere_and_joining_changes_nothing(ep, data):
     borders = sorted(data.draw(st.sets(st.integers(1, max(1, ep.length - 1)))) | {0, ep.length})
@@ -81,7 +81,7 @@ def test_cutting_anywhere_and_joining_changes_nothing(ep, data):
     assert_same_episode(join(parts), replace(ep, timestep_range=None))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13), start=st.integers(-15, 15), data=st.data())
 def test_lazy_slices_are_slices_of_the_whole(tmp_path_factory, ep, size, start, data):
     folder = tmp_path_factory.mktemp("chunks")
@@ -472,7 +472,7 @@ def test_hostile_manifests_are_refused(tmp_path, contents):
     assert len(str(caught.value)) < 600
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
                           lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
                           max_leaves=6),
