@@ -245,7 +245,7 @@ def test_episodes_of_two_kinds_are_told_apart(own):
     np.save(own / "odd.npy", np.zeros((5, 3)))
     odd = command("search", "odd.npy", folder=own)
     assert odd.exit_code == 1
-    assert "fits none of the Spaces" in odd.stderr
+    assert "fits none of the searchable Spaces" in odd.stderr
     assert "signal/pose[2]" in odd.stderr
 
 

@@ -138,5 +138,5 @@ def test_a_server_that_does_not_answer_is_one_finding_and_files_are_checked_all_
         run = CliRunner().invoke(app, ["fsck", *options, *more])
         assert run.exit_code == 1
         assert "missing" in run.stdout
-        assert "unreachable: start the index's server" in run.stderr
+        assert "unreachable: start the index server" in run.stderr
         assert "12 episodes checked: 2 findings" in run.stdout

@@ -177,7 +177,7 @@ def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
     ):
         with pytest.raises(EntryNotFoundError, match="found 'name'"):
             ask("name")
-    with pytest.raises(CollectionError, match="no snapshot's hash"):
+    with pytest.raises(CollectionError, match="not the hash of a snapshot"):
         catalog.collections.save_query(kept.hash, "env:env-1")
     with pytest.raises(FilterError, match="expected a collection's name"):
         catalog.collections.save_query(" ", "env:env-1")

@@ -139,7 +139,7 @@ def test_a_wrong_hash_alone_does_no_harm():
         place = hash_place(FOREIGN, name)
         changed = FOREIGN[:place] + b"\xaa" * 8 + FOREIGN[place + 8 :]
         for damaged in (changed, flipped(FOREIGN, place, 3)):
-            with pytest.warns(FormatWarning, match="one of both is damaged"):
+            with pytest.warns(FormatWarning, match="one of them is damaged"):
                 assert load_wshard(damaged) == whole
     every = bytearray(FOREIGN)
     for name in ShardReader(FOREIGN).names():
