@@ -63,6 +63,6 @@ def test_wrong_modes_and_targets_are_refused(tmp_path):
         Draft(tmp_path / "x", "w", folder=True)
     with pytest.raises(FileExistsError, match="mode 'error'"):
         Draft(tmp_path, "error", folder=True)
-    with pytest.raises(FormatError, match="expected a file or nothing"):
+    with pytest.raises(FormatError, match="expected a file or an unused path"):
         Draft(tmp_path, "overwrite", folder=False)
     assert list(tmp_path.iterdir()) == []

@@ -206,8 +206,8 @@ DAMAGE = {
     "expected a dataset in this file, found ExternalLink": lambda file: file.__setitem__(
         "outside", h5py.ExternalLink("/etc/passwd", "/x")
     ),
-    "data are in other files": lambda file: file.create_dataset("o", (12,), "u1", external=[("/etc/passwd", 0, 12)]),
-    "one whose data are in other files": _add_virtual,
+    "one with external data": lambda file: file.create_dataset("o", (12,), "u1", external=[("/etc/passwd", 0, 12)]),
+    "found one with external data": _add_virtual,
     "found Group": lambda file: file.create_group("outside"),
     "column 'outside': dtype: expected one of": lambda file: file.__setitem__("outside", np.zeros(12, np.complex64)),
 }
