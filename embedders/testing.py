@@ -140,7 +140,7 @@ class EmbedderContract:
         self._assert_refused([*windows[:3], wider], "window 3", "channels")
         self._assert_refused([wider], "window 0", "channels")
 
-    def test_what_is_no_window_is_refused(self) -> None:
+    def test_invalid_window_is_refused(self) -> None:
         step = self._step()
         for wrong in (np.zeros(step[-1]), np.zeros((0, *step)), np.full((2, *step), "1.5"), np.zeros((2, 1, *step, 2))):
             self._assert_refused([wrong], "window 0")
@@ -220,7 +220,7 @@ class TextEncoderContract:
     def test_a_long_text_gives_a_vector(self) -> None:
         self.encode([" ".join(self.texts() * 1000), "wave " * 10_000])
 
-    def test_what_is_no_text_is_refused(self) -> None:
+    def test_invalid_text_is_refused(self) -> None:
         for wrong in (None, 7, b"wave", ["wave"]):
             texts: list[Any] = ["wave", wrong]
             message = _error_message(partial(self.make().encode, texts))

@@ -98,7 +98,7 @@ def asks_the_file_system(node: ast.AST) -> bool:
     return of_os or (node.func.attr in {"stat", "exists"} and not node.args)  # as Path has them
 
 
-def test_bridge_asks_for_episodes_in_one_room():
+def test_bridge_requests_episodes_in_one_room():
     asking = {
         name_of(path)
         for path in (ROOT / "bridge").rglob("*.py")

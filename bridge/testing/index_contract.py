@@ -110,7 +110,7 @@ class IndexContract(FilterPromises, SpacePromises):
             assert shelf.index.count(space) == before
             check(shelf, space, unit_vectors(1, 0)[0], top(50, distinct=False))
 
-    def test_a_deleted_episode_is_no_hit_and_the_next_best_takes_its_place(self, tmp_path: Path) -> None:
+    def test_a_deleted_episode_is_not_a_hit_and_the_next_best_takes_its_place(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):
             query, before = unit_vectors(1, 5)[0], shelf.index.count(space)
             best = [match.episode for match in check(shelf, space, query, top(5))]

@@ -104,7 +104,7 @@ def test_disturbances_are_those_of_the_definition(modules):
     np.testing.assert_allclose(warped[[0, -1]], rows[[0, -1]])
 
 
-def test_an_archive_is_asked_for_all_but_the_one_that_asks(modules):
+def test_an_archive_is_requested_all_but_the_one_that_asks(modules):
     episodes = walks(40, 50, 60, 70)
     with modules.archive.searched(episodes, [1, 3]) as ask:
         scores = ask([episodes[1], episodes[3][:35]])
@@ -125,7 +125,7 @@ def test_pictures_show_results_and_what_a_disturbed_episode_finds(modules, tmp_p
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_torch_nothing_is_learned_and_that_is_told(modules, monkeypatch, capsys):
+def test_without_torch_nothing_is_learned_and_that_is_reported(modules, monkeypatch, capsys):
     episodes = [rows for number in range(64) for rows in walks(10 + number)]
     archive = modules.methods.Archive(episodes, Statistics(1, np.zeros(3), np.ones(3)), np.zeros(64), np.arange(64))
     monkeypatch.setitem(sys.modules, "torch", None)

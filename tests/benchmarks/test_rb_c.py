@@ -55,7 +55,7 @@ def test_every_fault_changes_the_clip_and_not_its_length(modules):
             assert clip.kind == ""
 
 
-def test_what_changes_nothing_is_no_fault(modules):
+def test_what_changes_nothing_is_not_a_fault(modules):
     faults = modules.faults
     clip = faults.clip_of(recorded(modules, 0), np.random.default_rng(0))
     still = dataclasses.replace(clip, seen=np.zeros_like(clip.seen))

@@ -42,7 +42,7 @@ def test_no_set_is_both_tuned_on_and_reported(modules):
     assert {*modules.series.SERIES} > modules.series.TUNED_SERIES
 
 
-def test_copies_lie_where_it_is_said_and_nowhere_else(modules):
+def test_copies_lie_where_it_is_stated_and_nowhere_else(modules):
     archive = make_archive(modules)
     episodes, probes = modules.moments.plant(archive, modules.moments.KINDS["copy"])
     places = [copy for probe in probes for copy in probe.copies]

@@ -87,7 +87,7 @@ def test_picks_and_splits_take_numbers_of_numpy(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("ids", [[1.0], [True], ["a"], "abc", 5, None, [np.float64(1)]])
-def test_what_is_no_id_is_refused(catalog: Catalog, ids) -> None:
+def test_invalid_id_is_refused(catalog: Catalog, ids) -> None:
     for ask in (
         *(
             catalog.episodes.rows,
@@ -148,7 +148,7 @@ def test_limits_and_numbers_that_are_none_are_refused(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", " ", 5, None, ["a", "b"]])
-def test_what_is_no_tag_is_refused(catalog: Catalog, tag) -> None:
+def test_invalid_tag_is_refused(catalog: Catalog, tag) -> None:
     with pytest.raises(FilterError, match="expected a tag"):
         catalog.annotations.tag(catalog.query.ids(), tag)
     if not isinstance(tag, str):

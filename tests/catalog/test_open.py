@@ -89,7 +89,7 @@ def test_an_empty_file_becomes_a_catalog_only_when_asked(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_a_file_that_is_no_catalog_is_left_alone(tmp_path: Path, *, create: bool) -> None:
+def test_a_file_that_is_not_a_catalog_is_left_alone(tmp_path: Path, *, create: bool) -> None:
     noise, foreign = tmp_path / "noise.db", tmp_path / "foreign.db"
     noise.write_bytes(b"no database at all " * 1000)
     raw = sqlite3.connect(foreign)
@@ -228,7 +228,7 @@ def test_an_older_catalog_that_is_read_only_says_that_it_wants_an_upgrade() -> N
     assert "it is read-only here" in found.stdout
 
 
-def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
+def test_a_failing_upgrade_leaves_the_catalog_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     make(path)
     before = _tables(path)
@@ -371,7 +371,7 @@ def test_a_catalog_in_a_read_only_folder_can_be_read(written: str) -> None:
     assert ("catalog.db-wal" in lines[2]) == (written == "still open")
 
 
-def test_what_this_account_may_not_see_is_told_as_such() -> None:
+def test_what_this_account_may_not_see_is_reported_as_such() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder, locked = Path(place), Path(place, "locked")
         for path in (folder / "mine.db", locked / "archive" / "catalog.db", folder / "unreadable"):

@@ -99,7 +99,7 @@ def test_an_arm_episode_is_what_the_simulator_does_under_the_recorded_actions(tm
     assert recorded.metadata["stop"] == ("10 successful steps" if held == 10 else "limit of 250 steps")
 
 
-def test_an_arm_episode_tells_where_it_comes_from(tmp_path):
+def test_an_arm_episode_reports_where_it_comes_from(tmp_path):
     recorded = load_wshard(record(job_of("reach-v3", 1), tmp_path))
     told = recorded.metadata
     assert (recorded.id, recorded.env_id, recorded.timebase.tick_hz) == ("reach-v3-001", "reach-v3", 80.0)
@@ -136,7 +136,7 @@ def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actio
 @pytest.mark.parametrize(
     ("task", "success_means_terminated"), [("Acrobot-v1", True), ("CartPole-v1", False), ("MountainCar-v0", True)]
 )
-def test_success_is_told_where_the_environment_defines_it(tmp_path, task, success_means_terminated):
+def test_success_is_reported_where_the_environment_defines_it(tmp_path, task, success_means_terminated):
     for episode in (0, 5):
         recorded = load_wshard(record(job_of(task, episode), tmp_path))
         assert recorded.metadata["success"] is (bool(recorded.terminations[-1]) == success_means_terminated)

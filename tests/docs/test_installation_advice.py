@@ -14,12 +14,12 @@ from wshard.messages import how_to_install, public_url, without_passwords
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 
 
-def test_extras_are_told_for_the_package_and_for_its_folder():
+def test_extras_are_reported_for_the_package_and_for_its_folder():
     assert how_to_install("torch") == "pip install 'wshard[torch]', or pip install '.[torch]' in its folder"
     assert how_to_install() == "pip install 'wshard', or pip install '.' in its folder"
 
 
-def test_of_a_url_that_is_no_good_nothing_secret_is_shown():
+def test_of_a_url_that_is_invalid_nothing_secret_is_shown():
     """Where a password ends is not known then."""
     for user in ("", "u:", ":"):
         for secret in ("secret", "sec@secret", "x?secret", "x#secret", "x/secret", "[secret", "secret]:9"):
@@ -33,7 +33,7 @@ def test_of_a_url_that_is_no_good_nothing_secret_is_shown():
     assert without_passwords("/data/a:b@c and s3://bucket/a@b") == "/data/a:b@c and s3://bucket/a@b"
 
 
-def test_every_package_tells_extras_in_the_same_words():
+def test_every_package_reports_extras_in_the_same_words():
     """And names only extras that there are."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = set()

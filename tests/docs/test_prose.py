@@ -37,7 +37,7 @@ def measure_length(text: str) -> int:
     return lengths[math.ceil(0.9 * len(lengths)) - 1] if lengths else 0
 
 
-def test_code_tables_and_headings_are_no_sentences():
+def test_code_tables_and_headings_are_not_sentences():
     page = "# A title\n\nOne two three. Four `five six` seven\neight.\n\n| a | b |\n\n```\nx = 1\n```\n- An item of it."
     assert read_sentences(page) == ["One two three", "Four Code seven eight.", "An item of it."]
     assert measure_length(" ".join(["word"] * 40)) == 40

@@ -49,7 +49,7 @@ def test_a_window_at_the_archive_mean_is_close_to_its_like_and_to_nothing_else()
         assert np.abs(vectors[2:] @ vectors[0]).max() < 0.2
 
 
-def test_a_bad_value_is_told_with_its_own_window_and_timestep_in_any_batch():
+def test_a_bad_value_is_reported_with_its_own_window_and_timestep_in_any_batch():
     windows = [np.zeros((length, 3)) for length in (4, 1, 2) * 40]
     windows[100][0, 2] = np.nan
     with pytest.raises(EmbedderError, match=r"window 100, timestep 0, channel 2: expected a finite number.*found nan"):
@@ -68,7 +68,7 @@ def test_all_batches_of_a_call_have_one_number_of_channels():
     "window",
     [[[1.0]], None, np.zeros(3), np.zeros((2, 2, 2)), np.zeros((2, 0)), np.zeros((1, 1), complex), np.array([[None]])],
 )
-def test_what_is_no_window_is_told(window):
+def test_invalid_window_is_reported(window):
     with pytest.raises(EmbedderError, match="window 1: expected an array of real numbers"):
         validate_windows([np.zeros((1, 1)), window])
 
@@ -81,7 +81,7 @@ def test_every_real_dtype_is_taken(dtype):
     assert [window.shape for window in batch.windows(batch.rows)] == [(2, 3), (1, 3)]
 
 
-def test_without_windows_and_statistics_nothing_tells_the_channels():
+def test_without_windows_and_statistics_nothing_reports_the_channels():
     assert Mean().embed([], None).shape == (0, 0)
 
 
@@ -142,7 +142,7 @@ def test_whole_numbers_for_damping_are_the_same_embedder():
         (lambda mean: mean[: 2 if mean.any() else 3], "expected answers of size 3, found 2"),
     ],
 )
-def test_answers_of_a_callable_that_are_no_vectors_are_refused(answer, told):
+def test_answers_of_a_callable_that_are_not_vectors_are_refused(answer, told):
     with pytest.raises(EmbedderError, match=f"embedder 'mine': .*{told}"):
         PooledCallable(answer, "mine").embed([np.ones((4, 3))], None)
 
@@ -166,13 +166,11 @@ def test_a_callable_gets_the_raw_mean_as_float32_and_its_errors_pass():
         PooledCallable(fail).embed([np.ones((1, 1))], None)
 
 
-def test_a_callable_is_named_after_itself_unless_told_otherwise():
+def test_a_callable_is_named_after_itself_by_default():
     class Model:
         def __call__(self, mean: object) -> object:
             return mean
 
     assert PooledCallable(np.linalg.norm).name == "numpy.linalg:norm"
-    assert PooledCallable(Model()).name.endswith(
-        ":test_a_callable_is_named_after_itself_unless_told_otherwise.<locals>.Model"
-    )
+    assert PooledCallable(Model()).name.endswith(":test_a_callable_is_named_after_itself_by_default.<locals>.Model")
     assert (PooledCallable(Model(), "model", 4).name, PooledCallable(Model(), "model", 4).version) == ("model", 4)

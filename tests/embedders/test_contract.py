@@ -256,7 +256,7 @@ DOUBLES = [
     (_Overflowing, "test_huge_and_tiny_values_give_a_vector"),
     (_NanLeaking, "test_values_that_are_not_finite_are_refused_with_their_place"),
     (_Trimming, "test_another_number_of_channels_is_refused_with_its_window"),
-    (_StringReading, "test_what_is_no_window_is_refused"),
+    (_StringReading, "test_invalid_window_is_refused"),
     (_GuessingStatistics, "test_statistics_are_demanded_exactly_when_they_are_used"),
     (_UnstorableParameters, "test_parameters_are_json_and_never_change"),
     (_Nameless, "test_name_version_and_metric_are_valid"),

@@ -73,13 +73,13 @@ def test_an_embedder_of_a_file_needs_one():
 
 
 @pytest.mark.parametrize("called", [False, True])
-def test_an_embedder_of_ones_own_is_told_what_it_lacks(called):
+def test_an_embedder_of_ones_own_is_reported_with_what_it_lacks(called):
     has = {"name": "half", "version": 1, "dim": len, "embed": list, **({"__call__": len} if called else {})}
     with pytest.raises(EmbedderError, match="an embedder that lacks uses_statistics, metric, parameters"):
         as_embedder(type("Half", (), has)())
 
 
-def test_a_name_without_its_file_is_told_what_it_lacks():
+def test_a_name_without_its_file_is_reported_with_what_it_lacks():
     with pytest.raises(UnknownEmbedderError, match="expected 'learned:FILE', found 'learned:'"):
         make_embedder("learned:")
 

@@ -299,13 +299,13 @@ def broken_texts():
     yield json.dumps(whole).replace("0.15", "1e999")
 
 
-def test_text_that_is_no_space_is_refused():
+def test_text_that_is_not_a_space_is_refused():
     for text in broken_texts():
         with pytest.raises(EmbedderError, match="expected the JSON of a Space"):
             Space.from_json(text)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"size":0,"stride":1}', '{"length":3}', "NaN"])
-def test_text_that_is_no_window_plan_is_refused(text):
+def test_text_that_is_not_a_window_plan_is_refused(text):
     with pytest.raises(EmbedderError, match="expected the JSON of a WindowPlan"):
         WindowPlan.from_json(text)

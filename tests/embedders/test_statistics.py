@@ -110,7 +110,7 @@ def test_spreads_are_low_high_mean_and_standard_deviation():
         [(1, [0.0] * 4), (1, [0.0] * 8)],
     ],
 )
-def test_numbers_that_are_no_spreads_are_refused(parts):
+def test_numbers_that_are_not_spreads_are_refused(parts):
     with pytest.raises(EmbedderError, match="moments to merge: expected 4 numbers per channel and timesteps"):
         merge_spreads(parts)
 
@@ -138,7 +138,7 @@ def test_values_that_no_vector_can_hold_are_refused_with_their_place(value):
 
 
 @pytest.mark.parametrize("lane", [np.array(["1"]), np.array([1j]), np.array([None]), np.array(3.0)])
-def test_lanes_that_are_no_numbers_are_refused(lane):
+def test_lanes_that_are_not_numbers_are_refused(lane):
     with pytest.raises(EmbedderError, match=r"expected real numbers \[T, \.\.\.\]"):
         Moments.of(lane)
 

@@ -121,7 +121,7 @@ def test_threads_share_one_catalog(location: Path | str) -> None:
         assert catalog.query.count() == 160
 
 
-def test_a_forked_process_is_told_to_open_its_own(tmp_path: Path) -> None:
+def test_a_forked_process_must_open_its_own(tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         reader, writer = os.pipe()
         child = os.fork()

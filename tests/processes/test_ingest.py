@@ -107,7 +107,7 @@ def test_two_ingests_of_one_folder_at_once(tmp_path, data):
         assert_complete(archive, paths)
 
 
-def test_what_nobody_brought_is_shared_by_those_who_embed_it(tmp_path, data, monkeypatch):
+def test_what_no_one_brought_is_shared_by_those_who_embed_it(tmp_path, data, monkeypatch):
     folder, paths, _ = data
     archive = tmp_path / "archive"
     ingest(archive, folder)
@@ -216,7 +216,7 @@ def _alive(number):
         return False
 
 
-def test_a_worker_that_dies_is_told():
+def test_a_worker_that_dies_is_reported():
     with workers(2) as crew, pytest.raises(IngestError, match="a worker process died"):
         list(crew.each(_die, [1, 2, 3]))
 

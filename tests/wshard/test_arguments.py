@@ -64,7 +64,7 @@ def test_arrays_that_no_file_can_hold_are_refused_by_name(tmp_path, data):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("it requires grad"), TypeError("unsupported BFloat16")])
-def test_tensors_that_are_no_arrays_are_refused_by_our_own_error(tmp_path, error):
+def test_tensors_that_are_not_arrays_are_refused_by_our_own_error(tmp_path, error):
     class Tensor:
         def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
             raise error
@@ -85,7 +85,7 @@ def test_masked_times_are_refused(tmp_path, name):
         save_wshard(ep, tmp_path / "a.wshard")
 
 
-def test_a_mask_that_hides_nothing_is_no_matter():
+def test_a_mask_that_hides_nothing_is_not_a_matter():
     found = Channel.of("s", np.ma.masked_equal([1, 2, 3], 7))
     assert type(found.data) is np.ndarray
     assert found.data.tolist() == [1, 2, 3]

@@ -59,7 +59,7 @@ def test_a_path_that_exists_wins_over_a_key(tmp_path):
         assert EpisodeAddress.parse(f"{root}{text}") == EpisodeAddress(f"{root}{uri}", key)
 
 
-def test_a_span_stands_behind_the_address(tmp_path):
+def test_a_span_stands_after_the_address(tmp_path):
     path = tmp_path / "odd@1:2"
     path.write_text("x")
     for text, expected in (
@@ -113,7 +113,7 @@ def test_episodes_of_this_project_are_locations_of_one_episode(tmp_path):
         open_episode(EpisodeAddress(str(tmp_path / "a.wshard"), "k"))
 
 
-def test_a_folder_of_episode_files_is_no_location_but_one_of_replay_files_is(tmp_path):
+def test_a_folder_of_episode_files_is_not_a_location_but_one_of_replay_files_is(tmp_path):
     save_wshard(make_episode(), tmp_path / "a.wshard")
     assert detect_format(tmp_path) is Format.UNKNOWN
     for ask in (open_location, list_episodes):

@@ -269,7 +269,7 @@ def test_what_cannot_be_aligned_is_refused(query, rows, weights):
         align(query, rows, Rule(), weights)
 
 
-def test_where_no_cache_can_be_written_kernels_are_compiled_all_the_same(monkeypatch):
+def test_where_no_cache_can_be_written_kernels_are_compiled_nevertheless(monkeypatch):
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
 
     def twice(value):
@@ -282,7 +282,7 @@ def test_where_no_cache_can_be_written_kernels_are_compiled_all_the_same(monkeyp
     assert made.signatures, "it was compiled"
 
 
-def test_who_waits_for_the_compiler_is_told_once_and_nobody_else():
+def test_who_waits_for_the_compiler_is_reported_once_and_no_one_else():
     def half(x):
         return x / 2
 

@@ -248,7 +248,7 @@ def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
     assert "Traceback" not in errors
 
 
-def test_of_many_files_that_a_batch_left_out_the_first_are_told(capsys):
+def test_of_many_files_that_a_batch_left_out_the_first_are_reported(capsys):
     failed = [Failure(f"/data/{number}.wshard", "cut") for number in range(25)]
     bridge.cli.ingest._print_batch(IngestReport(failed=failed), as_json=False)
     shown = capsys.readouterr()

@@ -83,7 +83,7 @@ def test_an_archive_that_was_made_by_a_link_can_be_moved_with_its_episodes(own, 
     assert "no problems found" in command("fsck", "-a", "elsewhere/.wshard", folder=tmp_path).stdout
 
 
-def test_search_finds_the_query_first_and_tells_how(home):
+def test_search_finds_the_query_first_and_reports_how(home):
     done = wshard("search", "episodes/ep_3.wshard", "--top", 3, folder=home)
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["rank", "score", "episode", "env", "length", "reward", "file"]
@@ -201,7 +201,7 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path, arguments, told
         assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_episode_names_are_told(home):
+def test_unknown_episode_names_are_reported(home):
     done = wshard("show", "nobody", folder=home)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert "'nobody' is neither a file nor an episode of this archive" in done.stderr
@@ -213,7 +213,7 @@ def test_bad_ranges_are_usage_errors(home, bad):
     assert wshard(*verb, bad, folder=home).returncode == 2
 
 
-def test_a_broken_file_is_left_out_and_told_and_the_rest_goes_in(own):
+def test_a_broken_file_is_left_out_and_reported_and_the_rest_goes_in(own):
     broken = own / "episodes" / "broken.wshard"
     broken.write_bytes((own / "episodes" / "ep_1.wshard").read_bytes()[:500])
     save_wshard(make_episode(99), own / "episodes" / "good.wshard")
@@ -236,7 +236,7 @@ def test_of_many_files_that_are_left_out_the_first_are_named(tmp_path):
     assert len(everything["failed"]) == 23
 
 
-def test_episodes_of_two_kinds_are_told_apart(own):
+def test_episodes_of_two_kinds_are_distinguished(own):
     planar = Channel.of("pose", np.cumsum(np.ones((25, 2), np.float32), axis=0))
     save_wshard(Episode("planar", "Plane-v0", 25, observations={"pose": planar}), own / "episodes" / "planar.wshard")
     assert command("ingest", "episodes", folder=own).exit_code == 0
@@ -281,7 +281,7 @@ def test_data_of_other_programs_leads_to_the_page_that_helps(own):
     assert "pydoc wshard.formats" in wshard("convert", "walk.npy", "walk.wshard", folder=own).stderr
 
 
-def test_a_file_where_the_archive_should_be_is_told_as_one(tmp_path):
+def test_a_file_where_the_archive_should_be_is_reported_as_one(tmp_path):
     (tmp_path / ".wshard").write_text("notes")
     save_wshard(make_episode(1), tmp_path / "ep.wshard")
     for arguments in (("ls",), ("ingest", "ep.wshard")):

@@ -82,7 +82,7 @@ def test_timesteps_of_a_query_are_named_in_one_way_everywhere(home):
     assert found == json.loads(run(*moments, "--like", "task-0-0@5:35").stdout)["items"]
 
 
-def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
+def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
     assert (
         "expected at least one of QUERY, --like and --text"
         in run("search", "--archive", home / "archive", code=2).output

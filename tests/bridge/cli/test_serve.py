@@ -67,7 +67,7 @@ def test_other_machines_need_accounts(place):
     assert "--auth" in refused.output
 
 
-def test_what_is_missing_is_said_in_one_line(place, tmp_path, monkeypatch):
+def test_what_is_missing_is_stated_in_one_line(place, tmp_path, monkeypatch):
     assert "no archive at" in invoke(str(tmp_path / "none"), "--no-open").output
     bad = tmp_path / "accounts"
     bad.write_text("ann boss 12\n")

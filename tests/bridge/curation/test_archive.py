@@ -304,7 +304,7 @@ def test_duplicates_on_the_command_line(own):
     assert json.loads(wshard("leaks", "rest", "one", "--json", code=1).stdout)["leaked"] == 1
 
 
-def test_a_set_that_is_neither_a_collection_nor_a_filter_is_told_as_both(own):
+def test_a_set_that_is_neither_a_collection_nor_a_filter_is_reported_as_both(own):
     done = wshard("leaks", "nobody/train", "nobody/val", code=2)
     assert "expected a collection (`wshard collection ls` lists them) or a filter, found 'nobody/train'" in done.stderr
 
@@ -318,7 +318,7 @@ def test_leaks_on_the_command_line(own):
     assert pair["apart"] < 0.02
 
 
-def test_values_are_kept_and_can_be_asked_for(own):
+def test_values_are_kept_and_can_be_requested(own):
     told = wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
     assert "odd" in told[1]
     listed = json.loads(wshard("ls", "--json", "-w", "score.outlier:>3", "--sort", "-score.outlier").stdout)
@@ -359,7 +359,7 @@ def test_evaluate_on_the_command_line(own):
     assert weighed == pytest.approx(found["mean_average_precision"])
 
 
-def test_evaluate_tells_how_the_search_ranks_that_takes_several_spaces(own, data):
+def test_evaluate_reports_how_the_search_ranks_that_takes_several_spaces(own, data):
     ingest(own, data, windows=[WindowPlan(), WindowPlan(scales=(30, 60))])
     some = "meta.number:0..2"
     every = json.loads(wshard("evaluate", "--label", "task", "--where", some, "--json").stdout)["items"]
@@ -459,7 +459,7 @@ def test_pieces_on_the_command_line(halves):
     assert "100:200" in wshard("leaks", "env:task-6", "env:task-5", "--pieces", code=1).stdout
 
 
-def test_still_moments_are_no_pieces(tmp_path):
+def test_still_moments_are_not_pieces(tmp_path):
     still = [episode(7, number, T=100) for number in range(3)]
     for one in still:
         one.observations["state"].data[:60] = 0.25
@@ -473,7 +473,7 @@ def test_the_command_line_has_the_threshold_of_the_library():
     assert curate.WITHIN == duplicates.WITHIN
 
 
-def test_a_set_without_episodes_is_no_proof_on_the_command_line(own):
+def test_a_set_without_episodes_is_not_a_proof_on_the_command_line(own):
     for sets in (("slip-of-the-pen", "env:*"), ("env:*", "slip-of-the-pen")):
         told = wshard("leaks", *sets, code=1).stderr
         assert "found none for 'slip-of-the-pen'" in told

@@ -64,7 +64,7 @@ def test_nearly_equal_vectors_are_ranked_by_their_exact_distance(small_blocks, a
     np.testing.assert_allclose(find_nearest(vectors, 3).distances, np.sort(every, axis=1)[:, :3], atol=1e-15)
 
 
-def test_vectors_of_one_owner_are_no_neighbours(small_blocks):
+def test_vectors_of_one_owner_are_not_neighbours(small_blocks):
     vectors, others = clustered(60, 1), clustered(50, 2)
     owners = np.arange(60) // 6, np.arange(50) // 4
     distances = apart(vectors, others)
@@ -221,7 +221,7 @@ def test_noise_cancels_and_strangers_are_far():
 
 
 @pytest.mark.parametrize("neighbours", [1, 5, 10])
-def test_what_lies_beside_copies_is_no_outlier_for_that(neighbours):
+def test_what_lies_beside_copies_is_not_an_outlier_for_that(neighbours):
     vectors, lengths = clustered(200), np.arange(200) + 50
     alone = score_outliers(vectors, lengths, neighbours=neighbours)
     found = score_outliers(

@@ -16,12 +16,12 @@ NUMBERS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), m
 
 
 @given(NUMBERS)
-def test_every_float32_arrives_as_it_was(numbers):
+def test_every_float32_arrives_unchanged(numbers):
     sent = json.loads(Ask(numbers, 3).body("episodes"))
     assert np.array_equal(np.array(sent["queries"][FIELD], np.float32), np.array(numbers, np.float32))
 
 
-def test_what_is_not_asked_for_is_not_sent():
+def test_what_is_not_requested_is_not_sent():
     assert json.loads(Ask([1.0, 0.5], 3).body()) == {"queries": {FIELD: [1, 0.5]}, "top_k": 3}
     everything = Ask([1.0], 2, {"env_id": "a"}, 50, 4, include_vectors=True)
     assert json.loads(everything.body("episodes")) == {

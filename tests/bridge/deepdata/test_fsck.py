@@ -70,7 +70,7 @@ def test_a_server_that_holds_just_the_ledgers_vectors_is_in_order(served: Served
 
 
 @pytest.mark.parametrize("data", [False, True])
-def test_missing_vectors_are_told_and_sent_again_they_alone(served: Served, *, data: bool) -> None:
+def test_missing_vectors_are_reported_and_sent_again_they_alone(served: Served, *, data: bool) -> None:
     for number in (3, 7):
         del served.documents[number]
     assert served.told(data=data) == [("index", "lost: 2 documents are gone or replaced")]
@@ -84,7 +84,7 @@ def test_a_number_that_was_given_to_something_else_is_found_by_reading_all(serve
     served.mended(data=True)
 
 
-def test_vectors_that_nobody_knows_are_told_and_go(served: Served) -> None:
+def test_vectors_that_no_one_knows_are_reported_and_go(served: Served) -> None:
     (made,) = served.fake.collections.values()
     made.add({"embedding": served.documents[1]["vector"]}, {"ref": "stray", "live": 1})
     assert served.told() == [("index", "more: 1 documents more than it was given")]
@@ -95,7 +95,7 @@ def test_vectors_that_nobody_knows_are_told_and_go(served: Served) -> None:
     served.mended()
 
 
-def test_vectors_of_episodes_that_are_gone_are_told_and_removed(served: Served) -> None:
+def test_vectors_of_episodes_that_are_gone_are_reported_and_removed(served: Served) -> None:
     with open_archive(served.archive) as opened:  # the server hears nothing of it
         gone = opened.catalog.query.ids()[:2]
         for row in opened.catalog.episodes.rows(gone).values():
@@ -106,7 +106,7 @@ def test_vectors_of_episodes_that_are_gone_are_told_and_removed(served: Served) 
     assert served.sent() == 12
 
 
-def test_vectors_that_were_never_sent_are_told_and_sent(served: Served) -> None:
+def test_vectors_that_were_never_sent_are_reported_and_sent(served: Served) -> None:
     save(served.data, episode(1, 40, 12))
     ingest(served.archive, served.data)
     assert served.told() == [("index", "behind: 12 vectors, the catalog has 13")]
@@ -120,7 +120,7 @@ def test_a_server_that_lost_everything_is_filled_again(served: Served) -> None:
     served.mended()
 
 
-def test_a_foreign_collection_is_told_and_left_alone(served: Served) -> None:
+def test_a_foreign_collection_is_reported_and_left_alone(served: Served) -> None:
     (made,) = served.fake.collections.values()
     made.schema["metadata"] = {"archive": "another"}
     before = dict(made.documents)
@@ -131,7 +131,7 @@ def test_a_foreign_collection_is_told_and_left_alone(served: Served) -> None:
     assert made.documents == before
 
 
-def test_a_server_that_does_not_answer_is_one_finding_and_files_are_checked_all_the_same(served: Served) -> None:
+def test_a_server_that_does_not_answer_is_one_finding_and_files_are_checked_nevertheless(served: Served) -> None:
     files(served.data)[0].unlink()
     options = ["-a", str(served.archive), "--index", "http://127.0.0.1:9"]
     for more in ([], ["--repair"]):

@@ -114,7 +114,7 @@ def poison(made):
     assert httpx.post(f"{made.url}/v2/insert", json=body, trust_env=False).status_code == 200
 
 
-def test_s2_a_poisoned_collection_is_noticed_answered_for_and_made_anew(filled):
+def test_s2_a_poisoned_collection_is_noticed_answered_for_and_made_again(filled):
     poison(filled)
     filled.check()
     assert filled.shelf.index.audit(filled.space).state == "damaged"
@@ -129,7 +129,7 @@ def test_s2_a_poisoned_collection_is_noticed_answered_for_and_made_anew(filled):
 
 
 @pytest.mark.parametrize("count", [10_001, 2**31, 2**62])
-def test_s3_no_search_asks_for_more_than_the_server_survives(filled, count):
+def test_s3_no_search_requests_more_than_the_server_survives(filled, count):
     searches = spy(filled)
     check(filled.shelf, filled.space, unit_vectors(1)[0], top(count))
     check(filled.shelf, filled.space, unit_vectors(1)[0], top(count, build_where(env_id="env-1")))

@@ -59,7 +59,7 @@ def test_a_collection_is_made_with_the_schema_that_the_server_knows(open_server)
     assert replay.answered[-1] == "collection.delete.missing"
 
 
-def test_a_collection_that_is_not_as_ours_tells_no_size(open_server):
+def test_a_collection_that_is_not_as_ours_reports_no_size(open_server):
     _, client = open_server
     v2 = V2(client)
     v2.create({"name": "sdk", "fields": [{"name": "embedding", "type": "dense", "dim": 4, "index_type": "flat"}]})  # 12
@@ -109,7 +109,7 @@ REFUSED = [  # (line, method, path, body where it is worth reading, words)
 
 
 @pytest.mark.parametrize("refused", REFUSED, ids=[str(row[0]) for row in REFUSED])
-def test_every_refusal_tells_what_the_server_said(open_server, wire, refused):
+def test_every_refusal_reports_what_the_server_stated(open_server, wire, refused):
     line, method, path, body, words = refused
     replay, client = open_server
     recorded = json.loads(wire.read_text().splitlines()[line - 1])
@@ -123,7 +123,7 @@ def test_every_refusal_tells_what_the_server_said(open_server, wire, refused):
 
 
 @pytest.mark.parametrize("line", [31, 33, 34, 47, 64, 77, 128, 147])
-def test_a_missing_collection_is_told_apart_by_its_words(open_server, wire, line):
+def test_a_missing_collection_is_distinguished_by_its_words(open_server, wire, line):
     _, client = open_server
     recorded = json.loads(wire.read_text().splitlines()[line - 1])
     with pytest.raises(IndexLostError):
@@ -152,7 +152,7 @@ def test_the_poisoned_answer_with_an_empty_body_is_damage(open_server):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_numbers_that_are_no_json_never_leave(open_server, value):
+def test_numbers_that_are_not_json_never_leave(open_server, value):
     replay, client = open_server
     with pytest.raises(ValueError, match="not JSON compliant"):  # 48
         V2(client).insert("episodes", [Document([value, 0, 0, 0], {"ref": "r"})])
@@ -264,7 +264,7 @@ def test_euclidean_distances_are_not_taken_for_cosines(open_server):
         V2(client).search("flat_l2", Ask(X, 3))
 
 
-def test_a_batch_gives_ids_by_position_and_tells_failures(open_server):
+def test_a_batch_gives_ids_by_position_and_reports_failures(open_server):
     _, client = open_server
     good = Document([1, 2, 3, 4], {"a": 1})
     body = [good.body(), {"vectors": {"embedding": [1, 2]}}, {"vectors": {}}, good.body()]
@@ -329,7 +329,7 @@ def test_a_missing_or_wrong_token_is_an_access_error(wire):
                 client.send(Call("POST", "/v2/search", search))
 
 
-def test_a_plain_token_is_no_admin_but_may_make_a_tenants_collection(wire):
+def test_a_plain_token_is_not_an_admin_but_may_make_a_tenants_collection(wire):
     with replaying(wire, "api_token") as (_, url), Wire(settings(url, "test-token")) as client:
         with pytest.raises(IndexAccessError, match="403: forbidden"):  # 157
             V2(client).create(TINY)

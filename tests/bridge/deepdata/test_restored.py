@@ -64,7 +64,7 @@ def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_s
                 index.close()
 
 
-def test_a_flipped_bit_of_a_vector_is_told_when_the_server_names_it(filled):
+def test_a_flipped_bit_of_a_vector_is_reported_when_the_server_names_it(filled):
     filled.check()
     with closing(sqlite3.connect(filled.folder / "catalog.db")) as raw, raw:
         (vectors,) = raw.execute("SELECT vectors FROM embedding WHERE episode_row = ?", (filled.ids[0],)).fetchone()

@@ -90,7 +90,7 @@ def test_an_older_state_that_comes_back_gives_no_wrong_hits_to_who_is_searching(
     assert made.shelf.index.audit(made.space, full=True).state == "ok"
 
 
-def test_a_server_that_stopped_well_is_asked_again_after_one_comparison(process):
+def test_a_server_that_stopped_well_is_repeated_after_one_comparison(process):
     server, made = process
     made.fill(40)
     server.end(signal.SIGTERM)

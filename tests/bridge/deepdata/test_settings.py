@@ -52,7 +52,7 @@ def test_a_url_that_is_none_of_these_is_refused_without_telling_the_token(url):
 
 
 @pytest.mark.parametrize("token", ["sec\nret", "secret\N{EURO SIGN}", "secret\x7f"])
-def test_a_token_that_no_request_can_hold_is_refused_and_not_told(token):
+def test_a_token_that_no_request_can_hold_is_refused_and_not_reported(token):
     for given, environment in ((token, {}), (None, {"DEEPDATA_TOKEN": token})):
         with pytest.raises(UnknownIndexError, match="expected a token of ASCII characters") as caught:
             read_settings("http://h", given, environment)
@@ -85,7 +85,7 @@ def test_no_minute_sees_more_requests_than_allowed():
     assert sent[-1] < 10 * 61
 
 
-def test_without_a_limit_nobody_waits():
+def test_without_a_limit_no_one_waits():
     clock = Clock()
     throttle = Throttle(0, clock=clock, sleep=clock.sleep)
     for _ in range(1000):

@@ -75,7 +75,7 @@ def test_the_command_line_says_after_two_seconds_that_it_waits_and_gives_up_when
     assert error == f"error: no answer from {hanging} to GET /v2/collections within 3 s"
 
 
-def test_endless_refusals_are_told_and_end_with_the_time_limit(filled, caplog):
+def test_endless_refusals_are_reported_and_end_with_the_time_limit(filled, caplog):
     filled.check()
     filled.fake.rpm = 0
     slow = DeepDataIndex(filled.catalog, filled.folder / "index", Settings(filled.url, rpm=0, timeout=3.0))
@@ -101,7 +101,7 @@ def test_a_limit_of_ones_own_is_not_waited_for_longer_than_a_search_may_take():
 
 
 @pytest.mark.parametrize("status", [200, 404, 403, 502])
-def test_a_web_server_is_no_deepdata_server_in_one_line(status):
+def test_a_web_server_is_not_a_deepdata_server_in_one_line(status):
     page = b"<!DOCTYPE HTML>\n<html>\n<head><title>Welcome</title></head>\n</html>\n"
     with serving(lambda *_: (status, {"Content-Type": "text/html"}, page)) as server:
         settings = Settings(server.url, rpm=0)

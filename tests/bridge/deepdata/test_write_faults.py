@@ -30,7 +30,7 @@ __all__ = ["filled"]
 # ---- S-7 to S-9 -----------------------------------------------------------------------------------------------------
 
 
-def test_s7_s9_ghosts_are_no_hits_and_their_places_are_filled(filled):
+def test_s7_s9_ghosts_are_not_hits_and_their_places_are_filled(filled):
     for seed in range(6):
         filled.collection.nodes.append((1000 + seed, unit_vectors(1, seed)[0].tolist()))
     filled.collection.matrix = None
@@ -111,14 +111,14 @@ def test_s10_equal_vectors_of_an_episode_that_changed_are_filtered_by_what_it_is
     assert len(filled.collection.documents) == 40
 
 
-def test_s11_a_collection_that_vanishes_is_told_by_the_servers_words_not_by_its_status(filled):
+def test_s11_a_collection_that_vanishes_is_reported_by_the_servers_words_not_by_its_status(filled):
     filled.fake.collections.clear()
     filled.check()
     filled.fill(3)
     filled.healed()
 
 
-def test_s11_a_lost_answer_to_a_search_is_asked_for_again_and_a_refusal_is_not(filled):
+def test_s11_a_lost_answer_to_a_search_is_requested_again_and_a_refusal_is_not(filled):
     filled.check()
     filled.fake.faults = ["hang up", "hang up"]
     filled.fake.requests.clear()
@@ -185,7 +185,7 @@ def test_s13_a_collection_of_another_size_is_refused(filled):
 # ---- more -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_space_that_was_replaced_leaves_no_collection_behind(filled):
+def test_a_space_that_was_replaced_leaves_no_collection_after(filled):
     among = Among(tuple(layout.id for layout in filled.catalog.query.layouts()))
     assert filled.catalog.vectors.activate(filled.catalog.vectors.spaces()[0].id, among)
     new = replace(filled.space, statistics=Statistics(1, np.zeros(6), np.ones(6)))
@@ -206,7 +206,7 @@ def test_a_space_that_is_dropped_takes_its_collection_along(filled):
     filled.healed()
 
 
-def test_a_space_that_was_dropped_while_nobody_told_the_server_is_swept_later(filled):
+def test_a_space_that_was_dropped_not_sent_to_the_server_is_swept_later(filled):
     indexes.drop(Archive(place_of(filled.folder), filled.catalog, Deaf()), filled.space)
     assert len(filled.fake.collections) == 1
     new = replace(filled.space, embedder="another")

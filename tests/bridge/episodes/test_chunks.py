@@ -185,7 +185,7 @@ def test_files_that_are_named_one_by_one_are_one_episode(tmp_path, archive):
 
 
 @pytest.mark.parametrize("damage", ["no manifest", "manifest", "itself", "missing", "changed", "empty"])
-def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
+def test_chunks_that_make_no_episode_are_reported(tmp_path, archive, damage):
     save(tmp_path / "data", episode(1, 1, 40))
     manifest = chunked(tmp_path / "data", episode(0, 3, 60))
     chunks = chunks_of(manifest)
@@ -260,7 +260,7 @@ def test_a_manifest_that_is_none_hides_no_episode(tmp_path, archive):
     assert episodes_by_path(archive).keys() == {whole, unlisted, manifest}
 
 
-def test_what_was_said_of_chunks_that_were_episodes_is_said_of_the_whole(tmp_path, archive):
+def test_its_annotations_of_chunks_that_were_episodes_is_stated_of_the_whole(tmp_path, archive):
     ep = episode(0, 3, 60)
     parts = [cut(ep, start, start + 20) for start in (0, 20, 40)]
     for number, part in enumerate(parts):  # as episodes of their own, which they were for older software
@@ -292,7 +292,7 @@ def flip(path):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_missing_chunk_is_told_until_it_is_back(archive, manifest):
+def test_a_missing_chunk_is_reported_until_it_is_back(archive, manifest):
     chunk = chunks_of(manifest)[1]
     chunk.rename(chunk.with_suffix(".away"))
     with open_archive(archive) as opened:
@@ -341,7 +341,7 @@ def test_another_chunk_than_the_manifest_lists_is_damage(archive, manifest):
     assert "SHA-256 mismatch" in report.failed[0].error
 
 
-def test_what_a_manifest_says_can_be_told_whatever_it_is(archive, manifest):
+def test_what_a_manifest_says_can_be_reported_whatever_it_is(archive, manifest):
     listed = read_manifest(manifest)
     listed.chunks[1]["sha256"] = "\ud800\0"
     write_manifest(listed, manifest)
@@ -458,12 +458,12 @@ def test_a_manifest_that_came_before_its_chunks_is_tried_again_with_each(tmp_pat
     assert (len(told), len(report.failed), arrivals.waiting) == (3, 1, {})  # refused as it is
 
 
-def test_a_pipe_keeps_nobody_waiting(tmp_path):
+def test_a_pipe_keeps_no_one_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe.wshard")
     assert not watching.is_complete(str(tmp_path / "pipe.wshard"))
 
 
-def test_a_chunk_without_a_manifest_is_told_after_a_while(tmp_path, monkeypatch):
+def test_a_chunk_without_a_manifest_is_reported_after_a_while(tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     chunk = str(ChunkedEpisodeWriter(tmp_path, "run").write_chunk(episode(0, 0, 20)))

@@ -57,7 +57,7 @@ def test_thinned_rows_keep_the_extremes_of_every_part(count, points, seed):
                 assert np.isnan(found).all()
 
 
-def test_what_is_no_lane_of_numbers_is_refused(place):
+def test_invalid_lane_of_numbers_is_refused(place):
     with open_archive(place) as archive, ref_of(archive, "arm-00").open() as file:
         with pytest.raises(QueryError, match="cam: expected a lane of at most"):
             read_series(file, "cam", (0, 5), points=10)

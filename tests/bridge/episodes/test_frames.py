@@ -128,7 +128,7 @@ def test_of_two_cameras_one_must_be_named(folder):
         assert retriever.search_similar_episodes(query)[0].episode_id == "reach-0003"
 
 
-def test_small_matrices_are_no_images(folder):
+def test_small_matrices_are_not_images(folder):
     for path in (folder / "episodes").iterdir():
         path.unlink()
     save_wshard(make_episode(0, image_size=12), folder / "episodes" / "tiny.wshard")
@@ -136,7 +136,7 @@ def test_small_matrices_are_no_images(folder):
     assert [Path(failure.path).name for failure in report.unembedded] == ["tiny.wshard"]
 
 
-def test_an_image_with_nan_is_left_out_and_told(folder):
+def test_an_image_with_nan_is_left_out_and_reported(folder):
     episode = make_episode(7, T=20)
     depth = np.ones((20, 16, 16), np.float32)
     depth[3, 2, 1] = np.nan

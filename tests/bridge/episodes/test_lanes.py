@@ -109,7 +109,7 @@ def test_lanes_keep_the_order_in_which_they_are_named(folder):
     assert sorted(orders) == [["action/ctrl", "signal/state"], ["signal/state", "action/ctrl"]]
 
 
-def test_a_mapping_and_a_span_ask_for_rewards_and_predictions_too(folder):
+def test_a_mapping_and_a_span_request_rewards_and_predictions_too(folder):
     lanes = ["reward", "uncert/state", "omen/state/dreamer"]
     with TrajectoryIngestor(folder / "archive", "dct", lanes=lanes) as ingestor:
         ingestor.ingest(folder / "episodes", windows="whole")
@@ -129,7 +129,7 @@ def test_a_mapping_and_a_span_ask_for_rewards_and_predictions_too(folder):
     assert half[0].score < 0.9999
 
 
-def test_a_reward_that_was_never_recorded_is_no_lane(folder):
+def test_a_reward_that_was_never_recorded_is_not_a_lane(folder):
     save_wshard(make(9, state=9, ctrl=9, reward=None), folder / "episodes" / "ep-9.wshard")
     with TrajectoryIngestor(folder / "archive", lanes=["reward"]) as ingestor:
         report = ingestor.ingest(folder / "episodes", windows="whole")
@@ -139,7 +139,7 @@ def test_a_reward_that_was_never_recorded_is_no_lane(folder):
             ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard", windows="whole")
 
 
-def test_a_reward_of_nan_is_told(folder):
+def test_a_reward_of_nan_is_reported(folder):
     episode = make(9, state=9, ctrl=9, reward=1)
     episode.rewards[5] = np.nan
     save_wshard(episode, folder / "episodes" / "ep-9.wshard")
@@ -149,7 +149,7 @@ def test_a_reward_of_nan_is_told(folder):
 
 
 @pytest.mark.parametrize("weights", [{"state": 0}, {"state": -1.0}, {"state": float("inf")}, {"state": "1"}, {}])
-def test_weights_that_are_no_shares_are_refused(folder, weights):
+def test_weights_that_are_not_shares_are_refused(folder, weights):
     expected = pytest.raises((EmbedderError, NoLaneError), match=r"weights of lanes: expected|no observation lane")
     with TrajectoryIngestor(folder / "archive", lanes=weights) as ingestor, expected:
         ingestor.ingest_episode(folder / "episodes" / "ep-0.wshard", windows="whole")
@@ -189,7 +189,7 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
     assert describe(second).startswith("blocks version 2 over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)")
 
 
-def test_a_rate_that_nobody_gave_is_none_in_an_archive(tmp_path):
+def test_a_rate_that_no_one_gave_is_none_in_an_archive(tmp_path):
     save_wshard(replace(make(0, state=0, ctrl=0, reward=0), timebase=TimebaseSpec()), tmp_path / "0.wshard")
     with TrajectoryIngestor(tmp_path / "archive", lanes=["state", "action/ctrl"]) as ingestor:
         assert ingestor.ingest(tmp_path, windows="whole").ok

@@ -63,7 +63,7 @@ def test_no_two_of_a_label_is_an_error():
         leave_one_out(np.eye(3), ["a", "b", "c"])
 
 
-def test_who_asks_is_no_hit_where_others_were_not_found_at_all():
+def test_who_asks_is_not_a_hit_where_others_were_not_found_at_all():
     def ask(places):
         found = np.full((len(places), 5), -np.inf)
         found[:, 4] = 0.0  # all that was found
@@ -79,7 +79,7 @@ def test_who_asks_is_no_hit_where_others_were_not_found_at_all():
         leave_one_out_by(ask, list("abcde"), np.array([0]))
 
 
-def test_each_label_is_scored_and_told_what_it_is_taken_for():
+def test_each_label_is_scored_with_what_it_is_taken_for():
     apart = np.repeat(np.eye(3), 14, axis=0) + 0.01
     apart[24:28] = apart[-1]  # four of b are just like c
     found = {one.label: one for one in leave_one_out(apart, ["a"] * 14 + ["b"] * 14 + ["c"] * 14).of_labels}

@@ -92,7 +92,7 @@ def test_vectors_without_structure_are_soon_scanned_and_answers_stay_the_same(tm
         assert found(plain, query / np.linalg.norm(query), metric)[1] == matches
 
 
-def test_lists_that_help_are_used_again_after_others_were_in_vain(tmp_path):
+def test_lists_that_help_are_used_again_after_others_were_without_effect(tmp_path):
     rng = np.random.default_rng(4)
     rows = np.cumsum(rng.normal(size=(6000, 48)), axis=0) + 40 * rng.normal(size=48)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)

@@ -383,7 +383,7 @@ DOUBLES = [
     (_TiesByArrival, "test_equal_vectors_come_by_episode_then_window"),
     (_Appending, "test_an_upsert_replaces_all_vectors_of_an_episode"),
     (_CountingCalls, "test_the_same_upsert_again_changes_nothing"),
-    (_IgnoringTombstones, "test_a_deleted_episode_is_no_hit_and_the_next_best_takes_its_place"),
+    (_IgnoringTombstones, "test_a_deleted_episode_is_not_a_hit_and_the_next_best_takes_its_place"),
     (_DeletedTakePlaces, "test_deletions_near_the_query_cost_no_hits_however_many_equal_vectors_lie_farther_away"),
     (_ForgettingNumbers, "test_scan_gives_every_point_as_it_was_put"),
     (_ReadingWhatItWasTold, "test_vectors_are_read_as_they_were_put_last"),

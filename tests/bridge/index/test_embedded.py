@@ -120,7 +120,7 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "header.json", "CURRENT"])
-def test_a_damaged_copy_is_ignored_and_made_anew(tmp_path, name):
+def test_a_damaged_copy_is_ignored_and_made_again(tmp_path, name):
     held, space, ids = fill_and_compact(tmp_path)
     whole = tmp_path / "whole"
     shutil.copytree(tmp_path / "index", whole)
@@ -184,7 +184,7 @@ def test_a_copy_from_after_the_catalog_was_set_back_is_ignored(tmp_path):
         check_everything(shelf, space)
 
 
-def test_rows_that_were_dropped_and_written_anew_leave_nothing_behind(tmp_path):
+def test_rows_that_were_dropped_and_written_again_leave_nothing_after(tmp_path):
     held, space, ids = fill_and_compact(tmp_path)
     other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
     with opened(tmp_path, tail_rows=0, held=held) as shelf, opened(tmp_path, held=held) as watching:
@@ -388,7 +388,7 @@ print([(match.episode, match.window) for match in answer.matches], index.count(s
 """
 
 
-def test_a_full_disk_is_told_and_search_goes_on(tmp_path):
+def test_a_full_disk_is_reported_and_search_goes_on(tmp_path):
     with opened(tmp_path) as shelf:
         ids, space = shelf.register(60), make_space()
         shelf.put(space, {id_: unit_vectors(2, id_) for id_ in ids})

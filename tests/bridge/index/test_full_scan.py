@@ -115,7 +115,7 @@ def test_vectors_that_are_not_of_unit_length_are_scanned(shelf, tmp_path, metric
     check(shelf, space, unit_vectors(1, 3)[0], top(50, distinct=False))
 
 
-def test_a_copy_of_an_older_layout_is_written_anew(shelf, tmp_path):
+def test_a_copy_of_an_older_layout_is_written_again(shelf, tmp_path):
     space = make_space()
     ids = shelf.register(40)
     shelf.put(space, {id_: unit_vectors(4, id_) for id_ in ids})

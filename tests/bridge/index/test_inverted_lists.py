@@ -312,7 +312,7 @@ def test_the_answer_explains_itself(shelf):
     assert shelf.index.search(make_space(), query, Request(5, EVERYTHING)).explained is None
 
 
-def test_new_vectors_join_the_lists_and_centroids_are_chosen_anew_when_the_archive_has_doubled(shelf, tmp_path):
+def test_new_vectors_join_the_lists_and_centroids_are_chosen_again_when_the_archive_has_doubled(shelf, tmp_path):
     space, before = make_space(), opened(shelf, tmp_path).lists
     ids = shelf.register(160)
     shelf.bury(ids[:3], space)
@@ -327,7 +327,7 @@ def test_new_vectors_join_the_lists_and_centroids_are_chosen_anew_when_the_archi
     check_everything(shelf)
 
 
-def test_a_tail_that_a_killed_process_left_is_written_when_the_index_is_told_of_nothing_new(shelf, tmp_path):
+def test_a_tail_that_a_killed_process_left_is_written_when_the_index_is_notified_of_nothing_new(shelf, tmp_path):
     ids = shelf.register(80)
     killed = EmbeddedIndex(shelf.catalog, tmp_path / "index")  # never writes so few, as if it had not come to it
     Shelf(shelf.catalog, killed, held=shelf.held).put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids[60:]})
@@ -341,7 +341,7 @@ FILES = [*lists_file._SMALL, "list_sketches.i16", "sketches.i16", "residual_code
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
+def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
     space, random = make_space(), Random(name)
     shutil.copytree(tmp_path / "index", tmp_path / "whole")
     damages = [
@@ -376,7 +376,7 @@ def flipped(data, bit):
     return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
 
 
-def test_a_damaged_list_is_told_at_its_first_visit(shelf, tmp_path):
+def test_a_damaged_list_is_reported_at_its_first_visit(shelf, tmp_path):
     path = opened(shelf, tmp_path).home / "inverted_lists" / "list_sketches.i16"
     path.write_bytes(flipped(path.read_bytes(), 0))
     lists = opened(shelf, tmp_path).lists
@@ -385,7 +385,7 @@ def test_a_damaged_list_is_told_at_its_first_visit(shelf, tmp_path):
         lists.checksums.check(np.array([3, 0]))
 
 
-def test_a_part_that_is_asked_for_twice_does_not_vouch_for_another():
+def test_a_part_that_is_requested_twice_does_not_vouch_for_another():
     vectors = unit_vectors(6)
     sums = np.array([checksum(vectors[:2].data), checksum(vectors[2:4].data), 0])
     checksums = Checksums(vectors, np.array([0, 2, 4, 6]), sums, "test")
@@ -463,7 +463,7 @@ def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
         check_everything(shelf)
 
 
-def test_a_full_disk_in_the_thread_is_told(shelf, tmp_path, monkeypatch):
+def test_a_full_disk_in_the_thread_is_reported(shelf, tmp_path, monkeypatch):
     def full(folder, header, points, recluster):
         raise OSError(28, "No space left on device")
 

@@ -298,7 +298,7 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-def test_a_query_near_nothing_is_no_reason_to_scan_what_has_structure(walks, monkeypatch, distinct):
+def test_a_query_near_nothing_is_not_a_reason_to_scan_what_has_structure(walks, monkeypatch, distinct):
     """Where the lists are given up, the compiled kernel looks at all sketches before it leaves codes alone."""
     walked_by(monkeypatch, numba_kernel)
     wide, routes = walks.segment.vectors.astype(np.float64), set()

@@ -100,7 +100,7 @@ def with_value(value, step=7, lane="state"):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1e300, np.float16(np.inf), np.float32(np.nan)])
-def test_a_number_that_is_not_finite_is_told_with_lane_and_timestep_and_gets_no_vector(archive, folder, value):
+def test_a_number_that_is_not_finite_is_reported_with_lane_and_timestep_and_gets_no_vector(archive, folder, value):
     ingest(archive, folder)
     (path,) = save(folder, with_value(value))
     told = rf"task-9-9.*catalogued, not embedded: lane 'signal/state'.*{re.escape(str(value))} at timestep 7, channel 2"
@@ -119,7 +119,7 @@ def test_windows_that_got_no_vectors_have_no_ids(archive, folder):
             assert ingestor.ingest_timesteps(path, 8, 4) == []
 
 
-def test_an_episode_without_observation_vectors_is_catalogued_and_told_what_it_has(archive, tmp_path):
+def test_an_episode_without_observation_vectors_is_catalogued_with_what_it_has(archive, tmp_path):
     image = Channel.of("camera", np.zeros((30, 8, 8, 3), np.uint8))
     (path,) = save(tmp_path, episode(observations={"camera": image}))
     told = r"no observation lane to embed.*signal/camera u8\[8, 8, 3\]"
@@ -154,7 +154,7 @@ def test_an_episode_without_the_lanes_that_were_named_is_refused(archive, tmp_pa
     assert episodes_by_path(archive) == {}
 
 
-def test_broken_files_are_reported_and_hold_up_nobody(archive, folder, tmp_path):
+def test_broken_files_are_reported_and_do_not_block_others(archive, folder, tmp_path):
     good, whole = files(folder), files(folder)[0].read_bytes()
     with open_wshard(good[0]) as file:
         place = file.shard.entry("signal/state").data_offset
@@ -183,7 +183,7 @@ def test_broken_files_are_reported_and_hold_up_nobody(archive, folder, tmp_path)
     assert_complete(archive, good)
 
 
-def test_a_file_that_becomes_broken_is_no_hit_any_more_until_it_is_mended(archive, folder):
+def test_a_file_that_becomes_broken_is_not_a_hit_any_more_until_it_is_repaired(archive, folder):
     ingest(archive, folder)
     path = files(folder)[3]
     whole, times = path.read_bytes(), path.stat().st_mtime_ns
@@ -201,7 +201,7 @@ def test_a_file_that_becomes_broken_is_no_hit_any_more_until_it_is_mended(archiv
     assert_complete(archive, files(folder))
 
 
-def test_an_episode_that_the_embedder_cannot_take_holds_up_nobody(archive, folder):
+def test_an_episode_that_the_embedder_cannot_take_does_not_block_others(archive, folder):
     def picky(mean):
         return mean if mean[0] < 1.0 else mean[:1]
 
@@ -265,7 +265,7 @@ def test_an_episode_without_timesteps_is_refused(archive, tmp_path):
     assert episodes_by_path(archive) == {}
 
 
-def test_a_flipped_bit_of_the_header_holds_up_nobody(archive, folder):
+def test_a_flipped_bit_of_the_header_does_not_block_others(archive, folder):
     """The place of the JSON section lies far behind any file, and all blocks are whole."""
     path = files(folder)[3]
     save_wshard(make_episode(1, 200, image_size=8), path)
@@ -276,7 +276,7 @@ def test_a_flipped_bit_of_the_header_holds_up_nobody(archive, folder):
     assert counts(ingest(archive, folder)) == {"new": 12, "embedded": 12}
 
 
-def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder, monkeypatch):
+def test_an_error_that_no_one_expected_is_one_file_s_and_says_so(archive, folder, monkeypatch):
     first, second, third, *others = map(str, files(folder))
     opened, real = bridge.episodes.open.open_episode, bridge.episodes.read.summarise
 
@@ -325,7 +325,7 @@ def greedy(mean):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_episode_for_which_the_memory_is_too_small_holds_up_nobody(archive, folder, workers, monkeypatch):
+def test_an_episode_for_which_the_memory_is_too_small_does_not_block_others(archive, folder, workers, monkeypatch):
     monkeypatch.setattr(bridge.support.batches, "BATCH", 4)
     report = ingest(archive, folder, embedder=PooledCallable(greedy, "greedy"), workers_count=workers)
     assert 0 < len(report.failed) == 12 - report.embedded < 12

@@ -56,7 +56,7 @@ def folder(tmp_path):
     return tmp_path / "data"
 
 
-def test_an_episode_on_which_an_embedder_fails_is_told_and_left_out(tmp_path, folder):
+def test_an_episode_on_which_an_embedder_fails_is_reported_and_left_out(tmp_path, folder):
     report = ingest(tmp_path / "archive", folder, embedder=PICKY)
     assert report.embedded == 2
     (failure,) = report.failed
@@ -77,7 +77,7 @@ def test_an_episode_on_which_an_embedder_fails_is_told_and_left_out(tmp_path, fo
 @pytest.mark.parametrize(
     "answer", [None, np.zeros(3), np.zeros((9, 3)), np.zeros((1, 2)), np.zeros((0, 3)), np.array([["a", "b", "c"]])]
 )
-def test_answers_that_are_no_rows_are_refused(answer):
+def test_answers_that_are_not_rows_are_refused(answer):
     with pytest.raises(EmbedderError, match=r"embedder 'crooked': expected real numbers \(1, 3\), found"):
         embed_by(Crooked(answer), make_space("crooked", 3), [np.zeros((4, 2))])
 
@@ -115,7 +115,7 @@ def means(windows, columns):
     return np.stack([np.concatenate([window.mean(axis=0), columns]) for window in windows]).astype(np.float32)
 
 
-def test_an_embedder_that_breaks_its_word_writes_nothing_and_can_be_mended(tmp_path, folder):
+def test_an_embedder_that_breaks_its_word_writes_nothing_and_can_be_repaired(tmp_path, folder):
     class Wide(Crooked):
         def embed(self, windows, statistics):
             return means(windows, self._answer)
@@ -132,7 +132,7 @@ def test_an_embedder_that_breaks_its_word_writes_nothing_and_can_be_mended(tmp_p
         assert [hit.episode_id for hit in hits] == ["task-1-0"]
 
 
-def test_an_embedder_that_cannot_tell_its_size(tmp_path, folder, monkeypatch):
+def test_an_embedder_that_cannot_report_its_size(tmp_path, folder, monkeypatch):
     with pytest.raises(EmbedderError, match="embedder 'crooked' raised RuntimeError: no idea"):
         dim_of(Crooked("dim"), 3)
     (tmp_path / "my_broken_embedder.py").write_text("def embed(mean):\n    return mean[99] * 2\n")

@@ -122,7 +122,7 @@ def test_deleted_files_stay_catalogued_until_they_are_pruned(archive, folder, tm
     assert episodes_by_path(archive) == {}
 
 
-def test_episodes_whose_files_are_gone_hold_up_nobody(archive, folder):
+def test_episodes_whose_files_are_gone_do_not_block_others(archive, folder):
     ingest(archive, folder)
     files(folder)[0].unlink()
     late = save(folder, *(episode(7, number, spread=30.0) for number in range(4)))
@@ -153,7 +153,7 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
     assert_complete(archive, [*files(folder), *files(moved)])
 
 
-def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archive, folder, monkeypatch):
+def test_a_moved_file_whose_name_another_episode_took_keeps_its_annotations(archive, folder, monkeypatch):
     monkeypatch.setattr("bridge.support.batches.BATCH", 1)  # so that neither meets the other by luck
     ingest(archive, folder)
     path = files(folder)[0]
@@ -183,7 +183,7 @@ def renamed(paths, order):
 
 @pytest.mark.parametrize("batch", [1, 3, 256])
 @pytest.mark.parametrize("order", ["10234", "12340", "40123", "43210", "n0123", "1234n", "24n01"])
-def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, monkeypatch, order, batch):
+def test_renumbered_files_keep_its_annotations_of_their_episodes(archive, folder, monkeypatch, order, batch):
     monkeypatch.setattr("bridge.support.batches.BATCH", batch)
     paths, numbers = files(folder)[:5], [None if name == "n" else int(name) for name in order]
     for number, path in enumerate(paths):
@@ -242,7 +242,7 @@ def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
     assert_complete(archive, [*files(folder), kept])
 
 
-def test_another_episode_in_a_file_of_which_nothing_was_said_is_what_became_of_it(archive, folder):
+def test_another_episode_in_a_file_of_which_nothing_was_stated_is_what_became_of_it(archive, folder):
     ingest(archive, folder)
     path = files(folder)[0]
     before = episodes_by_path(archive)[path]
@@ -252,7 +252,7 @@ def test_another_episode_in_a_file_of_which_nothing_was_said_is_what_became_of_i
     assert (after.uid, after.episode_id) == (before.uid, episode(7).id)
 
 
-def test_a_file_that_was_edited_beside_its_copy_keeps_what_was_said(archive, folder):
+def test_a_file_that_was_edited_beside_its_copy_keeps_its_annotations(archive, folder):
     ingest(archive, folder)
     path = files(folder)[0]
     before = episodes_by_path(archive)[path]
@@ -349,7 +349,7 @@ def test_lanes_that_are_not_embedded_do_not_part_episodes(archive, folder):
     assert len(vectors_of(archive)) == 13
 
 
-def test_known_files_that_lack_the_lanes_asked_for_are_reported(archive, folder):
+def test_known_files_that_lack_the_lanes_requested_are_reported(archive, folder):
     save(folder, make_episode(1))
     assert ingest(archive, folder).ok
     report = ingest(archive, folder, lanes=["joint_pos"])
@@ -418,7 +418,7 @@ def test_two_workers_make_the_vectors_that_one_makes(tmp_path, folder):
         ingest(two, folder, embedder=PooledCallable(lambda mean: mean, name="same"), workers_count=2)
 
 
-def test_a_file_that_goes_before_it_is_embedded_is_no_failure(archive, folder, monkeypatch):
+def test_a_file_that_goes_before_it_is_embedded_is_not_a_failure(archive, folder, monkeypatch):
     first, real = files(folder)[0], bridge.ingest.fill.embed_episodes
 
     def late(jobs, lacking):
@@ -451,7 +451,7 @@ def test_what_others_brought_is_embedded_once_batch_by_batch(archive, folder, mo
 # ---- windows --------------------------------------------------------------------------------------------------------
 
 
-def test_windows_are_embedded_for_the_episodes_that_were_asked_for(archive, folder):
+def test_windows_are_embedded_for_the_episodes_that_were_requested(archive, folder):
     path = files(folder)[0]
     with TrajectoryIngestor(archive) as ingestor:
         ids = ingestor.ingest_timesteps(path, 8, 5)
@@ -469,7 +469,7 @@ def test_windows_are_embedded_for_the_episodes_that_were_asked_for(archive, fold
         assert len(retriever.search_similar_timesteps(episode(0, 0, 8), 1000, window_size=8)) == 12 * 6
 
 
-def test_a_refit_keeps_the_windows_of_episodes_that_were_not_asked_for_again(archive, folder):
+def test_a_refit_keeps_the_windows_of_episodes_that_were_not_requested_again(archive, folder):
     for path in files(folder):
         ingest(archive, path, windows=WindowPlan(8, 5))
     late = save(folder, *(episode(7, number, spread=30.0) for number in range(6)))
@@ -485,7 +485,7 @@ def test_a_lambda_without_a_name_is_refused(archive):
     assert not archive.exists()
 
 
-def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
+def test_a_folder_that_cannot_be_read_is_reported(archive, folder, monkeypatch):
     real = os.scandir
 
     def scandir(place):
@@ -503,7 +503,7 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
     ]
 
 
-def test_the_catalog_knows_how_the_lanes_lie_in_their_file(archive, tmp_path):
+def test_the_catalog_knows_how_the_lanes_are_in_their_file(archive, tmp_path):
     one = episode(T=400, timebase=TimebaseSpec(tick_hz=20.0))
     for lane in (one.observations["state"], one.actions["ctrl"]):
         lane.data = lane.data.round()  # so that compressing pays
@@ -526,7 +526,7 @@ def test_the_catalog_knows_how_the_lanes_lie_in_their_file(archive, tmp_path):
         assert opened.catalog.query.count("lane.signal/state.codec:zstd lane.action/ctrl.rate:20") == 1
 
 
-def test_what_is_no_episode_in_a_folder_is_told_by_suffix(tmp_path):
+def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
     folder = tmp_path / "episodes"
     (folder / "raw").mkdir(parents=True)
     save(folder, episode(0, 0))

@@ -167,7 +167,7 @@ class LocationContract(ABC):
         assert {row.address for row in rows(archive)} == there
         assert check(archive).ok
 
-    def test_a_location_that_moves_takes_what_was_said_along(self, archive, place):
+    def test_a_location_that_moves_takes_its_annotations_along(self, archive, place):
         tags = {row.digest: row.uid for row in rows(archive)}
         with open_archive(archive) as opened:
             opened.catalog.annotations.tag(opened.catalog.query.ids(), "mine")

@@ -54,7 +54,7 @@ def test_ingest_and_search_by_url(url, paths, tmp_path):
         assert {hit.metadata["env_id"] for hit in only} == {"task-2"}
 
 
-def test_copies_of_vectors_lie_in_the_cache_and_may_be_deleted(url, tmp_path):
+def test_copies_of_vectors_are_in_the_cache_and_may_be_deleted(url, tmp_path):
     place = tmp_path / "cache"
     with open_archive(url, create=True) as archive:
         assert archive.place.index.is_relative_to(place)
@@ -216,7 +216,7 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     assert (refused.exit_code, "expected a backup at" in refused.stderr) == (1, True)
 
 
-def test_who_may_only_read_searches_and_is_told_what_they_may_not(server, url, paths, tmp_path, monkeypatch):
+def test_who_may_only_read_searches_and_is_reported_what_they_may_not(server, url, paths, tmp_path, monkeypatch):
     ingest(url, tmp_path / "data")
     server.run("CREATE ROLE reader LOGIN", "GRANT pg_read_all_data TO reader")
     try:

@@ -102,7 +102,7 @@ def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
     assert_complete(archive, [path for path in files(folder) if ".hidden" not in path.parts])
 
 
-def test_whose_file_another_episode_took_is_told(tmp_path):
+def test_whose_file_another_episode_took_is_reported(tmp_path):
     folder, archive = tmp_path / "data", tmp_path / "archive"
     first, second = save(folder, episode(0, 0, 8), episode(0, 1, 9))
     ingest(archive, folder)
@@ -129,7 +129,7 @@ def test_what_comes_is_checked_as_it_was_wished(tmp_path, how, scored, flagged):
         assert opened.catalog.query.count("flag:finite") == flagged
 
 
-def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_told_once(tmp_path):
+def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_reported_once(tmp_path):
     folder, archive = tmp_path / "data", tmp_path / "archive"
     folder.mkdir()
     good, bad, nan = save(tmp_path / "made", *(episode(0, number, 400) for number in range(3)))
@@ -167,7 +167,7 @@ def collect(ingestor, folder, enough, **changes):
     return reports
 
 
-def test_errors_are_told_and_what_came_is_tried_again(place, tmp_path, monkeypatch):
+def test_errors_are_reported_and_what_came_is_tried_again(place, tmp_path, monkeypatch):
     monkeypatch.setattr(watching, "_WAIT_S", 0.1)
     paths = save(tmp_path / "data", *(episode(0, number, 8) for number in range(4)))
     calls = []
@@ -188,7 +188,7 @@ def test_errors_are_told_and_what_came_is_tried_again(place, tmp_path, monkeypat
     assert reports[-1].new == len(paths)
 
 
-def test_a_file_that_goes_as_it_is_taken_holds_nobody_up(tmp_path, monkeypatch):
+def test_a_file_that_goes_as_it_is_taken_does_not_block_others(tmp_path, monkeypatch):
     monkeypatch.setattr(watching, "_STILL_S", 0.0)
     first, second = save(tmp_path / "data", episode(0, 0, 8), episode(0, 1, 8))
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:

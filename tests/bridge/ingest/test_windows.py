@@ -137,7 +137,7 @@ def test_a_first_ingest_embeds_whole_episodes_and_windows(folder):
     assert held(folder) == both() | both("dct") | both("stats")
 
 
-def test_an_archive_of_whole_episodes_stays_so_until_windows_are_asked_for(folder):
+def test_an_archive_of_whole_episodes_stays_so_until_windows_are_requested(folder):
     late = (folder / "episodes" / "walk-4.wshard").rename(folder / "late.wshard")
     for path in (folder / "episodes").iterdir():
         with TrajectoryIngestor(folder / "archive") as ingestor:
@@ -175,7 +175,7 @@ def test_a_first_ingest_that_was_stopped_between_its_spaces_is_finished(folder, 
     assert plans(folder) == both()
 
 
-def test_the_command_embeds_both_and_whole_where_that_is_asked_for(folder):
+def test_the_command_embeds_both_and_whole_where_that_is_requested(folder):
     wshard = partial(command, folder=folder)
     assert wshard("ingest", "episodes").exit_code == 0
     assert wshard("moments", "walk-3", "--from", "40", "--to", "90").exit_code == 0
@@ -221,7 +221,7 @@ def test_a_name_chooses_windows_too_whatever_their_parameters(folder):
         assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
 
 
-def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(folder, monkeypatch):
+def test_a_newer_version_of_an_embedder_is_requested_and_replaces_the_older_one(folder, monkeypatch):
     def ingested(windows=None):
         with TrajectoryIngestor(folder / "archive") as ingestor:
             return ingestor.ingest(folder / "episodes", windows=windows)

@@ -107,7 +107,7 @@ def test_nothing_is_wrong_with_a_fresh_archive(archive, folder):
 
 
 @SQLITE_ALONE
-def test_a_missing_file_is_told_and_nothing_said_of_it_is_forgotten(archive, folder):
+def test_a_missing_file_is_reported_and_nothing_stated_of_it_is_forgotten(archive, folder):
     files(folder)[0].unlink()
     assert codes(archive) == ["missing"]
     assert mended(archive) == ["missing"]
@@ -168,7 +168,7 @@ def test_a_changed_file_is_read_and_embedded_again(archive, folder, secretly):
 
 
 @SQLITE_ALONE
-def test_renumbered_files_are_mended_at_once(archive, folder):
+def test_renumbered_files_are_repaired_at_once(archive, folder):
     paths, before = files(folder)[:4], episodes_by_path(archive)
     for path in reversed(paths):  # each takes the name behind it
         path.rename(paths[paths.index(path) + 1] if path != paths[-1] else path.with_name("z.wshard"))
@@ -207,14 +207,14 @@ def test_vectors_that_belong_to_nothing_are_dropped(archive, folder):
     assert_complete(archive, files(folder))
 
 
-def test_vectors_of_other_data_are_made_anew(archive, folder):
+def test_vectors_of_other_data_are_made_again(archive, folder):
     sql(archive, "UPDATE embedding SET digest = 'other' WHERE seq = (SELECT min(seq) FROM embedding)")
     assert codes(archive) == ["stale"]
     assert mended(archive) == []
     assert_complete(archive, files(folder))
 
 
-def test_torn_vectors_are_made_anew(archive, folder):
+def test_torn_vectors_are_made_again(archive, folder):
     sql(archive, "UPDATE embedding SET vectors = substr(vectors, 5) WHERE seq = (SELECT min(seq) FROM embedding)")
     assert codes(archive) == ["torn"]
     with (
@@ -245,14 +245,14 @@ def test_episodes_without_vectors_are_embedded(archive, folder):
     assert_complete(archive, files(folder))
 
 
-def test_a_space_that_nobody_finished_is_finished(archive, folder):
+def test_a_space_that_no_one_finished_is_finished(archive, folder):
     sql(archive, "UPDATE space SET state = 'building'")
     assert "unembedded" in codes(archive)
     assert mended(archive) == []
     assert_complete(archive, files(folder))
 
 
-def test_an_ingest_that_ended_before_its_first_space_is_told_until_it_is_done_again(place, folder, monkeypatch):
+def test_an_ingest_that_ended_before_its_first_space_is_reported_until_it_is_done_again(place, folder, monkeypatch):
     def full(*_args, **_options):
         raise CatalogWriteError("the disk is full")
 
@@ -285,7 +285,7 @@ def test_a_row_that_points_nowhere_is_damage_of_the_database(archive):
 
 
 @SQLITE_ALONE
-def test_a_damaged_database_is_told_as_such(archive):
+def test_a_damaged_database_is_reported_as_such(archive):
     path = archive / "catalog.db"
     with sqlite3.connect(path) as raw:
         (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'review'").fetchone()
@@ -304,7 +304,7 @@ COPIED = ("vectors.f32", "points.i64", "header.json", "CURRENT", "list_sketches.
 @pytest.mark.parametrize(
     ("product", "name"), [*(("sqlite", name) for name in COPIED), ("postgresql", "vectors.f32")], indirect=["product"]
 )
-def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
+def test_a_damaged_copy_for_searching_is_made_again(archive, folder, name):
     path = next(path for path in copies(archive) if path.name == name)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0x01
@@ -315,7 +315,7 @@ def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
     assert_complete(archive, files(folder))
 
 
-def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_elsewhere(archive, folder):
+def test_what_interrupted_processes_left_is_removed_from_the_archive_and_reported_elsewhere(archive, folder):
     home = next(path for path in copies(archive) if path.name == "CURRENT").parent
     own, retired = home.parent.parent.parent, home.with_name("0" * 64)
     ours = [
@@ -347,7 +347,7 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_el
 
 
 @SQLITE_ALONE
-def test_a_killed_recording_is_told(archive, folder):
+def test_a_killed_recording_is_reported(archive, folder):
     writer = WShardStreamWriter(folder / "new.wshard", "new", [{"id": "state", "dtype": "f32", "shape": [2]}])
     writer.begin_episode()
     assert codes(archive) == []
@@ -359,7 +359,7 @@ def test_a_killed_recording_is_told(archive, folder):
 
 
 @SQLITE_ALONE
-def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
+def test_a_folder_that_cannot_be_read_is_reported(archive, folder, monkeypatch):
     real = os.scandir
 
     def refuse(path):
@@ -372,7 +372,7 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
 
 
 @SQLITE_ALONE
-def test_an_embedder_of_another_version_is_told(archive, monkeypatch):
+def test_an_embedder_of_another_version_is_reported(archive, monkeypatch):
     monkeypatch.setattr("embedders.trajectory.blocks.Blocks.version", 99)
     assert codes(archive) == ["outdated"]
 
@@ -413,7 +413,7 @@ def test_two_kinds_of_episodes_keep_to_their_spaces(tmp_path, folder):
 
 
 @SQLITE_ALONE
-def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_told(archive, folder):
+def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_reported(archive, folder):
     broken = episode(0, 99, 12, id="task-0-0")
     broken.observations["state"].data[3] = np.nan
     rewrite(files(folder)[0], broken)
@@ -425,7 +425,7 @@ def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_told(archive, fo
     assert said(archive) == 12
 
 
-def test_the_command_tells_and_mends(archive, folder):
+def test_the_command_reports_and_repairs(archive, folder):
     run = CliRunner().invoke
     files(folder)[0].unlink()
     os.utime(files(folder)[1])

@@ -101,7 +101,7 @@ def test_answers_by_distance_are_proven_by_a_scan(archive):
     assert {one.route for one in told} == {"scan"}
 
 
-def test_the_command_line_tells_health_and_how_hits_were_found(archive):
+def test_the_command_line_reports_health_and_how_hits_were_found(archive):
     def wshard(arguments):
         done = command(*arguments.split(), "--archive", archive, folder=archive)
         assert done.exit_code == 0, done.output

@@ -60,13 +60,13 @@ def test_rebuild_replaces_a_damaged_copy(archive):
     assert json.loads((home / "header.json").read_text())["header"]["vectors"] == 90
 
 
-def test_holdings_tell_what_the_ledger_has(archive):
+def test_holdings_report_what_the_ledger_has(archive):
     (one,) = indexes.list_spaces(archive)
     assert (one.space, one.state, one.episodes, one.vectors, one.size) == (SPACE, "building", 30, 90, 90 * 6 * 4)
 
 
 @pytest.mark.parametrize("name", ["", "0", SPACE.fingerprint + "0"])
-def test_a_name_that_is_no_ones_finds_nothing(archive, name):
+def test_a_name_that_is_not_a_ones_finds_nothing(archive, name):
     with pytest.raises(EntryNotFoundError, match=f"\\({SPACE.fingerprint[:12]}\\), found '{name}'"):
         indexes.find(archive, name)
     assert indexes.find(archive, SPACE.fingerprint[:6]).space == SPACE
@@ -147,7 +147,7 @@ def test_the_verbs(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["audit", "--index", "x"], ["rebuild", "--index", "x"], ["copy", "--to", "x"]])
-def test_an_index_that_is_no_url_is_refused(archive, arguments):
+def test_an_index_that_is_not_a_url_is_refused(archive, arguments):
     done = CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive.folder)])
     assert done.exit_code == 2
     assert "expected the URL of an index such as http://host:8080, found 'x'" in done.stderr

@@ -94,7 +94,7 @@ def folder(tmp_path):
     return tmp_path / "data"
 
 
-def test_a_check_tells_of_a_copy_of_another_future(tmp_path, folder):
+def test_a_check_reports_a_copy_of_another_future(tmp_path, folder):
     archive = tmp_path / "archive"
     ingest(archive, folder)
     back_up(archive / "catalog.db", tmp_path / "kept.db")
@@ -185,7 +185,7 @@ def numbers(archive):
 
 
 @pytest.mark.parametrize("byte", [0, 13, 40])
-def test_a_flipped_bit_of_a_vector_is_told_and_mended(tmp_path, folder, byte):
+def test_a_flipped_bit_of_a_vector_is_reported_and_repaired(tmp_path, folder, byte):
     archive = tmp_path / "archive"
     ingest(archive, folder)
     seq = numbers(archive)[byte % 12]
@@ -216,7 +216,7 @@ def test_a_sound_copy_goes_on_answering_beside_a_damaged_row(tmp_path):
         check(shelf, SPACE, unit_vectors(1)[0], top(100, distinct=False))
 
 
-def test_a_damaged_checksum_is_told_like_a_damaged_vector(tmp_path):
+def test_a_damaged_checksum_is_reported_like_a_damaged_vector(tmp_path):
     put(tmp_path, 1, tail_rows=0)
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as raw, raw:
         raw.execute("UPDATE embedding SET checksum = checksum + 1 WHERE seq = (SELECT max(seq) FROM embedding)")

@@ -198,7 +198,7 @@ def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folde
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
-def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
+def test_check_finds_damage_that_no_one_has_looked_at(archive, folder):
     ingest(archive, folder)
     path = files(folder)[5]
     damage(path)
@@ -229,7 +229,7 @@ def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, mo
 
 
 @SQLITE_ALONE
-def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended(archive, folder):
+def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_repaired(archive, folder):
     ingest(archive, folder)
     path = files(folder)[5]
     whole, times = path.read_bytes(), path.stat().st_mtime_ns
@@ -374,7 +374,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
 
 @SQLITE_ALONE
 @pytest.mark.parametrize("shape", [(8, 8, 3), (300,)], ids=["images only", "too wide"])
-def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, folder, shape):
+def test_an_episode_without_a_lane_to_embed_is_catalogued_and_reported(archive, folder, shape):
     odd = episode(31)
     odd.observations = {"sight": Channel.of("sight", np.zeros((odd.length, *shape), np.uint8))}
     (path,) = save(folder, odd)
@@ -404,7 +404,7 @@ def run(*arguments):
 
 
 @SQLITE_ALONE
-def test_the_command_tells_and_exits(archive, folder, tmp_path):
+def test_the_command_reports_and_exits(archive, folder, tmp_path):
     code, out, err = run("ingest", folder, "-a", archive, "--no-check")
     assert (code, "flagged" in out) == (0, False), err
     code, out, _ = run("check", "-a", archive)

@@ -76,7 +76,7 @@ def test_ingest_takes_the_words_of_the_command_line_for_windows(tmp_path, place,
 
 
 @pytest.mark.parametrize("windows", ["32", "many", 32, [], (), [WindowPlan(), 3], [None], {"whole": 1}])
-def test_what_is_no_plan_is_refused_before_anything_is_written(tmp_path, place, windows):
+def test_invalid_plan_is_refused_before_anything_is_written(tmp_path, place, windows):
     with TrajectoryIngestor(tmp_path) as ingestor:
         for ask in (ingestor.ingest, lambda folder, **asked: next(ingestor.watch(folder, **asked))):
             with pytest.raises(EmbedderError, match=r"expected .*'SIZE:STRIDE', 'multi'"):
@@ -88,14 +88,14 @@ def test_what_is_no_plan_is_refused_before_anything_is_written(tmp_path, place, 
 
 
 @pytest.mark.parametrize("count", [0, -1, "2", 1.5, None, True])
-def test_what_is_no_number_of_workers_is_refused_before_anything_is_read(tmp_path, place, count):
+def test_invalid_number_of_workers_is_refused_before_anything_is_read(tmp_path, place, count):
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
         with pytest.raises(IngestError, match="workers_count: expected"):
             ingestor.ingest(place / "data", workers_count=count)
         assert ingestor.ingest(place / "data", workers_count=np.int64(1)).new == 6
 
 
-def test_one_query_is_no_list_of_queries(place, retriever):
+def test_one_query_is_not_a_list_of_queries(place, retriever):
     path = files(place / "data")[0]
     array, hit = episode(0, 0, 60).observations["state"].data, retriever.search_similar_episodes(path)[0]
     windows = {"windows": WindowPlan(32, 16)}
@@ -245,7 +245,7 @@ def test_a_query_in_a_file_of_another_format_leads_to_the_page_that_helps(retrie
         retriever.search_similar_episodes(tmp_path / "broken.wshard")
 
 
-def test_what_is_no_archive_no_lane_and_no_path_is_refused(tmp_path):
+def test_invalid_archive_no_lane_and_no_path_is_refused(tmp_path):
     for opener in (TrajectoryIngestor, TrajectoryRetriever):
         for name in (5, b"x"):
             with pytest.raises(CatalogNotFoundError, match=f"expected an archive's folder .* found {name!r}"):
@@ -287,7 +287,7 @@ def test_hits_can_be_sent_to_workers_and_what_is_open_cannot(place, retriever):
                 pickle.dumps(opened)
 
 
-def test_what_comes_after_a_hit_is_told_in_whole_timesteps(place, retriever):
+def test_what_comes_after_a_hit_is_reported_in_whole_timesteps(place, retriever):
     hit = retriever.search_similar_timesteps(files(place / "data")[0], window_size=32)[0]
     hit = replace(hit, span=(0, 32))
     assert hit.after(np.int64(5)).span == hit.after(5).span == (32, 37)

@@ -80,7 +80,7 @@ def test_what_is_more_like_a_counter_example_is_left_out_and_the_places_are_fill
         assert all(hit.span[0] < 15 for hit in hits)
 
 
-def test_what_is_as_like_as_unlike_is_no_hit(swings):
+def test_what_is_as_like_as_unlike_is_not_a_hit(swings):
     path = swings / "episodes" / "swing-2.wshard"
     with TrajectoryRetriever(swings) as retriever:
         hits = retriever.search_moments((path, 0, 30), 5, unlike=[(path, 0, 30)])

@@ -55,7 +55,7 @@ def retriever(archive):
         yield opened
 
 
-def test_the_default_asked_for_by_name_is_the_default(folder, archive, tmp_path):
+def test_the_default_requested_by_name_is_the_default(folder, archive, tmp_path):
     with TrajectoryIngestor(tmp_path, DEFAULT_EMBEDDER) as ingestor:
         assert ingestor.ingest(folder, windows=BOTH).ok
     assert {one.fingerprint for one in spaces_of(tmp_path)} == {one.fingerprint for one in spaces_of(archive)}
@@ -193,7 +193,7 @@ def test_examples_and_counter_examples_move_the_query(archive, retriever):
         assert mean_score(task, unlike=[made(task, 0), made(task, 1)]) < usual
 
 
-def test_the_least_similar_come_first_where_they_are_asked_for(retriever):
+def test_the_least_similar_come_first_where_they_are_requested(retriever):
     query = made(1, 1)
     ordered = retriever.search_similar_episodes(query, 24, plain=True)
     least = retriever.search_similar_episodes(query, 24, least=True)

@@ -184,7 +184,7 @@ def test_a_single_step_a_still_one_and_a_query_longer_than_every_episode(retriev
     assert hit.span == (0, len(rows))
 
 
-def test_a_beginning_is_found_and_a_hit_tells_what_comes_next(retriever):
+def test_a_beginning_is_found_and_a_hit_reports_what_comes_next(retriever):
     _, acts = play(4)
     stop = acts[1][2] - 6
     hit = retriever.search_moments(play(4)[0][:stop], 1)[0]
@@ -221,7 +221,7 @@ def test_moments_do_not_overlap_and_per_episode_limits_them(retriever):
 
 
 @pytest.mark.parametrize("refine", [True, False])
-def test_no_moment_is_below_the_score_asked_for(retriever, refine):
+def test_no_moment_is_below_the_score_requested(retriever, refine):
     rows = play(1)[0][10:40]
     every = retriever.search_moments(rows, 30, refine=refine)
     least = every[4].score

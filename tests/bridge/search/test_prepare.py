@@ -73,7 +73,7 @@ def test_windows_are_embedded_once_per_space_and_files_read_once(
     assert opened == {str(path): 1 for path in (paths[0], paths[4], paths[8])}
 
 
-def test_a_search_after_the_first_reads_no_rows_of_episodes_anew(paths, retriever):
+def test_a_search_after_the_first_reads_no_rows_of_episodes_again(paths, retriever):
     statements = []
     engine = retriever._archive.catalog._session.database._engine
     query = episode(1, 1, 60)

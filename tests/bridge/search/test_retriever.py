@@ -144,7 +144,7 @@ class Tensor:
     ],
     ids=["ragged", "masked", "with gradients", "of another dtype"],
 )
-def test_a_query_that_is_no_array_is_refused_before_anything_is_searched(retriever, query, told):
+def test_a_query_that_is_not_an_array_is_refused_before_anything_is_searched(retriever, query, told):
     with pytest.raises(QueryError, match=rf"query, \[D\] or \[T, D\]: expected an array.*{told}"):
         retriever.search_similar_episodes(query)
     with pytest.raises(QueryError, match=f"query: lane 'state': expected an array.*{told}"):
@@ -164,7 +164,7 @@ def test_numbers_that_are_not_finite_are_refused(retriever):
 
 
 @pytest.mark.parametrize("query", [["a.wshard", "b.wshard"], [Path("a.wshard")], b"a", {1}, {"state": "a"}, 1j])
-def test_what_holds_no_numbers_is_no_query(retriever, query):
+def test_what_holds_no_numbers_is_not_a_query(retriever, query):
     with pytest.raises(QueryError, match=r"query.*: expected real numbers, found .*several are given by like="):
         retriever.search_similar_episodes(query)
 
@@ -172,7 +172,7 @@ def test_what_holds_no_numbers_is_no_query(retriever, query):
 # ---- choosing among Spaces ------------------------------------------------------------------------------------------
 
 
-def test_env_id_tells_like_lanes_apart(tmp_path):
+def test_env_id_distinguishes_similar_lanes(tmp_path):
     renamed = [episode(5, n, lanes=("pose",)) for n in range(3)]
     save(tmp_path / "data", *(episode(0, n) for n in range(3)), *renamed)
     ingest(tmp_path / "archive", tmp_path / "data")
@@ -207,7 +207,7 @@ def test_a_filter_that_only_episodes_of_other_lanes_pass_gives_no_hits(tmp_path)
                 find({"pose": rows, "goal": damaged})
 
 
-def test_lanes_of_different_lengths_are_told(tmp_path):
+def test_lanes_of_different_lengths_are_reported(tmp_path):
     save(tmp_path / "data", *(episode(0, n, lanes=("pose", "goal")) for n in range(3)))
     ingest(tmp_path / "archive", tmp_path / "data")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
@@ -216,7 +216,7 @@ def test_lanes_of_different_lengths_are_told(tmp_path):
             retriever.search_similar_episodes({"pose": np.zeros((5, 4)), "goal": np.zeros((6, 4))})
 
 
-def test_a_number_per_timestep_may_be_asked_for_in_either_form(tmp_path):
+def test_a_number_per_timestep_may_be_requested_in_either_form(tmp_path):
     rng = np.random.default_rng(0)
     grips = [rng.standard_normal(12).astype("f4") for _ in range(8)]
 
@@ -316,7 +316,7 @@ def test_filters_mean_what_they_say(retriever):
         passing(retriever, query, min_length="long")
 
 
-def test_as_many_hits_as_asked_for_wherever_that_many_exist(retriever):
+def test_as_many_hits_as_requested_wherever_that_many_exist(retriever):
     for count in range(1, 25):
         assert len(retriever.search_similar_episodes(episode(0, 0), count)) == min(count, 20)
         assert len(retriever.search_similar_episodes(episode(0, 0), count, env_id="task-3")) == min(count, 5)
@@ -349,7 +349,7 @@ def test_files_that_are_gone_cost_no_hits(own):
     assert len(paths) == 12
 
 
-def test_a_hit_tells_of_its_episode_and_loads_it(own):
+def test_a_hit_reports_its_episode_and_loads_it(own):
     archive, paths = own
     with TrajectoryRetriever(archive) as retriever:
         hit = retriever.search_similar_episodes(episode(1, 2), 1)[0]
@@ -418,7 +418,7 @@ class _Overtaken:
         return answer
 
 
-def test_an_episode_that_changes_while_it_is_searched_for_is_no_false_hit(tmp_path):
+def test_an_episode_that_changes_while_it_is_searched_for_is_not_a_false_hit(tmp_path):
     kept, shorter, gone = save(tmp_path / "data", *(episode(task, 0, 45) for task in range(3)))
     archive, plan = tmp_path / "archive", WindowPlan(10, 7)
     ingest(archive, tmp_path / "data", windows=plan)
@@ -475,7 +475,7 @@ def test_importing_the_packages_loads_nothing_heavy():
     assert {"sqlalchemy", "httpx", "torch", "threadpoolctl", "typer", "rich"}.isdisjoint(loaded)
 
 
-def test_text_that_is_no_query_is_refused(retriever):
+def test_text_that_is_not_a_query_is_refused(retriever):
     with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-99'"):
         retriever.search_similar_episodes("task-0-99")
     with pytest.raises(QueryError, match="lane 'odd': expected an array"):

@@ -216,7 +216,7 @@ def test_no_other_search_or_signal_sees_the_space_of_texts(archive, folder, tmp_
         assert done.exit_code == 0, done.output
 
 
-def test_an_encoder_that_fails_is_told_before_anything_is_written_or_costs_only_its_vectors(tmp_path, folder):
+def test_an_encoder_that_fails_is_reported_before_anything_is_written_or_costs_only_its_vectors(tmp_path, folder):
     class Failing(Meanings):
         def dim(self):
             raise RuntimeError("no weights")

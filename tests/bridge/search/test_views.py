@@ -162,7 +162,7 @@ def test_new_statistics_do_not_make_a_space_the_newest(folder, tmp_path):
         assert embedders(retriever.search_similar_episodes(seen(1, 2)).answered.spaces) == ["stats"]
 
 
-def test_embedders_that_nobody_passed_leave_the_answer_to_others(folder, tmp_path):
+def test_embedders_that_no_one_passed_leave_the_answer_to_others(folder, tmp_path):
     def first(row):
         return row[:2]
 
@@ -211,7 +211,7 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
 # ---- what is told beside hits ---------------------------------------------------------------------------------------
 
 
-def test_a_text_that_nothing_holds_is_told(retriever, archive, folder):
+def test_a_text_that_nothing_holds_is_reported(retriever, archive, folder):
     query = folder / "task-1" / "task-1-2.wshard"
     told = retriever.search_similar_episodes(query, 3, text="nothing")
     assert (len(told), told.answered.notes) == (
@@ -224,7 +224,7 @@ def test_a_text_that_nothing_holds_is_told(retriever, archive, folder):
     assert "no text matched" in wshard("search", query, "--text", "nothing", "--archive", archive).stderr
 
 
-def test_a_filter_that_excludes_all_is_told_part_by_part(retriever, archive, folder):
+def test_a_filter_that_excludes_all_is_reported_part_by_part(retriever, archive, folder):
     query = folder / "task-1" / "task-1-2.wshard"
     for find in (
         retriever.search_similar_episodes,
@@ -249,7 +249,7 @@ def test_a_filter_that_excludes_all_is_told_part_by_part(retriever, archive, fol
         assert "env:x alone matches 0 of 14 episodes" in told.stderr
 
 
-def test_a_filter_that_only_episodes_of_other_lanes_pass_is_told(tmp_path):
+def test_a_filter_that_only_episodes_of_other_lanes_pass_is_reported(tmp_path):
     save(tmp_path / "data", *(episode(0, n, lanes=("pose", "goal")) for n in range(3)), episode(1, 0))
     ingest(tmp_path / "archive", tmp_path / "data", windows="whole")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:

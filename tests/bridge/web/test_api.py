@@ -274,7 +274,7 @@ def test_a_search_imports_nothing_and_reads_no_other_file(client, home):
     assert get(client, "/api/search", query=uid, embedder=known.split()[0], top=1)["items"][0]["uid"] == uid
 
 
-def test_videos_go_out_in_ranges_as_they_lie_in_the_file(client):
+def test_videos_go_out_in_ranges_as_they_are_in_the_file(client):
     row = get(client, "/api/episodes", where="episode:arm-03")["items"][0]
     with open_wshard(row["file_path"]) as file:
         whole = file.encoded("cam").source().read()

@@ -52,7 +52,7 @@ def test_tags_by_name_and_by_filter(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", [("tag", "good"), ("note", "text"), ("review", "accepted"), ("review", "--undo")])
-def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[str, ...]) -> None:
+def test_nothing_is_stated_of_all_episodes_by_accident(archive: Path, verb: tuple[str, ...]) -> None:
     assert "expected episodes" in run(*verb, code=2).stderr
     assert "neither a file nor an episode" in run(*verb, "nobody", code=1).stderr
     assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=2).stderr
@@ -73,7 +73,7 @@ def test_notes(archive: Path) -> None:
     assert "expected --remove ID without" in run("note", "--remove", "1", "episode_000003", code=2).stderr
 
 
-def test_an_account_whose_name_is_no_unicode_can_write(archive: Path, monkeypatch) -> None:
+def test_an_account_whose_name_is_not_a_unicode_can_write(archive: Path, monkeypatch) -> None:
     monkeypatch.setenv("LOGNAME", "caf\udce9")
     run("collection", "save", "all", "--where", "")
     assert json.loads(run("collection", "ls", "--json").stdout)["items"][0]["who"] == "caf\N{REPLACEMENT CHARACTER}"
@@ -144,17 +144,17 @@ def test_facets_and_histograms(archive: Path) -> None:
     "verb",
     [("ls",), ("facets",), ("stats",), ("tag", "x"), ("review", "x"), ("note", "x"), ("collection", "save", "x")],
 )
-def test_a_name_in_a_filter_that_no_episode_has_is_told(archive: Path, verb: tuple[str, ...]) -> None:
+def test_a_name_in_a_filter_that_no_episode_has_is_reported(archive: Path, verb: tuple[str, ...]) -> None:
     where = "-meta.tsk:pick -score.qality.spike:>1 meta.task:* -lane.signal/stat.max:1"
     names = ("lane.signal/stat.max", "meta.tsk", "score.qality.spike")
     assert run(*verb, "--where", where).stderr == "".join(f"no episode has {name}\n" for name in names)
 
 
-def test_a_file_that_was_not_ingested_is_no_episode(archive: Path) -> None:
+def test_a_file_that_was_not_ingested_is_not_an_episode(archive: Path) -> None:
     assert "exists but is not in this archive" in run("show", str(archive / "catalog.db"), code=1).stderr
 
 
-def test_what_a_facet_counts_is_told_apart(archive: Path) -> None:
+def test_what_a_facet_counts_is_distinguished(archive: Path) -> None:
     said = ("", "-", None, {"name": "ann"}, ["ann", "bob"], "ann")
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.episodes.register([make_record(number, metadata={"by": by}) for number, by in enumerate(said, 20)])

@@ -197,7 +197,7 @@ def test_metadata_says_where_an_episode_comes_from(catalog: Catalog) -> None:
     assert said == converted | {("trimmed_from", "uid"), ("recorded_by", "robot 7"), ("recorded_by", "robot 8")}
 
 
-def test_lineage_is_said_once(catalog: Catalog) -> None:
+def test_lineage_is_stated_once(catalog: Catalog) -> None:
     assert catalog.annotations.add_lineage([1, 2], "trimmed_from", "uid") == 2
     assert catalog.annotations.add_lineage([2, 3], "trimmed_from", "uid") == 1
     assert catalog.query.ids("lineage.trimmed_from:uid") == [1, 2, 3]
@@ -216,7 +216,7 @@ def said(catalog: Catalog) -> int:
 ALL_SAID = "tag:good wobbles review:accepted lineage.recorded_by:*"
 
 
-def test_a_changed_episode_keeps_what_people_said_and_loses_its_scores(catalog: Catalog) -> None:
+def test_a_changed_episode_keeps_the_annotations_and_loses_its_scores(catalog: Catalog) -> None:
     said(catalog)
     catalog.episodes.register([make_record(1, digest="new", metadata={"task": "push"})])
     assert catalog.query.ids(ALL_SAID + " push") == [2]
@@ -257,7 +257,7 @@ def test_statistics_of_lanes_are_kept_by_channel_and_as_a_whole(catalog: Catalog
     assert catalog.query.ids("lane.signal/state.max[2]:*") == []
 
 
-def test_everything_said_moves_the_clock(catalog: Catalog) -> None:
+def test_everything_stated_moves_the_clock(catalog: Catalog) -> None:
     seen = [catalog.clock()]
     note = catalog.annotations.add_note([1], "x")[0]
     for step in (

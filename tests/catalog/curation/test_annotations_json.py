@@ -54,7 +54,7 @@ def said_of(catalog: Catalog, number: int) -> tuple[object, ...]:
     return row.tags, [(one.text, one.who, one.at) for one in facts.notes], audit, dict(facts.scores)
 
 
-def test_a_fresh_archive_gets_everything_that_was_said(text: str, fresh: Catalog, tmp_path: Path) -> None:
+def test_a_fresh_archive_gets_everything_that_was_stated(text: str, fresh: Catalog, tmp_path: Path) -> None:
     # Other ids, other folders, and so other uids, but the same data.
     moved = [replace(record, path=record.path.replace("/data", "/elsewhere")) for record in reversed(RECORDS)]
     done = fresh.episodes.register(moved)

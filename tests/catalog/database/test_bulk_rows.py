@@ -79,7 +79,7 @@ def test_new_files_have_large_pages_and_old_ones_are_kept(tmp_path: Path) -> Non
     assert page(tmp_path / "new.db") == 4096
 
 
-def test_a_disk_that_fills_leaves_the_archive_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_leaves_the_archive_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def small(connection: sqlite3.Connection) -> None:
         plain(connection)
         connection.execute("PRAGMA max_page_count=80")

@@ -50,7 +50,7 @@ def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
     assert archive.instant().clock > before
 
 
-def test_it_cannot_tell_without_a_file(tmp_path):
+def test_it_cannot_report_without_a_file(tmp_path):
     nothing = Glance(lambda: sqlite3.connect(f"file:{tmp_path / 'no.db'}?mode=ro", uri=True))
     assert nothing.version() is None
 
@@ -101,7 +101,7 @@ def test_a_look_after_the_end_does_not_open_the_file_either(tmp_path, archive, g
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("catalog.db-")] == []
 
 
-def test_nobody_waits_for_who_is_looking(tmp_path, archive):
+def test_no_one_waits_for_who_is_looking(tmp_path, archive):
     """Threads that share a catalog would otherwise wait for a locked file one after another."""
     looking, go_on = threading.Event(), threading.Event()
 

@@ -84,7 +84,9 @@ def test_a_database_of_something_else_is_left_alone(server: Server) -> None:
         Catalog.open(url, create=True)
 
 
-def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(server: Server, tmp_path: Path) -> None:
+def test_what_cannot_be_reached_is_reported_with_advice_and_without_the_password(
+    server: Server, tmp_path: Path
+) -> None:
     hidden = (f"postgresql://ann:secret@/x?host={tmp_path}", f"postgresql://ann@/x?host={tmp_path}&password=secret")
     hidden += (f"postgresql://ann@/x?host={tmp_path}&sslpassword=secret",)
     for wrong in (server.url("absent"), *hidden):
@@ -115,7 +117,7 @@ def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(ser
         "s3://key:secret@bucket/x",
     ],
 )
-def test_what_is_the_url_of_no_catalog_is_refused_and_its_secrets_are_not_told(location: str) -> None:
+def test_what_is_the_url_of_no_catalog_is_refused_and_its_secrets_are_not_reported(location: str) -> None:
     for ask in (place_of, Catalog.open) if location.startswith(("postgresql://", "mysql")) else (place_of,):
         with pytest.raises(CatalogError, match="expected") as caught:
             ask(location)
@@ -198,7 +200,7 @@ def test_a_lock_held_for_too_long_is_reported(url: str, monkeypatch) -> None:
         assert catalog.episodes.register([make_record(9)])[0].outcome == "new"
 
 
-def test_a_server_that_was_stopped_is_told_and_used_again_when_it_is_back(server: Server, url: str) -> None:
+def test_a_server_that_was_stopped_is_reported_and_used_again_when_it_is_back(server: Server, url: str) -> None:
     with Catalog.open(url) as catalog:
         catalog.episodes.register([make_record(1)])
         server.stop()
@@ -215,7 +217,7 @@ def test_a_server_that_was_stopped_is_told_and_used_again_when_it_is_back(server
         assert catalog.annotations.tag([1], "good") == 1
 
 
-def test_connections_that_were_closed_while_nobody_used_them_are_replaced(server: Server, url: str) -> None:
+def test_connections_that_were_closed_while_no_one_used_them_are_replaced(server: Server, url: str) -> None:
     with Catalog.open(url) as catalog:
         catalog.episodes.register([make_record(1)])
         for close in ("itself", "the server"):

@@ -113,7 +113,7 @@ def test_a_statement_runs_once_also_where_it_has_no_rows(catalog: Catalog) -> No
 MANY = "generate_series(1, 10000)"
 
 
-def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_asked_for(catalog: Catalog) -> None:
+def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_requested(catalog: Catalog) -> None:
     catalog.query.sql("-- a lock of the session\nSELECT pg_advisory_lock(7)")
     assert catalog.query.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
     answer = catalog.query.sql(f"SELECT n, 'a%' LIKE 'a%' FROM {MANY} AS n, {MANY} AS m", limit=3, seconds=60)
@@ -124,7 +124,7 @@ def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_asked_for(catalog: C
     assert "Seq Scan" in str(catalog.query.sql("EXPLAIN SELECT count(*) FROM snapshot").rows)
 
 
-def test_nobody_hears_of_what_a_statement_says(catalog: Catalog, url: str) -> None:
+def test_no_one_hears_of_what_a_statement_says(catalog: Catalog, url: str) -> None:
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as listening:
         listening.execute("LISTEN told")
         catalog.query.sql("SELECT pg_notify('told', 'aloud')")

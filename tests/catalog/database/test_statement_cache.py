@@ -52,7 +52,7 @@ def test_values_that_python_calls_equal_are_not_taken_for_each_other(catalog: Ca
         assert row.episode_id == name
 
 
-def test_what_follows_from_other_tables_is_asked_anew(catalog: Catalog) -> None:
+def test_what_follows_from_other_tables_is_asked_again(catalog: Catalog) -> None:
     new = make_record(100, folder="/elsewhere")
     new = replace(new, lanes=tuple(replace(lane, dtype="f16") for lane in new.lanes))
     filters = ("root:/elsewhere", "path:/elsewhere/*", f"lane.{new.lanes[0].name}.dtype:f16")

@@ -339,7 +339,7 @@ def test_what_no_database_can_hold_is_refused_before_it_spoils_a_batch(changes) 
         make_record(1, **changes)
 
 
-def test_a_reward_that_is_no_number_is_missing() -> None:
+def test_a_reward_that_is_not_a_number_is_missing() -> None:
     assert make_record(1, total_reward=math.nan).total_reward is None
     assert make_record(1, total_reward=3).total_reward == 3.0
 

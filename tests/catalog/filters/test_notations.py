@@ -166,14 +166,14 @@ def test_other_ways_to_type_the_same(text: str, written: str) -> None:
         (" ".join(["a"] * 501), 0, "at most 500 comparisons"),
     ],
 )
-def test_a_mistake_in_the_text_is_told_with_its_place(text: str, position: int, told: str) -> None:
+def test_a_mistake_in_the_text_is_reported_with_its_position(text: str, position: int, told: str) -> None:
     with pytest.raises(FilterSyntaxError, match=told) as caught:
         parse_where(text)
     assert caught.value.position == position
 
 
 @pytest.mark.parametrize("query", ["nonsense", "colour=red", "length=x", "where=(", "q=%21", "env=%ff", "-=a"])
-def test_a_mistake_in_a_url_is_told(query: str) -> None:
+def test_a_mistake_in_a_url_is_reported(query: str) -> None:
     with pytest.raises(FilterSyntaxError, match="expected"):
         parse_query(query)
 
@@ -187,17 +187,17 @@ def test_a_mistake_in_a_url_names_the_parameter() -> None:
 @pytest.mark.parametrize(
     "make", [lambda: F.env_id == "a" and F.length > 1, lambda: 1 < F.length < 5, lambda: not EVERYTHING]
 )
-def test_a_filter_is_no_truth(make) -> None:
+def test_a_filter_is_not_a_truth(make) -> None:
     with pytest.raises(FilterError, match=r"combined by & \| ~"):
         make()
 
 
-def test_in_is_no_filter_and_the_message_names_what_is() -> None:
+def test_in_is_not_a_filter_and_the_message_names_what_is() -> None:
     with pytest.raises(FilterError, match=r"see F\.env_id\.contains and one_of$"):
         "push" in F.env_id  # noqa: B015
 
 
-def test_names_that_are_no_fields_are_refused() -> None:
+def test_names_that_are_not_fields_are_refused() -> None:
     for make in (lambda: F.colour == 1, lambda: F.env_id.part == 1, lambda: F.score == 1, lambda: F.lane["x"] > 1):
         with pytest.raises(FilterError, match="expected"):
             make()
@@ -253,6 +253,6 @@ def test_names_of_scores_may_have_dots(written, full):
 
 @pytest.mark.parametrize("read", [parse_where, parse_query, lambda text: parse_comparison("env", text)])
 @pytest.mark.parametrize("text", [None, 5, b"env:x", ["env:x"]])
-def test_what_is_no_text_is_refused_as_a_filter(read: Callable[[Any], Where], text: Any) -> None:
+def test_invalid_text_is_refused_as_a_filter(read: Callable[[Any], Where], text: Any) -> None:
     with pytest.raises(FilterError, match="expected text, found"):
         read(text)

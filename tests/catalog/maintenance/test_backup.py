@@ -155,7 +155,7 @@ def test_a_program_that_has_the_catalog_open_goes_on_with_the_restored_one(tmp_p
     assert content(path) == content(file)
 
 
-def test_copies_in_other_indexes_begin_anew_after_restoring(tmp_path: Path) -> None:
+def test_copies_in_other_indexes_begin_again_after_restoring(tmp_path: Path) -> None:
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     with Catalog.open(path) as catalog:
@@ -196,7 +196,7 @@ def test_a_log_without_its_database_does_no_harm(tmp_path: Path) -> None:
     assert content(path) == content(file)
 
 
-def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
+def test_invalid_sound_backup_is_refused(tmp_path: Path) -> None:
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     back_up(path, file)
@@ -287,7 +287,7 @@ def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Se
     assert strangers(tmp_path, "kept.dump", "later.dump") == []
 
 
-def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
+def test_invalid_backup_of_a_server_is_refused_and_nothing_replaced(
     served: str, server: Server, tmp_path: Path, monkeypatch
 ) -> None:
     mine, newer = tmp_path / "mine", tmp_path / "newer.dump"

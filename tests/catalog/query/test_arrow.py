@@ -67,7 +67,7 @@ def test_a_field_is_read_alike_from_the_parts_that_it_needs_and_from_all(catalog
             assert read_field(field, row, known[id_]) == read_field(field, row, everything[id_]), name
 
 
-def test_facts_hold_the_parts_that_are_asked_for(catalog: Catalog) -> None:
+def test_facts_hold_the_parts_that_are_requested(catalog: Catalog) -> None:
     first = catalog.query.ids()[0]
     every, some = catalog.query.facts([first])[first], catalog.query.facts([first], parts={"scores"})[first]
     assert all((every.lanes, every.notes, every.review))

@@ -194,7 +194,7 @@ def test_groups_of_other_magnitudes_keep_their_mean_and_spread(location) -> None
         assert group.values["length"].count == len(listed)
 
 
-def test_numbers_whose_squares_no_float_holds_are_told_without_mean_and_spread(location) -> None:
+def test_numbers_whose_squares_no_float_holds_are_reported_without_mean_and_spread(location) -> None:
     """Beside them others keep theirs, also those far below, and nothing is raised in the database's words."""
     rewards = {"far": [1e200, -1e160, 1.0], "ends": [1.7e308, -1.7e308], "one": [1e300, 1e300], "cents": [0.25, 0.5]}
     with Catalog.open(location, create=True) as catalog:

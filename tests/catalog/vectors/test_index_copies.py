@@ -88,7 +88,7 @@ def test_fields_that_differ_are_not_served(catalog, held):
     assert catalog.index_copies.known(copy.id, [row.ref])[row.ref] == Landed(row.ref, 7, "")
 
 
-def test_documents_of_the_dead_are_told_unless_the_living_share_them(catalog, held):
+def test_documents_of_the_dead_are_reported_unless_the_living_share_them(catalog, held):
     copy, entries = held
     arrive(catalog, copy, entries[:4])
     shared = Synced(entries[4].seq, 0, f"ref {entries[0].episode_id} 0", "x", document=1, served=False, run=None)

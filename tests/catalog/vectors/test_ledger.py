@@ -45,7 +45,7 @@ def everything(catalog: Catalog) -> Among:
     return Among(tuple(layout_ids(catalog)))
 
 
-def test_what_is_written_is_no_longer_pending(catalog: Catalog) -> None:
+def test_what_is_written_is_not_a_longer_pending(catalog: Catalog) -> None:
     ids = fill(catalog, 5)
     space = catalog.vectors.add_space("f", "family", "{}")
     assert [row.id for row in catalog.vectors.pending(space.id, everything(catalog))] == ids
@@ -87,7 +87,7 @@ def test_spreads_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> 
     assert list(catalog.query.spreads(layout_ids(catalog), "signal/absent")) == []
 
 
-def test_rates_are_those_of_a_lane_in_the_layouts_asked_for(catalog: Catalog) -> None:
+def test_rates_are_those_of_a_lane_in_the_layouts_requested(catalog: Catalog) -> None:
     there = [("a", 1, 30.0), ("a", 1, 30.0), ("a", 2, 29.97), ("b", 1, None), ("a", 2, None)]
     lanes = [(LaneRecord(f"signal/{name}", "f32", (size,), 1, rate=rate),) for name, size, rate in there]
     catalog.episodes.register([make_record(number, lanes=held) for number, held in enumerate(lanes)])
@@ -143,7 +143,7 @@ def test_a_removed_or_changed_episode_leaves_a_tombstone_in_every_space(catalog:
     assert [list(catalog.vectors.ledger(space.id, since=clock)) for space in spaces] == [[], []]
 
 
-def test_an_episode_without_vectors_is_done_all_the_same(catalog: Catalog) -> None:
+def test_an_episode_without_vectors_is_done_nevertheless(catalog: Catalog) -> None:
     (number,) = fill(catalog, 1)
     space = catalog.vectors.add_space("f", "family", "{}")
     catalog.vectors.write(space.id, [EmbeddingRow(number, make_record(0).digest, 0, b"")])
@@ -161,7 +161,7 @@ def test_the_ledger_streams_across_chunks(catalog: Catalog) -> None:
     assert list(catalog.vectors.ledger(space.id)) == entries
 
 
-def test_an_unfinished_reader_holds_nobody_up(catalog: Catalog) -> None:
+def test_an_unfinished_reader_does_not_block_others(catalog: Catalog) -> None:
     ids = fill(catalog, 200)
     space = catalog.vectors.add_space("f", "family", "{}")
     catalog.vectors.write(space.id, vectors(catalog, ids))

@@ -58,7 +58,7 @@ def test_frames_without_contrast_are_zero():
         assert not sketches(images, "x").any()
 
 
-def test_what_is_no_image_is_refused_with_its_place():
+def test_invalid_image_is_refused_with_its_position():
     bad = np.zeros((3, 16, 16))
     bad[1, 2, 3] = np.nan
     for images, told in ((bad, "there, timestep 1"), (np.zeros((3, 16)), "there: expected images")):

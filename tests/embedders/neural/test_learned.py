@@ -170,7 +170,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 torch.set_num_threads(1)  # tests share the cores already
 
 
-def test_training_learns_to_tell_movements_apart_and_repeats_itself():
+def test_training_learns_to_distinguish_movements_and_repeats_itself():
     windows, kinds = shapes(12, np.random.default_rng(0))
     training = Training(steps=40, batch=64, seed=3)
     losses = []
@@ -230,7 +230,7 @@ def test_from_an_archive_to_hits_by_the_command_line(archive):
         embedder_of(next(space for space in spaces if space.embedder == "learned"))
 
 
-def test_an_episode_that_is_gone_is_told_and_lanes_that_differ_are_refused(archive):
+def test_an_episode_that_is_gone_is_reported_and_lanes_that_differ_are_refused(archive):
     (archive / "episodes" / "0.wshard").unlink()
     save_wshard(make_episode(100, 40), archive / "episodes" / "more.wshard")
     with TrajectoryIngestor(archive / "archive") as ingestor:

@@ -15,7 +15,7 @@ from wshard.errors import MissingExtraError
     ("library", "model", "extra"),
     [("torch", "net.ts", "torch"), ("torch", object(), "torch"), ("onnxruntime", "net.onnx", "onnx")],
 )
-def test_a_missing_library_is_told_with_its_extra(monkeypatch, library, model, extra):
+def test_a_missing_library_is_reported_with_its_extra(monkeypatch, library, model, extra):
     monkeypatch.setitem(sys.modules, library, None)  # what Python itself does for a module that must not be imported
     with pytest.raises(
         MissingExtraError, match=rf"expected {library} to be installed: pip install 'wshard\[{extra}\]'"

@@ -230,12 +230,12 @@ def test_more_coefficients_keep_the_order_of_events():
         (lambda batch: batch @ batch, r"failed on a batch \[3, 5\]"),
     ],
 )
-def test_answers_that_are_no_features_are_refused(answer, told):
+def test_answers_that_are_not_features_are_refused(answer, told):
     with pytest.raises(EmbedderError, match=told):
         TorchModule(Returning(answer)).embed(walks(3), FROZEN)
 
 
-def test_files_that_are_no_networks_are_refused(tmp_path):
+def test_files_that_are_not_networks_are_refused(tmp_path):
     (tmp_path / "text.ts").write_text("no network")
     (tmp_path / "text.onnx").write_text("no network")
     torch.save(of_vectors(), tmp_path / "pickled.pt")

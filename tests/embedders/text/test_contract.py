@@ -104,7 +104,7 @@ DOUBLES = [
     (_Random, "test_the_same_texts_give_the_same_bytes_from_any_instance"),
     (_Silent, "test_texts_that_say_nothing_give_a_vector"),
     (_Short, "test_a_long_text_gives_a_vector"),
-    (_Guessing, "test_what_is_no_text_is_refused"),
+    (_Guessing, "test_invalid_text_is_refused"),
     (_Unstorable, "test_parameters_are_json_and_never_change"),
     (_Nameless, "test_name_and_version_are_valid"),
 ]
@@ -148,7 +148,7 @@ class _Crooked(Letters):
         (EmbedderError("as it is"), "^as it is$"),
     ],
 )
-def test_what_an_encoder_does_wrong_is_told_in_one_line(answer, told):
+def test_what_an_encoder_does_wrong_is_reported_in_one_line(answer, told):
     with pytest.raises(EmbedderError, match=told):
         encode_by(as_text_encoder(_Crooked(answer)), ["wave"])
 

@@ -218,7 +218,7 @@ def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_no_more_tokens_are_taken_than_asked_for_not_even_the_marks_of_both_ends(tmp_path, most):
+def test_no_more_tokens_are_taken_than_requested_not_even_the_marks_of_both_ends(tmp_path, most):
     held = weights() | {"P": weights()["P"][:most]}  # the network has places for so many
     made = write_folder(tmp_path)
     write_network(made / "onnx" / "model.onnx", held)
@@ -226,7 +226,7 @@ def test_no_more_tokens_are_taken_than_asked_for_not_even_the_marks_of_both_ends
 
 
 @pytest.mark.parametrize(("library", "extra"), [("tokenizers", "text"), ("onnxruntime", "onnx")])
-def test_a_missing_library_is_told_with_its_extra(folder, monkeypatch, library, extra):
+def test_a_missing_library_is_reported_with_its_extra(folder, monkeypatch, library, extra):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(
         MissingExtraError, match=rf"expected {library} to be installed: pip install 'wshard\[{extra}\]'"

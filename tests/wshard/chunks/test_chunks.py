@@ -112,7 +112,7 @@ def test_a_slice_reads_only_the_chunks_that_it_touches(tmp_path):
             lazy.lane("nothing", start=20, stop=21)
 
 
-def test_the_lazy_episode_tells_of_lanes_and_rewards(tmp_path):
+def test_the_lazy_episode_reports_lanes_and_rewards(tmp_path):
     ep = make_episode(T=30)
     with written(ep, tmp_path, 8).open() as lazy:
         assert lazy.lanes()["signal/joint_pos"].shape == (7,)
@@ -205,7 +205,7 @@ def test_a_chunk_is_not_written_twice(tmp_path):
     assert writer.manifest.total_timesteps == 20
 
 
-def test_missing_chunks_are_told_at_the_end(tmp_path):
+def test_missing_chunks_are_reported_at_the_end(tmp_path):
     writer = ChunkedEpisodeWriter(tmp_path, "run", 20)
     writer.write_chunk(make_episode(), 0)
     writer.write_chunk(make_episode(), 2)
@@ -228,7 +228,7 @@ def test_chunks_of_chunks_and_wrong_ranges_are_refused(tmp_path):
         ChunkedEpisodeWriter(tmp_path, "")
 
 
-def test_ranges_with_the_end_behind_the_last_timestep_are_understood(tmp_path):
+def test_ranges_with_the_end_after_the_last_timestep_are_understood(tmp_path):
     writer = ChunkedEpisodeWriter(tmp_path, "run")
     for start in (0, 20):
         writer.write_chunk(replace(make_episode(), timestep_range=(start, start + 20)))
@@ -336,7 +336,7 @@ def test_changed_chunks_are_found_before_they_are_used(tmp_path):
 
 
 @pytest.mark.parametrize("hashed", [True, False])
-def test_a_chunk_that_is_not_there_is_told_as_the_manifest_s(tmp_path, hashed):
+def test_a_chunk_that_is_not_there_is_reported_as_the_manifest_s(tmp_path, hashed):
     """By every way; the other chunks can be read."""
     manifest = written(make_episode(T=20), tmp_path, 8).manifest_path
     gone = tmp_path / "reach-0000_chunk_0001.wshard"
@@ -485,7 +485,7 @@ def test_no_value_in_a_row_leads_to_another_error(value, key):
         return
 
 
-def test_what_is_no_manifest_is_refused(tmp_path):
+def test_invalid_manifest_is_refused(tmp_path):
     save_wshard(make_episode(), tmp_path / "episode.wshard")
     with pytest.raises(HeaderError, match="not a manifest"):
         ChunkedEpisodeReader(tmp_path / "episode.wshard").load_manifest()
@@ -519,7 +519,7 @@ def test_gaps_in_time_and_wrong_totals_are_found():
         validate_chunk_continuity(manifest)
 
 
-def test_an_empty_manifest_is_no_episode(tmp_path):
+def test_an_empty_manifest_is_not_an_episode(tmp_path):
     reader = ChunkedEpisodeReader(ChunkedEpisodeWriter(tmp_path, "none").finalize_manifest())
     assert (reader.num_chunks, list(reader.iter_chunks())) == (0, [])
     for read in (reader.load, reader.open):
@@ -584,7 +584,7 @@ def test_later_metadata_win(tmp_path):
 
 @settings(max_examples=25)
 @given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13), data=st.data())
-def test_an_open_episode_tells_the_same_in_one_file_and_in_chunks(tmp_path_factory, ep, size, data):
+def test_an_open_episode_reports_the_same_in_one_file_and_in_chunks(tmp_path_factory, ep, size, data):
     folder = tmp_path_factory.mktemp("chunks")
     save_wshard(ep, folder / "whole.wshard")
     manifest = written(ep, folder, size).manifest_path
@@ -658,7 +658,7 @@ def test_the_digest_is_of_the_data_and_not_of_the_place(tmp_path):
         assert file.digest() != digests[0]
 
 
-def test_chunks_with_other_lanes_are_no_episode(tmp_path):
+def test_chunks_with_other_lanes_are_not_an_episode(tmp_path):
     ep = make_episode(T=20)
     writer = ChunkedEpisodeWriter(tmp_path, "run")
     writer.write_chunk(cut(ep, 0, 10))

@@ -93,13 +93,13 @@ def test_inspect_shows_the_episode_and_every_lane(episode):
     assert rows["joint_pos"][2] == "none" or rows["joint_pos"][5] != "100%"
 
 
-def test_inspect_tells_a_rate_that_nobody_gave(tmp_path):
+def test_inspect_reports_a_rate_that_no_one_gave(tmp_path):
     path = with_lanes(tmp_path, a=np.zeros(20))
     assert "length     : 20 timesteps (30 Hz is assumed: no rate was given)" in run("inspect", path).stdout
     assert json.loads(run("inspect", path, "--json").stdout)["episode"]["assumed_rate"] is True
 
 
-def test_inspect_as_json_tells_the_same_and_more(episode):
+def test_inspect_as_json_reports_the_same_and_more(episode):
     report = json.loads(run("inspect", episode, "--json").stdout)
     blocks = {block["block"]: block for block in report["blocks"]}
     assert report["episode"]["length"] == 20
@@ -128,7 +128,7 @@ def test_inspect_shows_compression_and_damage(tmp_path):
     assert "BAD" in run("inspect", path).stdout
 
 
-def test_inspect_shows_containers_that_are_no_episodes(tmp_path):
+def test_inspect_shows_containers_that_are_not_episodes(tmp_path):
     with ShardWriter(tmp_path / "a.shard") as writer:
         writer.write_entry("notes", b"text")
     result = run("inspect", tmp_path / "a.shard")
@@ -228,7 +228,7 @@ def test_verify_follows_links_once_and_passes_nothing_by(episode, tmp_path):
     assert all(one["problems"] for one in json.loads(result.stdout)["items"])
 
 
-def test_verify_strict_refuses_what_can_be_read_all_the_same(episode, tmp_path):
+def test_verify_strict_refuses_what_can_be_read_nevertheless(episode, tmp_path):
     assert run("verify", "--strict", episode).exit_code == 0
     with ShardWriter(tmp_path / "a.shard", compression="zstd") as writer:
         writer.write_entry("meta", b"json" * 100)
@@ -276,7 +276,7 @@ def test_recover_says_what_it_saved(tmp_path, golden):
     assert load_wshard(tmp_path / "a.wshard").length == 3
 
 
-def test_recover_tells_of_errors_in_one_line(tmp_path):
+def test_recover_reports_errors_in_one_line(tmp_path):
     (tmp_path / "a.wshard.partial").write_bytes(b"WSJ1")
     result = run("recover", tmp_path / "a.wshard.partial")
     assert result.exit_code == 1
@@ -459,7 +459,7 @@ def test_cat_writes_bfloat16_as_float32(tmp_path):
         (["reward", "--span", "0:21"], 1, "expected timesteps within 0:20, found 0:21"),
     ],
 )
-def test_cat_tells_what_is_wrong(arguments, code, said, episode):
+def test_cat_reports_what_is_wrong(arguments, code, said, episode):
     result = run("cat", episode, *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in " ".join(result.stderr.split())
@@ -493,7 +493,7 @@ def test_cat_does_not_write_over_what_it_reads(episode):
 # ---- progress, sections --------------------------------------------------------------------------------------------
 
 
-def test_verify_tells_how_far_it_is_on_stderr(episode, golden, monkeypatch):
+def test_verify_reports_how_far_it_is_on_stderr(episode, golden, monkeypatch):
     monkeypatch.setattr(wshard.cli.files, "_REPORT_SECONDS", 0.0)
     result = run("verify", golden, "--json")
     count = len(list(golden.glob("*.wshard")))

@@ -389,7 +389,7 @@ def test_a_manifest_without_hashes_is_used_only_on_request(data_set):
     assert len(manifest.open(manifest.files[0])) == 2
 
 
-def test_other_containers_are_no_manifests(data_set):
+def test_other_containers_are_not_manifests(data_set):
     with pytest.raises(HeaderError, match=r"role: expected 4 \(a manifest\)"):
         open_manifest(data_set.parent / "a.shard")
     with ShardWriter(data_set.parent / "empty.shard", 4):

@@ -100,7 +100,7 @@ def test_repair_gives_every_block_its_name_back(tmp_path):
     assert renamed > 100
 
 
-def test_the_message_and_the_command_tell_the_name(tmp_path):
+def test_the_message_and_the_command_report_the_name(tmp_path):
     data = bytearray(OWN)
     data[data.index(b"meta/episode", HEADER_SIZE) + 5] ^= 1
     with pytest.raises(IndexCorruptError, match="'meta/dpisode': expected 'meta/episode', by its hash"):
@@ -124,7 +124,7 @@ def test_entries_that_the_header_does_not_count_are_missed_and_come_back(tmp_pat
     assert load_wshard(path) == load_wshard(OWN)
 
 
-def test_a_gap_of_whole_entries_behind_the_index_is_told_at_opening():
+def test_a_gap_of_whole_entries_after_the_index_is_reported_at_opening():
     """E-16: the last entry is not counted, and its hash is damaged too."""
     data, count = bytearray(with_blocks(OWN, {"entry/1": b"one"}, role=1)), len(ShardReader(OWN).entries) + 1
     data[12] = count - 1
@@ -148,7 +148,7 @@ def test_a_wrong_hash_alone_does_no_harm():
     assert load_wshard(bytes(every)) == whole  # some other writer's hashes
 
 
-def test_names_that_were_wiped_out_are_told_and_come_back(tmp_path):
+def test_names_that_were_wiped_out_are_reported_and_come_back(tmp_path):
     data = bytearray(OWN)
     start = data.index(b"signal/joint_pos", HEADER_SIZE)
     data[start : start + 16] = b"\x01" * 16
@@ -166,7 +166,7 @@ def test_names_that_were_wiped_out_are_told_and_come_back(tmp_path):
     assert load_wshard(tmp_path / "again.wshard") == load_wshard(OWN)
 
 
-def test_a_block_that_is_out_of_reach_is_told_also_where_the_header_left_it_out(tmp_path):
+def test_a_block_that_is_out_of_reach_is_reported_also_where_the_header_left_it_out(tmp_path):
     data, count = bytearray(FOREIGN), len(ShardReader(FOREIGN).entries)
     data[12] = count - 2
     data[HEADER_SIZE + INDEX_ENTRY_SIZE * (count - 1) + 16 + 5] ^= 1  # its data_offset
@@ -279,7 +279,7 @@ def test_names_that_were_exchanged_are_refused_and_put_right(tmp_path):
 
 
 @pytest.mark.parametrize("role", [1, 2])
-def test_exchanged_names_of_a_container_are_told_and_put_right(tmp_path, role):
+def test_exchanged_names_of_a_container_are_reported_and_put_right(tmp_path, role):
     """R-11."""
     data = with_blocks(OWN, {"entry/1": b"one", "entry/2": b"two"}, role=role)
     swapped = exchanged(data, row(data, "entry/1") + 8, row(data, "entry/2") + 8, 6)
@@ -290,7 +290,7 @@ def test_exchanged_names_of_a_container_are_told_and_put_right(tmp_path, role):
 
 
 @pytest.mark.parametrize("size", [8, 300, 2000])
-def test_the_only_name_of_a_container_is_told_by_its_hash(tmp_path, size):
+def test_the_only_name_of_a_container_is_reported_by_its_hash(tmp_path, size):
     """C-8, R-11: whatever bit of it is flipped, also where no other name shows how the writer hashes."""
     name = "n" * size
     file = io.BytesIO()
@@ -307,7 +307,7 @@ def test_the_only_name_of_a_container_is_told_by_its_hash(tmp_path, size):
 
 
 @pytest.mark.filterwarnings("ignore::wshard.errors.FormatWarning")  # of the last one, where it is no subject
-def test_undeclared_lanes_that_damage_hides_are_told_and_come_back(tmp_path):
+def test_undeclared_lanes_that_damage_hides_are_reported_and_come_back(tmp_path):
     """E-15: by two bits, or one byte, of a name that nothing but its hash tells."""
     data = with_blocks(OWN, {"residual/x": b"\1\2", "residual/state/s": b"\3\4"})
     whole = load_wshard(data)
@@ -340,7 +340,7 @@ def test_a_container_warns_of_a_name_that_its_hash_does_not_fit(tmp_path):
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
-def test_a_flipped_bit_of_a_hash_changes_nothing_and_is_told_at_opening(wshard_fixtures, tmp_path, place):
+def test_a_flipped_bit_of_a_hash_changes_nothing_and_is_reported_at_opening(wshard_fixtures, tmp_path, place):
     """C-8, C-12: not even which of two blocks of one name is meant."""
     twice = (wshard_fixtures / "other-writers/go_duplicate.shard").read_bytes()
     one = (wshard_fixtures / "safety/container/valid_long_name.shard").read_bytes()
@@ -354,7 +354,7 @@ def test_a_flipped_bit_of_a_hash_changes_nothing_and_is_told_at_opening(wshard_f
             assert name in check_file(path)[1]["header"]
 
 
-def test_two_entries_that_take_one_name_from_one_place_are_told(wshard_fixtures, tmp_path):
+def test_two_entries_that_take_one_name_from_one_place_are_reported(wshard_fixtures, tmp_path):
     """C-12: two blocks of one name have it twice; a bit that makes one of them the other's is damage."""
     data = (wshard_fixtures / "other-writers/go_duplicate.shard").read_bytes()
     assert ShardReader(data).names() == ["a", "a"]
@@ -367,7 +367,7 @@ def test_two_entries_that_take_one_name_from_one_place_are_told(wshard_fixtures,
     assert "another entry has the same name" in check_file(path)[1]["header"]
 
 
-def test_a_container_that_says_it_is_an_episode_is_told_and_kept(tmp_path):
+def test_a_container_that_says_it_is_an_episode_is_reported_and_kept(tmp_path):
     """R-11."""
     file = io.BytesIO()
     with ShardWriter(file, role=1) as writer:
@@ -378,7 +378,7 @@ def test_a_container_that_says_it_is_an_episode_is_told_and_kept(tmp_path):
     assert check_file(Path(report.output), strict=True)[1] == {}
 
 
-def test_strict_checks_tell_of_every_bit_that_no_writer_sets(tmp_path):
+def test_strict_checks_reports_every_bit_that_no_writer_sets(tmp_path):
     """C-13: of header and index, without harm; what is left is a value that some writer gives."""
     file = io.BytesIO()
     with ShardWriter(file, role=2) as writer:
@@ -422,7 +422,7 @@ def test_empty_entries_prove_nothing(tmp_path):
         assert reader.read_entry("other") == b"\0" * 100
 
 
-def test_a_flipped_bit_of_the_role_is_told_and_put_right(tmp_path):
+def test_a_flipped_bit_of_the_role_is_reported_and_put_right(tmp_path):
     """R-11."""
     for bit in range(8):
         data = flipped(OWN, 5, bit)

@@ -67,7 +67,7 @@ def test_second_reader_accepts_and_reads_what_is_written(contents, alignment, ro
 
 
 @given(blocks)
-def test_blocks_lie_in_the_order_of_writing(contents):
+def test_blocks_are_in_the_order_of_writing(contents):
     """C-20."""
     assert ShardReader(written(contents)).names() == list(contents)
 

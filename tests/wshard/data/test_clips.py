@@ -157,7 +157,7 @@ def test_columns_are_chosen_cached_and_merged(data, columns):
         HDF5Dataset(path=data, keys_to_load=["none"])
 
 
-def test_batches_lie_in_memory_as_they_are_collated(data):
+def test_batches_are_in_memory_as_they_are_collated(data):
     batch = HDF5Dataset(path=data, num_steps=2).__getitems__([0, 1, 2])
     assert isinstance(batch, ClipBatch)
     assert collate(batch) is batch.columns

@@ -62,7 +62,7 @@ def test_reading_a_closed_episode_is_refused(tmp_path, make, case, read_before):
 
 
 @pytest.mark.parametrize("make", [in_one_file, in_chunks])
-def test_a_closed_episode_still_tells_what_it_was_told(tmp_path, make):
+def test_a_closed_episode_still_reports_what_it_was_reported(tmp_path, make):
     def told(file: EpisodeReader) -> tuple[object, ...]:
         about = file.id, file.env_id, file.length, file.metadata, file.timebase, file.parts(), file.is_chunk
         return *about, file.lanes(), file.has("signal/gripper"), file.stored("signal/joint_pos")

@@ -75,7 +75,7 @@ TRUE = {"jpeg": opened(JPEGS), "png": PIXELS, "depth": DEPTH, "video": PIXELS}
 # ---- in memory -----------------------------------------------------------------------------------------------------
 
 
-def test_a_channel_decodes_when_its_data_are_asked_for():
+def test_a_channel_decodes_when_its_data_are_requested():
     channel = Channel.of("png", an_episode().observations["png"])
     assert (channel.length, channel.shape, channel.dtype) == (STEPS, [12, 16, 3], "u8")
     assert "pixels" not in channel.encoded.__dict__
@@ -158,7 +158,7 @@ def test_saving_again_gives_the_same_bytes(path, compression, tmp_path):
 
 
 @pytest.mark.parametrize("name", TRUE)
-def test_lanes_decode_what_is_asked_for(path, name):
+def test_lanes_decode_what_is_requested(path, name):
     """E-46 for the JPEGs, whose true values are Pillow's."""
     true = TRUE[name]
     with open_wshard(path) as file:
@@ -230,7 +230,7 @@ def test_spans_of_videos_with_frames_out_of_order(dataset_fixtures, tmp_path):
         assert np.array_equal(load_wshard(tmp_path / "e.wshard")["rgb"], true[start:stop]), (start, stop)
 
 
-def test_an_episode_of_a_file_of_many_becomes_a_file_of_its_own(dataset_fixtures, tmp_path):
+def test_an_episode_of_a_file_of_many_becomes_a_separate_file(dataset_fixtures, tmp_path):
     folder = dataset_fixtures / "lerobot" / "lerobot_v3_video_h264" / "videos" / "observation.images.top"
     video = folder / "chunk-000" / "file-000.mp4"
     for begin, steps in ((0, 7), (7, 12), (19, 20)):

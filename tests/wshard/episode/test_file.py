@@ -71,7 +71,7 @@ def test_bytes_do_not_depend_on_the_process(tmp_path):
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == saved(make_episode(3))
 
 
-def test_a_rate_that_nobody_gave_is_told():
+def test_a_rate_that_no_one_gave_is_reported():
     """E-4: the number is that of the reference; other readers ignore the member beside it."""
     lanes = {"observations": make_episode().observations, "length": 20}
     given = [Episode("e", **lanes, timebase=TimebaseSpec(tick_hz=30.0)), Episode("e", **lanes)]
@@ -108,7 +108,7 @@ def test_rates_of_files_that_state_only_dt_ns_are_restored(rate, rounding):
     assert load_wshard(data).timebase.tick_hz == rate
 
 
-def test_small_reads_touch_only_what_is_asked_for(tmp_path):
+def test_small_reads_touch_only_what_is_requested(tmp_path):
     """A damaged lane hinders nobody who does not ask for it."""
     ep = make_episode(1, image_size=8)
     save_wshard(ep, tmp_path / "a.wshard")
@@ -197,7 +197,7 @@ def test_fields_that_were_not_recorded_come_back_as_none_though_other_readers_fi
 @pytest.mark.parametrize(
     ("rewards", "total"), [([1.7e308, 1.7e308], "inf"), ([np.inf, -np.inf], "nan"), ([np.nan, 1], "nan")]
 )
-def test_a_sum_of_rewards_that_is_no_number_is_given_without_a_warning(rewards, total):
+def test_a_sum_of_rewards_that_is_not_a_number_is_given_without_a_warning(rewards, total):
     ep = make_episode(T=2)
     ep.rewards = np.array(rewards)
     with warnings.catch_warnings(), open_wshard(saved(ep)) as file:
@@ -250,7 +250,7 @@ def test_strategy_without_hypothesis_says_what_to_install(monkeypatch):
         episodes()
 
 
-def test_plain_arrays_become_channels_and_tell_the_length():
+def test_plain_arrays_become_channels_and_report_the_length():
     state, control = np.arange(12.0).reshape(4, 3), np.zeros((4, 2), np.float32)
     observations = {"state": state, "grip": Channel.of("grip", np.ones(4))}
     ep = Episode("e", observations=observations, actions={"ctrl": control})

@@ -183,7 +183,7 @@ BAD_VALUES = {
 
 
 @pytest.mark.parametrize("case", BAD_JSON)
-def test_meta_blocks_that_are_no_proper_json_are_refused(case):
+def test_meta_blocks_that_are_not_proper_json_are_refused(case):
     """E-2."""
     block, content = BAD_JSON[case]
     with pytest.raises(ValueError, match=block) as caught:
@@ -257,7 +257,7 @@ def test_a_reward_of_another_width_is_refused_with_the_reading_that_fits():
         load_wshard(data)
 
 
-def test_lanes_that_only_the_name_tells_follow_the_profile():
+def test_lanes_that_only_the_name_reports_follow_the_profile():
     """E-10, E-11."""
     data = saved(make_episode(0, 4))
     undeclared = {

@@ -125,7 +125,7 @@ def test_the_error_of_a_prediction():
         lambda: reconstruct_from_omen_and_delta(np.zeros(4), np.zeros(3, np.int8), np.ones(1, np.float32)),
     ],
 )
-def test_wrong_arrays_are_told(call):
+def test_wrong_arrays_are_reported(call):
     with pytest.raises(EpisodeError):
         call()
 
@@ -189,7 +189,7 @@ def test_nothing_packs_into_nothing():
         lambda: unpack_multidim_residual_bitmask(struct.pack("<I", 2**32 - 1) + bytes(2), 9, 1),
     ],
 )
-def test_wrong_bits_are_told(call):
+def test_wrong_bits_are_reported(call):
     with pytest.raises(LaneError):
         call()
 
@@ -252,7 +252,7 @@ def test_halves_are_rounded_to_even():
     assert quantised.tolist() == [127, 0, 2, 2, 0]
 
 
-def test_what_is_no_number_is_no_difference():
+def test_invalid_number_is_not_a_difference():
     signal = np.array([np.nan, np.inf, -np.inf, 2, 1], np.float32)
     quantised, scales = quantize_delta(signal, np.zeros(5, np.float32))
     assert quantised.tolist() == [0, 0, 0, 127, 64]

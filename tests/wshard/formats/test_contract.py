@@ -379,12 +379,12 @@ def test_formats_that_are_not_written_say_so(tmp_path, name):
     [("a.wshard", "wshard"), ("a.SHARD", "wshard"), ("a.npz", "dreamerv3"), ("t-u-s-8.npz", "dreamerv3"),
      ("a.pt", "tdmpc2"), ("a.pth", "tdmpc2"), ("a.hdf5", "minari"), ("a.h5", "minari"), ("a.txt", ""), ("a", "")],
 )  # fmt: skip
-def test_suffixes_tell_the_format(tmp_path, name, expected):
+def test_suffixes_report_the_format(tmp_path, name, expected):
     assert detect_format(tmp_path / name) == expected
     assert detect_format(str(tmp_path / name)) == expected
 
 
-def test_first_bytes_tell_the_format_of_other_names(tmp_path):
+def test_first_bytes_report_the_format_of_other_names(tmp_path):
     for number, (magic, expected) in enumerate(
         {b"SHRD": "wshard", b"PK\3\4": "dreamerv3", b"abcd": "", b"SH": "", b"": ""}.items()
     ):

@@ -98,7 +98,7 @@ def test_episodes_come_back_as_they_were(adapter, hub):
     assert (hub.root / "my cache").is_dir()
 
 
-def test_only_the_files_that_are_asked_for_are_fetched(adapter, hub):
+def test_only_the_files_that_are_requested_are_fetched(adapter, hub):
     adapter.upload_episodes([make_episode(seed) for seed in range(5)], REPO, split="test")
     told: list[tuple[int, int]] = []
     found = adapter.download_episodes(
@@ -326,7 +326,7 @@ def test_rows_of_other_programs(adapter):
     assert (ep.id, ep.length) == ("episode_0", 3)
 
 
-def test_rows_that_are_no_episodes_are_told(adapter):
+def test_rows_that_are_not_episodes_are_reported(adapter):
     for rows, told in (
         ([{"obs_x": 1}], "episode_id"),
         ([{"episode_id": "a", "obs_x": [1, 2]}, {"episode_id": "a", "obs_x": [1]}], "obs_x"),

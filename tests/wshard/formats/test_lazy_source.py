@@ -157,7 +157,7 @@ def _load_in_child(source: NpyFolderSource) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")  # other tests import it
-def test_a_forked_process_opens_files_of_its_own(source):
+def test_a_forked_process_opens_its_own_files(source):
     source.load("2")
     with get_context("fork").Pool(1) as pool:
         assert pool.apply(_load_in_child, (source,)) == make_episode(2).length

@@ -302,7 +302,7 @@ def test_cut_and_damaged_files_are_typed_errors(small, tmp_path):
             continue
 
 
-def test_what_is_no_mp4_is_not_opened(tmp_path):
+def test_invalid_mp4_is_not_opened(tmp_path):
     (tmp_path / "list.mp4").write_text("ffconcat version 1.0\nfile /etc/passwd\n")
     (tmp_path / "play.mp4").write_text("#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")
     for name in ("list.mp4", "play.mp4"):

@@ -56,7 +56,7 @@ def test_faults_of_the_clock_are_found_with_their_place(change, told):
     assert found["clock"].startswith(told)
 
 
-def test_all_that_is_wrong_with_a_clock_is_told():
+def test_all_that_is_wrong_with_a_clock_is_reported():
     lanes, times = arm(1, 120)
     stamped = times.copy()
     stamped[50] = stamped[49]
@@ -83,7 +83,7 @@ def test_what_is_not_finite_is_found_with_lane_channel_and_timestep():
     )
 
 
-def test_a_frozen_channel_is_found_with_its_place():
+def test_a_frozen_channel_is_found_with_its_position():
     def change(joints):
         joints[30:80, 1] = joints[30, 1]
 
@@ -93,7 +93,7 @@ def test_a_frozen_channel_is_found_with_its_place():
     )
 
 
-def test_a_clipped_channel_is_found_with_its_place():
+def test_a_clipped_channel_is_found_with_its_position():
     def change(joints):
         joints[:, 0] = np.minimum(joints[:, 0], np.quantile(joints[:, 0], 0.6))
 
@@ -153,7 +153,7 @@ def test_a_channel_that_usually_keeps_one_value(lane, level, other, told):
         assert reasons(verdict)["spike"] == spike
 
 
-def test_a_spike_is_found_with_its_place():
+def test_a_spike_is_found_with_its_position():
     def change(joints):
         joints[64, 3] += 1.5
 
@@ -162,7 +162,7 @@ def test_a_spike_is_found_with_its_place():
     assert found["spike"].startswith("signal/joints[3]: timestep 64 lies")
 
 
-def test_a_stall_is_found_with_its_place_also_below_noise():
+def test_a_stall_is_found_with_its_position_also_below_noise():
     lanes, _ = arm(5, 180)
     order = np.concatenate([np.arange(60), np.full(50, 60), np.arange(60, 130)])
     stuck = lanes["signal/joints"][order] + 1e-4 * np.random.default_rng(0).normal(size=(180, 4)).astype(np.float32)
@@ -181,7 +181,7 @@ def test_a_shift_between_actions_and_observations_is_found_either_way(shift, tol
     assert told in reasons(judged(moved))["lag"]
 
 
-def test_the_lag_that_is_usual_is_no_fault():
+def test_the_lag_that_is_usual_is_not_a_fault():
     lanes, _ = arm(6, 120, lag=6)
     assert "lag" not in reasons(judged(lanes, lag=6))
     assert "lag" in reasons(judged(lanes, lag=2))

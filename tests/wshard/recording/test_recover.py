@@ -51,7 +51,7 @@ def test_recover_replaces_no_episode(tmp_path):
     assert (tmp_path / "a.wshard").read_bytes() == b"earlier"
 
 
-def test_recover_of_what_is_no_recording_is_refused(tmp_path):
+def test_recover_of_invalid_recording_is_refused(tmp_path):
     for name, content in (("a.partial", b""), ("b.partial", b"SHRD" + bytes(60)), ("c.partial", b"WSJ1"), ("d", b"")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FormatError):

@@ -141,7 +141,7 @@ def test_the_form_of_the_documents_works(tmp_path):
 
 @pytest.mark.parametrize("name", ["action", "actions", "act"])
 @pytest.mark.parametrize("as_defs", [False, True])
-def test_an_action_is_told_by_its_id(tmp_path, name, as_defs):
+def test_an_action_is_reported_by_its_id(tmp_path, name, as_defs):
     channels = [
         {"id": "state", "dtype": np.float32, "shape": [2]},
         {"id": name, "dtype": np.dtype(">f8"), "shape": [1]},
@@ -166,7 +166,7 @@ def test_dtypes_of_numpy_are_those_of_their_names():
             DType.parse(wrong)
 
 
-def test_terminated_and_truncated_as_simulators_tell_them(tmp_path):
+def test_terminated_and_truncated_as_simulators_report_them(tmp_path):
     with writer(tmp_path / "a.wshard") as recording:
         recording.begin_episode()
         for terminated, truncated in ((False, False), (np.True_, False), (False, np.True_)):
@@ -200,7 +200,7 @@ def test_dict_channels_carry_everything_that_a_channel_has(tmp_path):
     assert {name: getattr(found, name) for name in described} == described
 
 
-def test_a_modality_that_is_none_is_told_with_those_that_there_are(tmp_path):
+def test_a_modality_that_is_none_is_reported_with_those_that_there_are(tmp_path):
     channel = {"id": "s", "modality": "smell"}
     with pytest.raises(EpisodeError, match=r"channel 's': modality: expected one of rgb, depth, .* found 'smell'"):
         WShardStreamWriter(tmp_path / "a.wshard", "e", [channel])
@@ -409,7 +409,7 @@ def test_a_recording_without_rewards_has_none(tmp_path):
 
 
 @pytest.mark.parametrize("t", [1.5, None, "1", 2**31, -(2**31)])
-def test_ticks_that_are_no_32_bit_integers_are_refused(tmp_path, t):
+def test_ticks_that_are_not_32_bit_integers_are_refused(tmp_path, t):
     with writer(tmp_path / "a.wshard") as recording:
         recording.begin_episode()
         with pytest.raises(EpisodeError, match="timestep"):
@@ -489,7 +489,7 @@ def broken_off(path, error, steps=1, **options: object):
         raise error
 
 
-def test_an_error_inside_with_leaves_nothing_where_that_is_asked_for(tmp_path):
+def test_an_error_inside_with_leaves_nothing_where_that_is_requested(tmp_path):
     """J-8."""
     (tmp_path / "a.wshard").write_bytes(b"earlier")
     with pytest.raises(RuntimeError) as told:
@@ -553,7 +553,7 @@ def test_second_writer_in_another_process_is_refused(tmp_path):
     subprocess.run(command, check=True, timeout=60)
 
 
-def test_interrupted_recording_is_refused_and_kept_until_somebody_decides(tmp_path):
+def test_interrupted_recording_is_refused_and_kept_until_someone_decides(tmp_path):
     """J-6."""
     partial = interrupted(tmp_path / "a.wshard", 9)
     before = partial.read_bytes()

@@ -164,7 +164,7 @@ def test_interleaved_streams_with_compressed_meta_blocks_are_restored_too(tmp_pa
 
 
 @pytest.mark.parametrize(("length", "proved"), [(65, 64), (100, 64), (500, 320)])
-def test_rows_that_no_checksum_covers_are_told(length, proved, tmp_path):
+def test_rows_that_no_checksum_covers_are_reported(length, proved, tmp_path):
     """R-7: checksums of that writer are of contiguous bytes, which end before the last flushes."""
     data = recorded(length)[0]
     entries = [entry for entry in ShardReader(data, damaged=True).entries if not entry.name.startswith("meta/")]
@@ -194,7 +194,7 @@ def test_streams_that_lack_a_channel_in_some_steps_are_refused(missing, tmp_path
     assert [child.name for child in tmp_path.iterdir()] == ["a.wshard"]
 
 
-def test_ticks_of_an_unusual_program_are_told(tmp_path):
+def test_ticks_of_an_unusual_program_are_reported(tmp_path):
     stream = OlderStream([("s", "i8", [])], 2)
     for t in (5, 5, 9):
         stream.step(t, {"s": bytes([t])}, {}, 0.0, 0)
@@ -275,7 +275,7 @@ def kept_blocks(path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "lz4"])
-def test_blocks_with_right_checksums_are_saved_and_the_others_are_told(codec, tmp_path):
+def test_blocks_with_right_checksums_are_saved_and_the_others_are_reported(codec, tmp_path):
     """R-8, R-9."""
     ep = make_episode(1, 50, image_size=4)
     good = saved(ep, codec)
@@ -295,7 +295,7 @@ def test_blocks_with_right_checksums_are_saved_and_the_others_are_told(codec, tm
     assert flags == {entry.name: entry.flags for entry in ShardReader(good).entries if entry.name in flags}
 
 
-def test_cut_files_give_back_what_lies_in_front_of_the_cut(tmp_path):
+def test_cut_files_give_back_what_is_in_front_of_the_cut(tmp_path):
     """R-8: no single cut gives anything but true blocks."""
     good = saved(make_episode(2, 30))
     truth = {name: ShardReader(good).read_entry(name) for name in ShardReader(good).names()}
@@ -416,7 +416,7 @@ def test_of_two_blocks_that_were_written_under_one_name_the_later_is_kept(wshard
     assert twice not in report.kept
 
 
-def test_random_damage_never_gives_a_block_that_nobody_wrote(tmp_path):
+def test_random_damage_never_gives_a_block_that_no_one_wrote(tmp_path):
     """R-8."""
     rng = random.Random(5)
     good = saved(make_episode(3, 40), "zstd")
@@ -476,7 +476,7 @@ def test_in_place_works_where_files_cannot_have_two_names(tmp_path, monkeypatch)
     assert load_wshard(path).length == 20
 
 
-def test_a_repair_that_fails_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
+def test_a_repair_that_fails_leaves_the_folder_unchanged(tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -517,7 +517,7 @@ def test_links_are_followed_and_stay_links(tmp_path):
 # ---- on the command line -------------------------------------------------------------------------------------------
 
 
-def test_verify_names_the_repair_and_repair_tells_what_it_did(tmp_path):
+def test_verify_names_the_repair_and_repair_reports_what_it_did(tmp_path):
     path = written(tmp_path, recorded(100)[0], "it's a.wshard")
     told = run("verify", path)
     assert told.exit_code == 1
@@ -532,7 +532,7 @@ def test_verify_names_the_repair_and_repair_tells_what_it_did(tmp_path):
     assert run("repair", tmp_path / "it's a.repaired.wshard").stdout.endswith("nothing to repair\n")
 
 
-def test_losses_are_exit_code_1_and_told_line_by_line_or_as_json(tmp_path):
+def test_losses_are_exit_code_1_and_reported_line_by_line_or_as_json(tmp_path):
     path = written(tmp_path, damaged(saved(make_episode()), "reward")[:-5])
     told = run("repair", path, "-o", tmp_path / "b.wshard")
     assert told.exit_code == 1
@@ -559,7 +559,7 @@ def test_files_that_cannot_be_repaired_are_one_line_and_not_offered(tmp_path):
     assert run("repair", path, "-o", tmp_path / "x", "--in-place").exit_code == 2
 
 
-def test_intact_files_are_left_alone_whoever_wrote_them(wshard_fixtures, tmp_path):
+def test_intact_files_are_left_alone_anyone_who_wrote_them(wshard_fixtures, tmp_path):
     count = 0
     for path in sorted((wshard_fixtures / "other-writers").glob("*.*shard")):
         if path.name == "py_stream_100.wshard":

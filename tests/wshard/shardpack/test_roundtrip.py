@@ -271,7 +271,7 @@ def test_records_are_numbered_like_a_sequence(tmp_path):
         pack[0]["b"]
 
 
-def test_a_truncated_stream_raises_behind_its_good_records(tmp_path):
+def test_a_truncated_stream_raises_after_its_good_records(tmp_path):
     write(tmp_path / "a.shardpack", [(f"k{number}", {"a": bytes(100)}, None) for number in range(3)])
     data = (tmp_path / "a.shardpack").read_bytes()
     offsets = [*ShardPackReader(data).index.offsets.tolist(), ShardPackReader(data).footer.index_offset - 8]

@@ -52,7 +52,7 @@ def pack(sources, path, **options: Any):
     return path
 
 
-def test_a_folder_comes_back_as_it_was(folder, tmp_path):
+def test_a_folder_comes_back_unchanged(folder, tmp_path):
     path = pack([folder], tmp_path / "a.shardpack", compression="zstd")
     with ShardPackReader(path) as found:
         assert {record.key: record.names() for record in found} == {
@@ -215,7 +215,7 @@ def test_damaged_records_are_passed_over_and_counted_where_that_is_wanted(tmp_pa
         list(pack)
 
 
-def test_shards_can_be_filled_anew_by_packing_them(tmp_path):
+def test_shards_can_be_filled_again_by_packing_them(tmp_path):
     with ShardPackWriter(tmp_path / "a.shardpack") as writer:
         for number in range(7):
             writer.write_record(f"k{number}", {"a.bin": bytes([number])}, {"n": number})

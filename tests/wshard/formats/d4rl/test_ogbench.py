@@ -57,7 +57,7 @@ def test_an_episode_has_a_row_more_than_actions(tmp_path, save):
         assert again.load("0").length == 3
 
 
-def test_rows_behind_the_last_end_are_an_episode(tmp_path, save):
+def test_rows_after_the_last_end_are_an_episode(tmp_path, save):
     rows = rows_of(4, 5)
     rows["terminals"][8] = 0
     save(tmp_path / "a.npz", **rows)

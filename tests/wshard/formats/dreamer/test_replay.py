@@ -327,7 +327,7 @@ def test_files_without_flags_and_arrays_without_time(tmp_path):
     assert list(ep.blocks) == ["aux/npz/intrinsics.npy"]
 
 
-def test_files_that_do_not_fit_together_are_told(tmp_path):
+def test_files_that_do_not_fit_together_are_reported(tmp_path):
     one, two = parts([3, 3], first={0})
     stored(one, tmp_path / name(0, "a", "b", 3))
     for changed, told in (({"more": np.zeros((3, 2))}, "more"), ({"obs": np.zeros(3)}, "obs")):
@@ -482,7 +482,7 @@ def test_odd_archives_are_refused(tmp_path):
         load_dreamer(tmp_path / "nothing.npz")
 
 
-def test_lengths_that_differ_are_told(tmp_path):
+def test_lengths_that_differ_are_reported(tmp_path):
     with pytest.raises(LaneError, match="length mismatch: expected 6 timesteps, found 5"):
         load_dreamer(stored({"obs": np.zeros((6, 2)), "action": np.zeros((5, 2))}, tmp_path / "x.npz"))
     with pytest.raises(LaneError, match="'reward'"):

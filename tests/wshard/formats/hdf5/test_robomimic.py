@@ -46,7 +46,7 @@ def test_the_file_is_known_by_its_groups(path, tmp_path):
     ]
 
 
-def test_a_span_of_a_lane_is_read_and_long_texts_are_no_metadata(path):
+def test_a_span_of_a_lane_is_read_and_long_texts_are_not_metadata(path):
     with h5py.File(path) as file, open_episode(f"{path}#demo_3") as episode:
         assert np.array_equal(episode["robot0_eef_pos"][2:5], file["data/demo_3/obs/robot0_eef_pos"][2:5])
         assert episode.timebase.tick_hz == 20
@@ -88,7 +88,7 @@ def test_no_task_is_made_up(path):
         assert "task" not in source.info("demo_0").metadata
 
 
-def test_lanes_of_equal_names_are_told_apart(path):
+def test_lanes_of_equal_names_are_distinguished(path):
     with h5py.File(path, "r+") as file:
         group = file["data/demo_0"]
         group["obs/states"] = np.arange(4.0)

@@ -169,7 +169,7 @@ def test_a_refused_episode_and_an_error_change_nothing(tmp_path):
     assert not (tmp_path / "b.hdf5").exists()
 
 
-def test_what_is_no_robomimic_file_stays_as_it_is(tmp_path):
+def test_invalid_robomimic_file_stays_as_it_is(tmp_path):
     with h5py.File(tmp_path / "other.hdf5", "w") as file:
         file["x"] = 3
     (tmp_path / "text.hdf5").write_text("no HDF5")

@@ -179,7 +179,7 @@ def test_a_refused_episode_and_an_error_change_nothing(dataset_fixtures, tmp_pat
         MinariSink(shutil.copytree(arrow, tmp_path / "arrow-v0"))
 
 
-def test_what_is_lost_is_said_and_what_minari_needs_is_filled_in(tmp_path):
+def test_what_is_lost_is_stated_and_what_minari_needs_is_filled_in(tmp_path):
     ep = replace(make_episode(), rewards=None, truncations=None, env_id="")
     about = EpisodeInfo.of(MemoryReader(ep, "ep"))
     with open_sink(tmp_path / "set-v0", "minari") as sink:

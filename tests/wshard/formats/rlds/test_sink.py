@@ -119,7 +119,7 @@ def test_compression_of_episode_files_is_refused(tmp_path):
         open_sink(tmp_path / "set", "rlds", compression="zstd")
 
 
-def test_encoded_frames_pass_unchanged_and_losses_are_said(tmp_path):
+def test_encoded_frames_pass_unchanged_and_losses_are_stated(tmp_path):
     images = [encode_image(np.full((8, 8, 3), n, np.uint8)) for n in range(5)]
     ep = Episode(
         "a", "", 5, observations={"cam": ImageFrames("jpeg", images)}, actions={"ctrl": np.zeros((5, 1), np.float32)}

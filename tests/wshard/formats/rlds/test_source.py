@@ -219,7 +219,7 @@ def test_random_damage_is_a_typed_error_or_an_episode(tmp_path, file_format):
             assert "toy" in str(error)  # noqa: PT017  (an error is one of two right answers)
 
 
-def test_damage_behind_a_right_checksum_is_a_typed_error(tmp_path):
+def test_damage_after_a_right_checksum_is_a_typed_error(tmp_path):
     place, rng = write(tmp_path, splits={"train": [[0]]}), np.random.default_rng(0)
     path, record = next(place.glob("toy-train*")), record_of(0)
     for _ in range(100):

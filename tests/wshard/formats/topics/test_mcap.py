@@ -196,7 +196,7 @@ def test_fields_that_fit_no_lane_are_named(tmp_path):
         assert np.array_equal(episode.lane("m/x"), [1.5, 1.5, np.nan, 1.5], equal_nan=True)
 
 
-def test_topics_that_nothing_decodes_are_left_out_and_said(tmp_path):
+def test_topics_that_nothing_decodes_are_left_out_and_stated(tmp_path):
     rows = json_rows("/arm", [{"q": n} for n in range(3)], 10)
     rows += [(START, "/odd", b"\0\1"), (START, "/wrong", b"\0\1\0\0"), (START, "/loop", b"")]
     topics = {

@@ -186,7 +186,7 @@ def test_videos_have_the_size_of_their_frames(tmp_path, size):
     assert np.abs(read(tmp_path / "c", "video")[0]["pixels"].astype(int) - frames[2:5]).mean() < 6
 
 
-def test_what_is_no_image_by_its_declaration_is_stored_as_it_is(tmp_path):
+def test_invalid_image_by_its_declaration_is_stored_as_it_is(tmp_path):
     rng = np.random.default_rng(0)
     lanes = {
         "depth": Channel.of("depth", rng.integers(0, 255, (4, 8, 8, 1), np.uint8), modality=Modality.DEPTH),

@@ -148,7 +148,7 @@ def test_frames_may_be_jpg_and_gray(tmp_path):
         assert source.info("1").lanes["signal/mask"].shape == (16, 16)
 
 
-def test_a_stray_file_or_folder_is_no_column(tmp_path):
+def test_a_stray_file_or_folder_is_not_a_column(tmp_path):
     write_folder(tmp_path / "a", make_columns())
     (tmp_path / "a" / "README.md").write_text("mine")
     (tmp_path / "a" / "notes").mkdir()
@@ -214,7 +214,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("message", DAMAGE)
-def test_what_is_wrong_with_an_hdf5_file_is_said(tmp_path, message):
+def test_what_is_wrong_with_an_hdf5_file_is_stated(tmp_path, message):
     write_hdf5(tmp_path / "a.h5", make_columns(pixels=0))
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         DAMAGE[message](file)
