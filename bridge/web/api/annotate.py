@@ -1,4 +1,4 @@
-"""Routes that change what people say of episodes: tags, notes, reviews, scores."""
+"""Routes that change annotations: tags, notes, reviews, scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPISODES: Final = (
 
 
 def chosen_ids(call: ApiCall) -> list[int]:
-    """Return the ids of the episodes that a change is about; RequestError where none are named, or others pass now."""
+    """Return the ids of the chosen episodes; RequestError if there are none, or if the matches have changed."""
     catalog, uids, where = call.archive.catalog, call["episodes"], call["where"]
     if bool(uids) == (where is not None):
         raise RequestError("expected episodes, or a filter (where) with their number (expect)")
@@ -38,7 +38,7 @@ def chosen_ids(call: ApiCall) -> list[int]:
 
 
 def tag_episodes(call: ApiCall) -> dict[str, Any]:
-    """Tag episodes, or take the tag off them."""
+    """Add a tag to episodes, or remove it."""
     ids, catalog = chosen_ids(call), call.archive.catalog
     tag, untag = catalog.annotations.tag, catalog.annotations.untag
     had = set(catalog.query.ids(Compare("tag", "eq", call["name"])))
@@ -53,7 +53,7 @@ def _undo(call: ApiCall, act: Callable[[], object]) -> dict[str, int]:
 
 
 def undo_change(call: ApiCall) -> dict[str, Any]:
-    """Take back a change of tags, notes or reviews, of as many episodes as it changed."""
+    """Undo a change of tags, notes or reviews for all of its episodes."""
     call.archive.undos.run(call["undo"], call.account.name)
     return {"undone": call["undo"]}
 
@@ -73,13 +73,13 @@ def write_notes(call: ApiCall) -> dict[str, Any]:
 
 
 def remove_note(call: ApiCall) -> dict[str, Any]:
-    """Take a note away."""
+    """Remove a note."""
     call.archive.catalog.annotations.remove_note(call["id"])
     return {"removed": call["id"]}
 
 
 def review_episodes(call: ApiCall) -> dict[str, Any]:
-    """Bring episodes into a review state, or take back the last review of each."""
+    """Set the review state of episodes, or undo the last review of each."""
     ids, annotations = chosen_ids(call), call.archive.catalog.annotations
     if (call["state"] is None) != call["undo"]:
         raise RequestError("expected a state, or undo")
@@ -92,7 +92,7 @@ def review_episodes(call: ApiCall) -> dict[str, Any]:
 
 
 def set_scores(call: ApiCall) -> dict[str, Any]:
-    """Set a score of episodes, or take it away where no value is given."""
+    """Set a score of episodes, or remove it if no value is given."""
     ids, annotations = chosen_ids(call), call.archive.catalog.annotations
     if call["value"] is None:
         return {"episodes": len(ids), "changed": annotations.drop_scores(call["name"], ids)}

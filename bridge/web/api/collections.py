@@ -36,7 +36,7 @@ def export_collection(call: ApiCall) -> Response:
 
 
 def compare_collections(call: ApiCall) -> dict[str, Any]:
-    """Return how two differ: what `wshard collection diff --json` prints."""
+    """Return the differences of two collections: what `wshard collection diff --json` prints."""
     return list_difference(call.archive.catalog.collections, call["before"], call["after"])
 
 
@@ -53,7 +53,7 @@ def save_collection(call: ApiCall) -> dict[str, Any]:
 
 
 def split_collection(call: ApiCall) -> dict[str, Any]:
-    """Divide a collection into parts without leaks."""
+    """Split a collection into parts without leaks."""
     fractions = call["fractions"]
     made = call.archive.catalog.collections.split(
         call["ref"], fractions, by=call["by"], seed=call["seed"], who=call.account.name
@@ -62,7 +62,7 @@ def split_collection(call: ApiCall) -> dict[str, Any]:
 
 
 def drop_collection(call: ApiCall) -> dict[str, Any]:
-    """Take a collection's name away; a snapshot stays, by its hash."""
+    """Remove a collection's name; a snapshot stays, by its hash."""
     return list_named(call.archive.catalog.collections.drop(call["ref"]))
 
 

@@ -32,7 +32,7 @@ _MOST_NUMBERS: Final = 2_000_000  # of one answer
 
 
 def show_episode(call: ApiCall) -> dict[str, Any]:
-    """Return all that the archive knows of an episode: what `wshard show --json` prints, and how its lanes look."""
+    """Return everything the archive knows about an episode: what `wshard show --json` prints, and its lanes."""
     catalog = call.archive.catalog
     row = catalog.episodes.get(call["uid"])
     (details,) = present_details(catalog, [row])
@@ -114,7 +114,7 @@ def read_span(text: str) -> tuple[str, int, int | None]:
 
 
 def show_picture(call: ApiCall) -> Response:
-    """Return one timestep of a lane of images as JPEG; an ETag spares the browser to ask again."""
+    """Return one timestep of a lane of images as JPEG, with an ETag for the browser cache."""
     ref = call.archive.episode(call["uid"])
     tag = f'"{ref.digest}-{call["step"]}-{call["width"]}"'
     kept = {"etag": tag, "cache-control": "private, max-age=86400"}
@@ -125,7 +125,7 @@ def show_picture(call: ApiCall) -> Response:
 
 
 def send_file(call: ApiCall) -> Response:
-    """Return the file of an episode as it is; none of one in several files, or in a location of many."""
+    """Return the file of an episode unchanged; none for one in several files, or in a location of several."""
     catalog, ref = call.archive.catalog, call.archive.episode(call["uid"])
     files = catalog.episodes.assets([catalog.episodes.get(call["uid"]).id])
     if ref.key or any(len(ones) != 1 for ones in files.values()):
@@ -143,7 +143,7 @@ def list_videos(call: ApiCall) -> dict[str, Any]:
 
 
 def show_video(call: ApiCall) -> Response:
-    """Return bytes of a lane's video, a few megabytes at most: players ask for ranges."""
+    """Return bytes of a lane's video, at most a few megabytes, for range requests of players."""
     asked = _RANGE.fullmatch(call.headers.get("range", "bytes=0-").strip())
     if asked is None:
         raise RequestError(f"expected a range bytes=FIRST-LAST of at most {MAX_PART} bytes", 416)

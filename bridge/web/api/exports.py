@@ -36,13 +36,13 @@ _PIECE: Final = 1 << 20
 
 
 def list_formats(_call: ApiCall) -> dict[str, Any]:
-    """Return the formats that are written: what `wshard formats --json` says of them."""
+    """Return the writable formats, as in `wshard formats --json`."""
     items = [describe_format(name) for name, entry in FORMATS.items() if entry.sink]
     return {"items": items, "total": len(items)}
 
 
 def start_export(call: ApiCall) -> dict[str, Any]:
-    """Begin to convert episodes into a folder of the archive, as `wshard convert` does."""
+    """Start to convert episodes into a folder of the archive, like `wshard convert`."""
     archive, name = call.archive, call["name"]
     if not _NAME.fullmatch(name):
         raise RequestError("name: expected up to 100 letters, digits, _ and -")
@@ -95,7 +95,7 @@ def _convert(job: Job, spans: list[EpisodeSpan], target: ConversionTarget) -> di
 
 
 def send_export(call: ApiCall) -> Response:
-    """Return what an export wrote: its file, or a ZIP of its folder."""
+    """Return the result of an export: its file, or a ZIP of its folder."""
     job = call.archive.jobs.get(call["id"])
     if job.state != "done" or not job.kind.startswith("export "):
         raise EntryNotFoundError(f"expected the id of an export that is done, found {call['id']}")

@@ -37,7 +37,7 @@ def list_page(call: ApiCall) -> dict[str, Any]:
 
 
 def count_episodes(call: ApiCall) -> dict[str, Any]:
-    """Return how many episodes pass a filter, and the filter as it is understood."""
+    """Return the number of episodes that match a filter, and the parsed filter."""
     where = as_where(call["where"])
     return {"total": call.archive.catalog.query.count(where), "where": where_text(where)}
 
@@ -73,7 +73,7 @@ def _sample(call: ApiCall) -> tuple[int, Where]:
 
 
 def list_fields(call: ApiCall) -> dict[str, Any]:
-    """Return every field that a filter may name here, with the type of its values and its operators."""
+    """Return every field available in filters, with the type of its values and its operators."""
     catalog = call.archive.catalog
     items: list[dict[str, Any]] = call.archive.remember("fields", lambda: [*_fields(catalog)])
     return {"items": items, "total": len(items), "aliases": dict(ALIASES), "families": [*FAMILIES]}

@@ -65,7 +65,7 @@ def stop_job(call: ApiCall) -> dict[str, Any]:
 
 
 def start_job(call: ApiCall) -> dict[str, Any]:
-    """Begin a check, a repair, or an ingest of the folders that the archive knows."""
+    """Start a check, a repair, or an ingest of the known folders."""
     work = _JOBS.get(call["kind"])
     if work is None:
         raise RequestError(f"expected a job among {', '.join(_JOBS)}, found {call['kind']!r}")

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def ask_probe(call: ApiCall) -> dict[str, Any]:
-    """Return what a probe says of the episodes: what `wshard probe --json` prints."""
+    """Return the values of a probe for the episodes: what `wshard probe --json` prints."""
     return present_probe(_train(call), top=call["top"])
 
 
 def keep_probe(call: ApiCall) -> dict[str, Any]:
-    """Save what a probe says as a score, and what it says is right as a live collection of the same name."""
+    """Save the values of a probe as a score, and the positive episodes as a live collection of the same name."""
     probe = _train(call)
     named = save_probe(call.archive.archive, probe, call["name"], who=call.account.name)
     return {**present_probe(probe, top=call["top"]), "collection": list_named(named)}

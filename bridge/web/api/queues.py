@@ -24,9 +24,9 @@ _MOST: Final = 1000  # items of an answer
 
 
 def show_queue(call: ApiCall) -> dict[str, Any]:
-    """Return a queue as it was found last, or the job that is finding it; stale: the archive has changed since.
+    """Return a queue as last computed, or the job that computes it; stale: the archive has changed since.
 
-    A queue stays as it is while people work through it; fresh: find it anew.
+    A queue does not change while people work through it; fresh: compute it again.
     """
     archive, name = call.archive, call["name"]
     find = _QUEUES.get(name)

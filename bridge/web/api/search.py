@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_example(archive: ServedArchive, text: str) -> EpisodeRef:
-    """Return the episode of `UID`, or the timesteps of `UID@START:STOP`, as a query. Raises QueryError and the like."""
+    """Return the episode of `UID`, or the timesteps of `UID@START:STOP`, as a query. Raises QueryError."""
     uid, start, stop = read_span(text)
     ref = archive.episode(uid)
     whole = (start, stop) == (0, None)

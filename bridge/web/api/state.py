@@ -1,4 +1,4 @@
-"""Routes about the archive as a whole: what it is called, whether it has changed, who is asking."""
+"""Routes about the archive as a whole: its name, its state, and the current account."""
 
 from __future__ import annotations
 
