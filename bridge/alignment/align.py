@@ -11,6 +11,8 @@ exactly 0 where all pairs are equal. Among equal costs the match nearest to the 
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -21,8 +23,7 @@ import numpy as np
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
 
     from bridge.alignment.arrays import Ints, Rows
 
@@ -36,6 +37,7 @@ LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""
 
 
+_TELL: Final[ContextVar[Callable[[], object] | None]] = ContextVar("_TELL", default=None)
 _NARROWEST: Final = 4  # rows to each side of the expected diagonal: rounding alone needs some
 
 
@@ -119,9 +121,9 @@ def align_all(
     steps = (np.array(rule.steps, np.int64), rule.prices())
     rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
     parts = (rows, pieces.edges, pieces.expected)
-    costs, spans, paths, ends = solver().solve(
-        query, heed, parts, _bounds(len(query), pieces, rule), (*steps, *rates), traced
-    )
+    bounds, tell = _bounds(len(query), pieces, rule), _TELL.get()
+    with nullcontext() if tell is None else solver().watch_compilation(tell):
+        costs, spans, paths, ends = solver().solve(query, heed, parts, bounds, (*steps, *rates), traced)
     return Alignments(costs, spans, np.split(paths, ends[:-1]) if traced else ())
 
 
@@ -134,10 +136,17 @@ def solver() -> Any:
         return import_module("bridge.alignment.numpy_kernel")
 
 
-def compiling(tell: Callable[[], object]) -> AbstractContextManager[None]:
-    """Call `tell` when an alignment inside must be compiled first: seconds, once per machine, and only with numba."""
-    watched: AbstractContextManager[None] = solver().watch_compilation(tell)
-    return watched
+@contextmanager
+def compiling(tell: Callable[[], object]) -> Iterator[None]:
+    """Call `tell` once if an alignment inside must be compiled first: seconds, once per machine, and only with numba.
+
+    Where nothing is aligned, numba is not imported, which takes half a second.
+    """
+    token = _TELL.set(cache(tell))
+    try:
+        yield
+    finally:
+        _TELL.reset(token)
 
 
 def _check_array(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:

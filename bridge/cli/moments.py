@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -72,7 +71,7 @@ def moments(
     options |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     options |= {"windows": None if windows is None else parse_windows(windows)}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named)
-    with report_compiling() if refine else nullcontext(), opened as retriever:
+    with report_compiling(), opened as retriever:
         options |= {"like": [read_query(one, named) for one in like or ()]}
         options |= {"unlike": [read_query(one, named) for one in unlike or ()]}
         example = None if query is None else read_query(query, named, span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,7 +118,7 @@ def search(
     options |= {"like": [read_query(one, named) for one in like or ()]}
     options |= {"unlike": [read_query(one, named) for one in unlike or ()]}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named, sentences=sentences)
-    with report_compiling() if alignment else nullcontext(), opened as retriever:
+    with report_compiling(), opened as retriever:
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps

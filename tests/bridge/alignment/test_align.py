@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from numba.core.caching import CacheImpl
 
 from bridge.alignment import align as alignment
 from bridge.alignment import numba_kernel, numpy_kernel
-from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
+from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all, compiling
 from wshard.errors import QueryError
 
 RULES = [
@@ -306,3 +307,22 @@ def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
     monkeypatch.delitem(sys.modules, "bridge.alignment.numba_kernel")
     monkeypatch.setitem(sys.modules, "numba", None)
     assert alignment.solver.__wrapped__() is numpy_kernel
+
+
+def test_compiling_is_reported_once_and_only_inside(monkeypatch):
+    told, query = [], np.zeros((3, 2))
+
+    @contextmanager
+    def watch(tell):
+        tell()
+        yield
+
+    with compiling(lambda: told.append("compiling")):
+        pass
+    monkeypatch.setattr(alignment.solver(), "watch_compilation", watch)
+    align_all(query, Pieces.of([query]), Rule())
+    assert told == []
+    with compiling(lambda: told.append("compiling")):
+        align_all(query, Pieces.of([query]), Rule())
+        align_all(query, Pieces.of([query]), Rule())
+    assert told == ["compiling"]
