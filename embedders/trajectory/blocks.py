@@ -1,4 +1,4 @@
-"""The embedder `blocks`: path, shape over time and areas of a whole episode, each of one length, to be weighed."""
+"""The embedder `blocks`: path, shape over time and signed areas of a whole episode, in blocks that a search weighs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _SILENT: Final = 1e-9
 
 @dataclass(frozen=True)
 class Blocks:
-    """z-score, then three descriptors, each scaled to the same length: a search weighs them by what they tell apart.
+    """Describe an episode by three blocks of z-scored values, scaled to equal length so that a search can weigh them.
 
-    path: where it leads: `length` rows along the arc of all channels, `coefficients` of the DCT-II, damped. shape: how
-    it goes there over time, wherever that is: `time_coefficients` of the DCT-II but for the mean. areas: which channel
-    moves before which: the signed area between every two channels, its root. The arc and the areas are those of rows
-    averaged over `smoothing` timesteps. No order of channels or lanes changes a similarity.
+    path: the geometric path, sampled at `length` points of equal arc length over all channels: the first `coefficients`
+    of its DCT-II, with damping. shape: the course over time: `time_coefficients` of the DCT-II without the mean.
+    areas: which channel leads which: the signed root of the area between each pair of channels, around the mean along
+    the path. Path and areas use rows averaged over `smoothing` timesteps and do not depend on speed. Permuting channels
+    or lanes changes no similarity.
     """
 
     name: ClassVar[str] = "blocks"
