@@ -85,7 +85,7 @@ def test_a_deleted_folder_can_be_pruned(archive, folder):
     assert_complete(archive, files(folder))
     mistyped = wshard("ingest", folder / "task-7", "-a", archive, "--prune", "--yes")
     assert mistyped.exit_code == 1
-    assert "nothing of it is catalogued" in mistyped.stderr
+    assert "no catalogued episodes below it" in mistyped.stderr
     assert counts(ingest(archive, folder, prune=True)) == {"unchanged": 4}
 
 

@@ -69,9 +69,10 @@ def test_few_are_kept_and_no_long_lists(catalog: Catalog, monkeypatch: pytest.Mo
         assert 1 <= len(statement_cache._made) <= 4
     monkeypatch.setattr(statement_cache, "_made", {})
     assert len(found(catalog, Compare("episode_id", "in", [record.episode_id for record in RECORDS] * 9))) == 40
-    assert len(statement_cache._made) == 1
+    few = len(statement_cache._made)
+    assert 1 <= few <= 2, "the walk of an order, and a sort where that finds too few"
     catalog.query.select(Compare("length", "in", list(range(1000))), order="length")
-    assert len(statement_cache._made) == 1
+    assert len(statement_cache._made) == few
 
 
 def test_threads_share_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
