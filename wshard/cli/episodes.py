@@ -78,6 +78,7 @@ def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool
 def _report(span: EpisodeSpan) -> dict[str, Any]:
     from wshard.conversion.jobs import open_for_conversion
     from wshard.formats.detect import detect_format
+    from wshard.repair.inspect import describe_episode
 
     address = span.address
     with open_for_conversion(address) as source, source.open(address.key) as episode:
@@ -87,7 +88,7 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
             "path": str(address),
             "format": str(detect_format(address.uri)) or "wshard",
             "digest": episode.digest(),
-            "episode": _about(episode) | {"span": [start, stop]},
+            "episode": describe_episode(episode) | {"span": [start, stop]},
             "blocks": blocks,
             "section": None,
         }
@@ -98,20 +99,6 @@ def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, A
     unknown = stored.codec != "none" and stored.stored == stored.size  # as of the frames of one episode in a long video
     about = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
     return about | {"size": stored.size, "stored": None if unknown else stored.stored, "crc": ""}
-
-
-def _about(episode: EpisodeReader) -> dict[str, Any]:
-    clock = episode.timebase
-    return {
-        "episode_id": episode.id,
-        "env_id": episode.env_id,
-        "length": episode.length,
-        "tick_hz": clock.tick_hz,
-        "assumed_rate": clock.assumed,
-        "timebase": clock.type.value,
-        "epoch_ns": clock.epoch_ns,
-        "metadata": dict(episode.metadata),
-    }
 
 
 def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.container.layout import IndexEntry
+    from wshard.episode.protocol import EpisodeReader
 
 HEADER: Final = "header"
 META: Final = "meta"
@@ -80,20 +81,27 @@ def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[s
     }
 
 
+def describe_episode(episode: EpisodeReader) -> dict[str, Any]:
+    """Return what an episode of any format states, as plain JSON values."""
+    clock = episode.timebase
+    return {
+        "episode_id": episode.id,
+        "env_id": episode.env_id,
+        "length": episode.length,
+        "tick_hz": clock.tick_hz,
+        "assumed_rate": clock.assumed,
+        "timebase": clock.type.value,
+        "epoch_ns": clock.epoch_ns,
+        "metadata": dict(episode.metadata),
+    }
+
+
 def _episode_report(episode: EpisodeFile) -> dict[str, Any]:
     about = episode.description
-    return {
-        "episode_id": about.episode_id,
-        "env_id": about.env_id,
-        "length": episode.length,
-        "tick_hz": about.timebase.tick_hz,
-        "assumed_rate": about.timebase.assumed,
-        "timebase": about.timebase.type.value,
-        "epoch_ns": about.timebase.epoch_ns,
+    return describe_episode(episode) | {
         "chunk_index": about.chunk_index,
         "total_chunks": about.total_chunks,
         "timestep_range": about.timestep_range,
-        "metadata": dict(about.metadata),
         "not_recorded": sorted(about.synthesized),
     }
 
