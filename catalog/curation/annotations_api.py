@@ -35,7 +35,8 @@ class Annotations:
         annotation_rows.check_text(name, "a tag")
         with self._session.write() as connection:
             living = set(find_existing(connection, episode_ids(ids)))
-            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name)).scalars())
+            wanted = one_of(connection, tag.c.episode_row, living)
+            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name, wanted)).scalars())
             rows = [{"name": name, "episode_row": number} for number in sorted(living - tagged)]
             if rows:
                 connection.execute(insert(tag), rows)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.filters.parse import as_where
 from catalog.filters.where import Compare
 from wshard.errors import RequestError
 from wshard.messages import plural
@@ -41,7 +42,8 @@ def tag_episodes(call: ApiCall) -> dict[str, Any]:
     """Add a tag to episodes, or remove it."""
     ids, catalog = chosen_ids(call), call.archive.catalog
     tag, untag = catalog.annotations.tag, catalog.annotations.untag
-    had = set(catalog.query.ids(Compare("tag", "eq", call["name"])))
+    chosen = Compare("uid", "in", call["episodes"]) if call["episodes"] else as_where(call["where"])
+    had = set(catalog.query.ids(chosen & Compare("tag", "eq", call["name"])))
     changed = [number for number in ids if (number in had) == call["remove"]]
     act, back = (untag, tag) if call["remove"] else (tag, untag)
     count = act(ids, call["name"])
@@ -68,8 +70,8 @@ def write_notes(call: ApiCall) -> dict[str, Any]:
         for number in numbers:
             annotations.remove_note(number)
 
-    told = _undo(call, take_away)
-    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), **told}
+    undo = _undo(call, take_away)
+    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), **undo}
 
 
 def remove_note(call: ApiCall) -> dict[str, Any]:
@@ -84,11 +86,11 @@ def review_episodes(call: ApiCall) -> dict[str, Any]:
     if (call["state"] is None) != call["undo"]:
         raise RequestError("expected a state, or undo")
     if call["undo"]:
-        found, told = annotations.undo_review(ids, who=call.account.name), {}
+        found, undo = annotations.undo_review(ids, who=call.account.name), {}
     else:
         found = annotations.review(ids, call["state"], who=call.account.name)
-        told = _undo(call, lambda: annotations.undo_review(ids, who=call.account.name))
-    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), "episodes": len(ids), **told}
+        undo = _undo(call, lambda: annotations.undo_review(ids, who=call.account.name))
+    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), "episodes": len(ids), **undo}
 
 
 def set_scores(call: ApiCall) -> dict[str, Any]:
