@@ -34,7 +34,8 @@ class Undos:
     def run(self, number: int, who: str) -> None:
         """Take a change back; RequestError for one that is not there, or another's."""
         with self._lock:
-            if self._known.get(number, ("",))[0] != who or number not in self._known:
+            owner, act = self._known.get(number, (None, None))
+            if act is None or owner != who:
                 raise RequestError("expected a change of yours that can still be taken back", 409)
-            _, act = self._known.pop(number)
+            del self._known[number]
         act()

@@ -102,8 +102,8 @@ def send_export(call: ApiCall) -> Response:
     place = Path(job.result["location"])
     if place.is_file():
         return FileResponse(place, filename=place.name)
-    told = {"content-disposition": f'attachment; filename="{place.name}.zip"'}
-    return StreamingResponse(_zipped(place), media_type="application/zip", headers=told)
+    headers = {"content-disposition": f'attachment; filename="{place.name}.zip"'}
+    return StreamingResponse(_zipped(place), media_type="application/zip", headers=headers)
 
 
 class _Written(io.RawIOBase):
