@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from wshard.episode.lanes import REWARD
 from wshard.errors import FormatError, MissingExtraError
+from wshard.formats.draft import Draft
 from wshard.formats.file_per_episode import FilesSink
 from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from wshard.formats.base import Location
     from wshard.formats.draft import WriteMode
@@ -45,19 +46,27 @@ class RerunSink(FilesSink):
         if not isinstance(location, (str, os.PathLike)):
             raise FormatError("rerun: expected a path to write, found a file object")
         rr = _import_rerun()
-        draft = Path(location).with_name(f".{Path(location).name}.draft")
-        steps = np.arange(ep.length)
-        with rr.RecordingStream("wshard", recording_id=ep.id) as recording:
-            recording.save(draft)
-            told = {"id": ep.id, "env": ep.env_id, **ep.metadata}
-            recording.log("metadata", rr.TextDocument(json.dumps(told, indent=1, default=str)), static=True)
-            lines = [rr.TimeColumn("step", sequence=steps)]
-            if rate := ep.timebase.tick_hz:
-                lines.append(rr.TimeColumn("time", duration=steps / rate))
-            for name, data in _lanes(ep):
-                recording.send_columns(name, lines, _columns(rr, data))
-            recording.flush()
-        draft.replace(location)
+        draft = Draft(location, "overwrite", folder=False)
+        try:
+            _write_recording(rr, ep, draft.path)
+            draft.publish()
+        except BaseException:
+            draft.discard()
+            raise
+
+
+def _write_recording(rr: Any, ep: Episode, path: Path) -> None:
+    steps = np.arange(ep.length)
+    with rr.RecordingStream("wshard", recording_id=ep.id) as recording:
+        recording.save(path)
+        about = {"id": ep.id, "env": ep.env_id, **ep.metadata}
+        recording.log("metadata", rr.TextDocument(json.dumps(about, indent=1, default=str)), static=True)
+        lines = [rr.TimeColumn("step", sequence=steps)]
+        if rate := ep.timebase.tick_hz:
+            lines.append(rr.TimeColumn("time", duration=steps / rate))
+        for name, data in _lanes(ep):
+            recording.send_columns(name, lines, _columns(rr, data))
+        recording.flush()
 
 
 def _columns(rr: Any, data: Array) -> Any:
