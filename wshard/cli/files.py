@@ -209,7 +209,7 @@ def cat(
         if (place.start, place.stop) != (0, None):
             raise typer.BadParameter("expected --span or @START:STOP, not both")
         place = EpisodeSpan(place.address, *parse_span(span))
-    if output is not None and output.resolve() == path.resolve():
+    if output is not None and output.resolve() == Path(place.address.uri).resolve():
         raise typer.BadParameter(f"--output: {output} is the file that is read; choose another one")
     form = form or _lane_format(output)
     with open_episode(place.address) as file:

@@ -56,6 +56,8 @@ def test_cat_takes_a_span_of_an_address(rows):
     assert run("cat", f"{rows}#1@1:3", "observations").stdout == "t,0,1\n1,10.0,11.0\n2,12.0,13.0\n"
     assert run("cat", f"{rows}#1@1:3", "observations", "--span", "0:1").exit_code == 2
     assert "within 0:6" in run("cat", f"{rows}#1@1:30", "observations").stderr
+    overwriting = run("cat", f"{rows}#1@1:3", "observations", "--format", "csv", "--output", str(rows))
+    assert (overwriting.exit_code, rows.exists()) == (2, True)
 
 
 def test_verify_reads_all_data_of_every_episode(rows, tmp_path):
