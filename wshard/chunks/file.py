@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xxhash
@@ -18,12 +18,12 @@ from wshard.container.block import StoredLane
 from wshard.container.byte_source import OfOneProcess
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
-from wshard.episode.protocol import CHUNK, MANIFEST, Part
+from wshard.episode.protocol import CHUNK, MANIFEST, EpisodeReader, Part
 from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
 from wshard.media.chained_frames import chain_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wshard.chunks.manifest import Chunk
     from wshard.chunks.opener import ChunkOpener
@@ -62,7 +62,7 @@ class _JoinedLane(LazyLane):
         return self._read(start, stop)
 
 
-class ChunkedEpisodeFile(OfOneProcess):
+class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     """A lazily opened chunked episode; a chunk is opened and checked when one of its timesteps is needed.
 
     Has the interface of EpisodeFile, as far as it applies to several files; `where` is the manifest. Properties of the
@@ -81,14 +81,8 @@ class ChunkedEpisodeFile(OfOneProcess):
         if not self._rows:
             raise ManifestError(f"{self.where}: expected at least one chunk, found none")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Let go of the chunks that were read last; reading on raises ClosedError."""
+        """Close the chunks that are open; further reads raise ClosedError."""
         self._closed = True
         while self._open:
             self._open.popitem()[1].close()
@@ -140,11 +134,6 @@ class ChunkedEpisodeFile(OfOneProcess):
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""
         return self._reader.manifest_digest(), *(facts.digest for facts in self._facts)
-
-    @property
-    def is_chunk(self) -> bool:
-        """False: this is a whole episode."""
-        return False
 
     def verify(self) -> None:
         """Compare every chunk with its SHA-256 or, without one, its checksums; raises the first error."""
@@ -215,19 +204,6 @@ class ChunkedEpisodeFile(OfOneProcess):
         if len(encodings) > 1 or "" in encodings:
             return None
         return chain_frames([self._chunk(row).frames(block) for row in self._rows])
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the block names of its lanes."""
-        return iter(self.lanes())
-
-    def __contains__(self, name: object) -> bool:
-        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
-        lanes = self.lanes()
-        return name in lanes or f"signal/{name}" in lanes
-
-    def __getitem__(self, name: str) -> LazyLane:
-        """Return lane_view(name)."""
-        return self.lane_view(name)
 
     def _read(self, name: str, first: int, end: int, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array:
         pieces = [self._piece(row, name, look)[low:high] for row, low, high in self._spans(first, end)]

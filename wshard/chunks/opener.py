@@ -22,20 +22,15 @@ class ChunkOpener(Protocol):
 
     def load_manifest(self) -> ChunkManifest:
         """Read the manifest again."""
-        ...
 
     def manifest_digest(self) -> str:
         """Return the content digest of the manifest's file."""
-        ...
 
     def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
         """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256."""
-        ...
 
     def verify_chunk(self, row: Chunk) -> None:
         """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums."""
-        ...
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the whole episode, or the named channels of it."""
-        ...

@@ -41,20 +41,16 @@ class NamedBlocks(Protocol):
     @property
     def size(self) -> int:
         """The real size of the file in bytes."""
-        ...
 
     @property
     def entries(self) -> Sequence[IndexEntry]:
         """The blocks in the order of the index."""
-        ...
 
     def names(self) -> list[str]:
         """Return the names of all blocks in index order."""
-        ...
 
     def read_range(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file as they stand."""
-        ...
 
 
 def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> None:

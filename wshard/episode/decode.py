@@ -54,20 +54,16 @@ class LanesAndBlocks(Protocol):
     @property
     def shard(self) -> ShardReader:
         """The container below."""
-        ...
 
     @property
     def length(self) -> int:
         """T, the number of timesteps."""
-        ...
 
     def lanes(self) -> Mapping[str, Declaration]:
         """Return dtype and per-step shape of every lane by block name."""
-        ...
 
     def lane_view(self, name: str) -> LazyLane:
         """Return a lane that reads only the requested timesteps."""
-        ...
 
 
 def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: range | None = None) -> Episode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,25 +21,25 @@ from wshard.episode.encoded_lane import EncodedLane, frames_of
 from wshard.episode.lane_view import LaneView
 from wshard.episode.lanes import EXACT_REWARD, REWARD, declaration_of, known_blocks, lane_array, lane_shape
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
+from wshard.episode.protocol import EpisodeReader
 from wshard.episode.store import store
 from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
 from wshard.messages import shown
 from wshard.types import Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from wshard.container.byte_source import MemorySource
     from wshard.container.codec_plan import FrameSteps
     from wshard.container.layout import Buffer
-    from wshard.episode.protocol import Part
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, TimebaseSpec
 
 _STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
 
 
-class EpisodeFile:
+class EpisodeFile(EpisodeReader):
     """A lazily opened episode file: metadata is read immediately, lanes on demand.
 
     Lanes stored uncompressed are read-only views of the file (no copy); each is checked against its CRC32C once. Use it
@@ -74,12 +74,6 @@ class EpisodeFile:
                 f"{self.where}: meta/episode: length_T says {length} timesteps, "
                 f"but no block has more than {longest} bytes"
             )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file: metadata stays available, reading lanes raises ClosedError."""
@@ -135,14 +129,6 @@ class EpisodeFile:
                 raise error
         self._shard.read_metadata()
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return the files of the episode if there are several: none."""
-        return ()
-
-    def part_digests(self) -> tuple[str, ...]:
-        """Return the content digest of each part: none."""
-        return ()
-
     @property
     def is_chunk(self) -> bool:
         """True if this is one chunk of a longer episode."""
@@ -158,7 +144,7 @@ class EpisodeFile:
 
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane in the file by block name, declared order first."""
-        _ = self.length  # by which the width of some is told
+        _ = self.length  # which determines the width of some
         return self._lanes()
 
     def _lanes(self) -> dict[str, Declaration]:
@@ -206,19 +192,6 @@ class EpisodeFile:
             kind, length = (EncodedLane, self.length) if lane.encoding else (LaneView, self.description.length)
             self._views[name, verify] = kind(self._shard, lane, length, verify=verify)
         return self._views[name, verify]
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the block names of its lanes."""
-        return iter(self.lanes())
-
-    def __contains__(self, name: object) -> bool:
-        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
-        lanes = self.lanes()
-        return name in lanes or f"signal/{name}" in lanes
-
-    def __getitem__(self, name: str) -> LaneView | EncodedLane:
-        """Return lane_view(name)."""
-        return self.lane_view(name)
 
     def _declaration(self, name: str) -> Declaration:
         block = name if name in self._numbers else f"signal/{name}"

@@ -131,113 +131,97 @@ class Part:
 class EpisodeReader(Protocol):
     """An open episode: its description is available, lanes are read on demand. Use it as a context manager.
 
-    Names of lanes are block names ("signal/state", "action/ctrl", "reward") or ids of observations ("state").
-    wshard/formats/contract has the tests that every reader passes.
+    Names of lanes are block names ("signal/state", "action/ctrl", "reward") or ids of observations ("state"). Readers
+    that derive from it inherit what follows from the rest; wshard/formats/contract has the tests that all of them pass.
     """
 
-    @property
-    def where(self) -> str:
-        """Name in messages: a path, or an address."""
-        ...
+    where: str
+    """Name in messages: a path, or an address."""
 
     @property
     def id(self) -> str:
         """The episode id; need not be unique."""
-        ...
 
     @property
     def env_id(self) -> str:
         """The environment id, "" if unknown."""
-        ...
 
     @property
     def length(self) -> int:
         """T, the number of timesteps."""
-        ...
 
     @property
     def timebase(self) -> TimebaseSpec:
         """The episode's clock."""
-        ...
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Free metadata, JSON values."""
-        ...
 
     @property
     def is_chunk(self) -> bool:
         """True if this is one chunk of a longer episode."""
-        ...
+        return False
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *exc: object) -> None: ...
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release the data: further reads raise ClosedError; arrays returned earlier stay valid."""
-        ...
 
     def __iter__(self) -> Iterator[str]:
         """Yield the block names of its lanes."""
-        ...
+        return iter(self.lanes())
 
     def __contains__(self, name: object) -> bool:
-        """Return True for what self[name] takes."""
-        ...
+        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
+        lanes = self.lanes()
+        return name in lanes or f"signal/{name}" in lanes
 
     def __getitem__(self, name: str) -> LazyLane:
         """Return lane_view(name)."""
-        ...
+        return self.lane_view(name)
 
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane by block name."""
-        ...
 
     def has(self, block: str) -> bool:
         """Return True if the lane was recorded (a filled-in reward or done does not count)."""
-        ...
 
     def lane(self, name: str) -> Array:
         """Return a lane as an array [T, *shape]; raises EntryNotFoundError, and errors of damaged data."""
-        ...
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
         """Return a lane that reads only the requested timesteps; verify: verify checksums first."""
-        ...
 
     def encoded(self, name: str) -> EncodedFrames | None:
         """Return a lane's camera frames as stored, None for a numeric lane."""
-        ...
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
-        ...
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode; StepError unless 0 <= start < stop <= T."""
-        ...
 
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded."""
-        ...
 
     def digest(self) -> str:
         """Return the content digest: equal for equal data, whatever their location."""
-        ...
 
     def stored(self, block: str) -> StoredLane:
         """Return how a lane is stored; raises EntryNotFoundError."""
-        ...
 
     def parts(self) -> tuple[Part, ...]:
         """Return the files of the episode if a manifest lists them, else none."""
-        ...
+        return ()
 
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""
-        ...
+        return ()
 
     def verify(self) -> None:
         """Compare all data with their checksums; raises the first error."""
-        ...

@@ -41,40 +41,33 @@ class Source(Protocol):
 
         A key stays that of its episode when others are added to the location later.
         """
-        ...
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode without decoding a frame; raises EntryNotFoundError, FormatError."""
-        ...
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane by its block name ("signal/state"), reading no more than it must.
 
         Raises EntryNotFoundError for an unknown key or lane, StepError, FormatError.
         """
-        ...
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError for an unknown key, FormatError for damaged data."""
-        ...
 
     def open(self, key: str) -> EpisodeReader:
         """Open one episode, which stays open when the Source is closed; raises what load raises.
 
         A format that is read whole returns a MemoryReader (wshard/episode/memory_reader.py).
         """
-        ...
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return what says "look again" where it differs, without reading data: see Fingerprint.of.
 
         Raises EntryNotFoundError, FileNotFoundError where the episode is gone.
         """
-        ...
 
     def close(self) -> None:
         """Let go of the location; arrays already handed out stay valid."""
-        ...
 
 
 @runtime_checkable
@@ -95,19 +88,15 @@ class Sink(Protocol):
 
         Raises EpisodeError for an episode that the format cannot hold, or that is there already.
         """
-        ...
 
     def has(self, id_: str) -> bool:
         """Say whether an episode of this id is there already, so that an interrupted conversion can go on."""
-        ...
 
     def losses(self, info: EpisodeInfo) -> Sequence[str]:
         """Return what of an episode the format cannot hold, a sentence a lane: "signal/rgb: float images"."""
-        ...
 
     def close(self) -> None:
         """End the writing: what was written is complete from here on."""
-        ...
 
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}

@@ -1,10 +1,10 @@
-"""An open episode of a LazySource: every lane is read from where it lies when it is asked for."""
+"""An open episode of a LazySource, whose lanes are read on demand."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import xxhash
@@ -16,58 +16,51 @@ from wshard.episode.encode import as_bytes
 from wshard.episode.encoded_lane import in_memory
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import REWARD
+from wshard.episode.protocol import EpisodeReader
 from wshard.errors import ClosedError, EntryNotFoundError
 from wshard.types import Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
-    from wshard.episode.protocol import Part
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, TimebaseSpec
 
 _HASHED_WHOLE: Final = 1 << 20
-"""Lanes of more bytes are known again by their first, middle and last timestep."""
+"""Larger lanes are hashed by their first, middle and last timestep."""
 
 _SMALL_LANE: Final = 1 << 18
-"""Lanes of more bytes are read again by an open episode that has read them."""
+"""Larger lanes are not cached by an open episode."""
 
 _VERIFIED_AT_ONCE: Final = 256
-"""Timesteps that verify decodes at a time."""
+"""Timesteps that verify decodes at once."""
 
 
 class LaneReader(Protocol):
-    """What an open episode asks of its Source; see LazySource."""
+    """The methods of a Source that an open episode calls; see LazySource."""
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe an episode."""
-        ...
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps of a lane."""
-        ...
 
     def encoded(self, key: str, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane."""
-        ...
 
     def identify(self, key: str, block: str) -> bytes:
-        """Return what differs where the encoded frames of a lane do."""
-        ...
+        """Return bytes that differ if the encoded frames of a lane do."""
 
     def blocks(self, key: str) -> dict[str, bytes]:
-        """Return what a whole episode has beside its lanes."""
-        ...
+        """Return the other data of an episode, by block name."""
 
     def where_of(self, key: str) -> str:
-        """Return what messages call an episode."""
-        ...
+        """Return the name of an episode in messages."""
 
     def release(self) -> None:
-        """Count one opened episode less."""
-        ...
+        """Count one open episode less."""
 
 
 class SourceLane(LazyLane):
@@ -81,8 +74,8 @@ class SourceLane(LazyLane):
         return self._episode.read_shared(self.declaration.block, start, stop)
 
 
-class LazyEpisode:
-    """An open episode; see EpisodeReader. Its Source is closed no earlier than it."""
+class LazyEpisode(EpisodeReader):
+    """An open episode of a Source, which stays open until the episode is closed."""
 
     def __init__(self, source: LaneReader, key: str) -> None:
         self._source = source
@@ -92,14 +85,8 @@ class LazyEpisode:
         self._small: dict[str, Array] = {}
         self.where = source.where_of(key)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Let go of the Source: what it said of the episode still answers, reading on raises ClosedError."""
+        """Release the Source: the description stays available, further reads raise ClosedError."""
         if self._open:
             self._open = False
             self._small.clear()
@@ -107,7 +94,7 @@ class LazyEpisode:
 
     @property
     def info(self) -> EpisodeInfo:
-        """All that is known without reading data."""
+        """Everything that is known without reading data."""
         return self._info
 
     @property
@@ -132,13 +119,8 @@ class LazyEpisode:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Free metadata, as JSON has them."""
+        """Free metadata, JSON values."""
         return self._info.metadata
-
-    @property
-    def is_chunk(self) -> bool:
-        """False: a location has whole episodes."""
-        return False
 
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane by block name."""
@@ -148,20 +130,8 @@ class LazyEpisode:
         """Return True if the lane was recorded."""
         return block in self._info.lanes
 
-    def __iter__(self) -> Iterator[str]:
-        """Yield the block names of its lanes."""
-        return iter(self._info.lanes)
-
-    def __contains__(self, name: object) -> bool:
-        """Return True for what self[name] takes."""
-        return name in self._info.lanes or f"signal/{name}" in self._info.lanes
-
-    def __getitem__(self, name: str) -> SourceLane:
-        """Return lane_view(name)."""
-        return self.lane_view(name)
-
     def lane_view(self, name: str, *, verify: bool = False) -> SourceLane:
-        """Return a lane that reads only the timesteps that are asked for; raises EntryNotFoundError."""
+        """Return a lane that reads only the requested timesteps; raises EntryNotFoundError."""
         return SourceLane(self, self._declaration(name))
 
     def lane(self, name: str) -> Array:
@@ -170,7 +140,7 @@ class LazyEpisode:
         return array
 
     def encoded(self, name: str) -> EncodedFrames | None:
-        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
+        """Return the EncodedFrames of a lane, None for a numeric lane."""
         self._check_open()
         return self._source.encoded(self._key, self._declaration(name).block)
 
@@ -180,7 +150,7 @@ class LazyEpisode:
         return self._source.lane(self._key, block, start, stop)
 
     def read_shared(self, block: str, start: int, stop: int) -> Array:
-        """Return timesteps of a lane as a read-only array; a small lane that was read whole is not read again."""
+        """Return timesteps of a lane as a read-only array; small lanes that were read completely are cached."""
         self._check_open()
         if block in self._small:
             return self._small[block][start:stop]
@@ -193,7 +163,7 @@ class LazyEpisode:
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard).
 
-        Lanes that an Episode has no place for, those of aux/, are its blocks: their bytes; so are long texts.
+        Lanes that are no field of an Episode (aux/) and long texts become its blocks, as bytes.
         """
         ep = self._gather(channels, range(self.length), whole=True)
         if channels is None:
@@ -201,7 +171,7 @@ class LazyEpisode:
         return ep
 
     def blocks(self) -> dict[str, bytes]:
-        """Return what an Episode has beside its lanes, by block name."""
+        """Return the other data of the episode, by block name."""
         return self._source.blocks(self._key)
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
@@ -230,13 +200,13 @@ class LazyEpisode:
         """Return the sum of rewards in float64, None if none were recorded."""
         if self._info.total_reward is not None or not self.has(REWARD):
             return self._info.total_reward
-        with np.errstate(over="ignore", invalid="ignore"):  # the sum says so itself: inf, NaN
+        with np.errstate(over="ignore", invalid="ignore"):  # the sum is then inf or NaN
             return float(self.lane(REWARD).sum(dtype=np.float64))
 
     def digest(self) -> str:
-        """Return the content digest: equal for equal data, wherever they lie.
+        """Return the content digest: equal for equal data, whatever their location.
 
-        Of lanes of more than 1 MiB the first, the middle and the last timestep count; of frames, what identify returns.
+        Of lanes of more than 1 MiB it covers the first, middle and last timestep; of frames, the result of identify.
         """
         about = self._info
         lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in about.lanes.items()}
@@ -256,7 +226,7 @@ class LazyEpisode:
         return b"".join(np.ascontiguousarray(rows).tobytes() for rows in some)
 
     def identify(self, block: str) -> bytes:
-        """Return what differs where the encoded frames of a lane do, without reading them."""
+        """Return bytes that differ if the encoded frames of a lane do, without reading all of them."""
         return self._source.identify(self._key, block)
 
     def stored(self, block: str) -> StoredLane:
@@ -265,16 +235,8 @@ class LazyEpisode:
         size = lane.step_size * self.length
         return StoredLane(lane.encoding or "none", size, self._info.stored_sizes.get(lane.block, size))
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return the files that the episode consists of, where a manifest lists them: none."""
-        return ()
-
-    def part_digests(self) -> tuple[str, ...]:
-        """Return the content digest of each part: none."""
-        return ()
-
     def verify(self) -> None:
-        """Read and decode all data, which is what can be checked; raises what is wrong first."""
+        """Read and decode all data, as there are no checksums; raises the first error."""
         for name in self._info.lanes:
             for start in range(0, self.length, _VERIFIED_AT_ONCE):
                 self.read(name, start, min(start + _VERIFIED_AT_ONCE, self.length))
