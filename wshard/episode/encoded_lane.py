@@ -106,7 +106,7 @@ def frames_of(lane: Declaration, data: Buffer, length: int, where: str) -> Encod
         return _video(lane, BufferOpener(data), length, where)
     view = memoryview(data)
     images = StoredImages(lambda start, stop: view[start:stop], len(view), length, where)
-    return _images(lane, images[0:length], where)
+    return image_frames(lane, images[0:length], where)
 
 
 def stored_frames(shard: ShardReader, lane: Declaration, length: int) -> EncodedFrames:
@@ -124,7 +124,7 @@ def stored_frames(shard: ShardReader, lane: Declaration, length: int) -> Encoded
 
     if lane.encoding == "mp4":
         return _video(lane, lambda: RangeFile(read, size), length, where)
-    return _images(lane, StoredImages(read, size, length, where), where)
+    return image_frames(lane, StoredImages(read, size, length, where), where)
 
 
 def in_memory(frames: EncodedFrames, start: int, stop: int) -> EncodedFrames:
@@ -139,7 +139,8 @@ def in_memory(frames: EncodedFrames, start: int, stop: int) -> EncodedFrames:
     return replace(part, images=images, first=0, count=None)
 
 
-def _images(lane: Declaration, images: Sequence[Buffer], where: str) -> ImageFrames:
+def image_frames(lane: Declaration, images: Sequence[Buffer], where: str) -> ImageFrames:
+    """Return images as the frames that a lane declares."""
     height, width, channels = lane.shape
     return ImageFrames(
         lane.encoding,

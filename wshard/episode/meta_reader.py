@@ -147,6 +147,11 @@ def usable_rate(value: object) -> float | None:
     return float(value)
 
 
+def stated_clock(rate: object, epoch_ns: object = 0) -> TimebaseSpec:
+    """Return the clock that a file states; unusable values count as not stated."""
+    return TimebaseSpec(tick_hz=usable_rate(rate) or ASSUMED_HZ, epoch_ns=epoch_ns if type(epoch_ns) is int else 0)
+
+
 def _list(value: object, where: str) -> list[Any]:
     if value is None:
         return []

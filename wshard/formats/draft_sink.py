@@ -1,4 +1,4 @@
-"""The base of Sinks whose folder of many episodes appears, or changes, when they are closed."""
+"""The base of Sinks whose file or folder of many episodes appears, or changes, when they are closed."""
 
 from __future__ import annotations
 
@@ -7,45 +7,50 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from wshard.array_fields import DType
 from wshard.container.codec_plan import CodecPlan
 from wshard.errors import CodecError, EpisodeError, FormatError
 from wshard.formats.draft import Draft, check_mode
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
     from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 
 class DraftSink(ABC):
-    """A subclass says what is there already, and writes into the folder of a draft.
+    """Writes into a draft, which is published by close().
 
-    content: what the folder is, for messages; codecs: why the compression of episode files is none of it. `_ids` are
-    those of the episodes that are there: `_take_up` fills it, and writing adds to it.
+    content: name of the location in messages; codecs: why the compression of episode files does not apply; in_folder:
+    whether the location is a folder. `_ids` are the ids of the existing episodes: `_begin` sets it.
     """
 
     content: ClassVar[str]
     codecs: ClassVar[str]
+    in_folder: ClassVar[bool] = True
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         check_mode(mode)
         if not isinstance(location, (str, os.PathLike)):
-            raise FormatError(f"expected the path of a folder, the {self.content}, found a file object")
+            raise FormatError(f"expected the path of a {self.content}, found a file object")
         if CodecPlan.of(compression).compresses:
             raise CodecError(f"compression: expected none, {self.codecs}, found {compression!r}")
         self._where = os.fspath(location)
         there = self._is_there()
         if mode == "error" and there:
             raise FileExistsError(errno.EEXIST, f"expected no {self.content} there (mode 'error')", self._where)
-        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=True)
+        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=self.in_folder)
         self._ids: set[str] = set()
         self._changed = False
         try:
             self._begin(self._draft.path, continues=there and mode == "append")
         except BaseException:
+            self._release()
             self._draft.discard()
             raise
 
@@ -54,32 +59,34 @@ class DraftSink(ABC):
         """Say whether the location has episodes of the format."""
 
     @abstractmethod
-    def _begin(self, folder: Path, *, continues: bool) -> None:
-        """Begin to write into the folder of the draft; continues: to episodes that are there, whose ids become _ids."""
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        """Prepare the draft for writing; continues: it contains the existing episodes."""
 
     @abstractmethod
-    def _add(self, ep: Episode, folder: Path) -> str:
-        """Write a valid episode of a new id into the folder and return its key; raises EpisodeError, all undone."""
+    def _add(self, ep: Episode, draft: Path) -> str:
+        """Write a valid episode with a new id and return its key; an EpisodeError leaves the draft unchanged."""
 
     @abstractmethod
-    def _finish(self, folder: Path) -> None:
-        """Write what the format says of all episodes."""
+    def _finish(self, draft: Path) -> None:
+        """Write what the format states about all episodes."""
 
-    @abstractmethod
+    def _release(self) -> None:  # noqa: B027  (most have none)
+        """Close files of the draft, before it is published or discarded."""
+
     def _is_own(self, name: str) -> bool:
-        """Say of a path below the folder whether the format wrote it; see Draft.publish."""
+        """Say whether the format wrote a path below the folder; see Draft.publish."""
+        return True
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
-        if kind is not None and self._draft is not None:
-            self._draft.discard()
-            self._draft = None
+        if kind is not None:
+            self._changed = False
         self.close()
 
     def has(self, id_: str) -> bool:
-        """Say whether an episode of this id is there."""
+        """Say whether an episode of this id exists."""
         return id_ in self._ids
 
     def write(self, ep: Episode) -> str:
@@ -95,16 +102,33 @@ class DraftSink(ABC):
         return key
 
     def close(self) -> None:
-        """End the writing: what was written appears, or takes the place of what was there."""
+        """Publish the written episodes, in place of older ones."""
         if self._draft is None:
             return
         draft, self._draft = self._draft, None
         try:
             if self._changed:
                 self._finish(draft.path)
+                self._release()
                 draft.publish(self._is_own)
-            else:
-                draft.discard()
+                return
         except BaseException:
+            self._release()
             draft.discard()
             raise
+        self._release()
+        draft.discard()
+
+
+def list_losses(info: EpisodeInfo, step_lanes: Container[str], place: str) -> list[str]:
+    """Return which lanes have no place (such as "dataset"), and which are of bf16, which becomes float32.
+
+    step_lanes: the lanes with a place besides observations and actions.
+    """
+    found = []
+    for block, lane in info.lanes.items():
+        if block not in step_lanes and not block.startswith(("signal/", "action/")):
+            found.append(f"{block}: no {place} for it")
+        elif lane.dtype is DType.BFLOAT16:
+            found.append(f"{block}: bf16 becomes float32")
+    return found

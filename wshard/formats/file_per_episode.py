@@ -1,4 +1,4 @@
-"""What Sources and Sinks of one file per episode have in common: a location that is a file or a folder."""
+"""The bases of Sources of files, and of Sinks that write one file per episode."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode
 
 _Found = TypeVar("_Found")
-_NAMED = 20  # keys that are told where one is not there
+_NAMED = 20  # known keys in the message about an unknown one
 
 
 def folder_of(location: Location) -> Path | None:
-    """Return the folder that the location is, None for a file or a file object."""
+    """Return the path of a location that is a folder, None for a file or a file object."""
     return Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
 
 
 class _Closed:
-    """A location that is open only while something is read or written."""
+    """A location that is only open while data are read or written."""
 
     def __enter__(self) -> Self:
         return self
@@ -42,18 +42,14 @@ class _Closed:
         self.close()
 
     def close(self) -> None:
-        """Do nothing: nothing is held open."""
+        """Do nothing: no file is open."""
 
 
 class FilesSource(_Closed, ABC, Generic[_Found]):
-    """A Source of files: a subclass says what there is, opens it, and says in which files it is.
-
-    What there is is looked up when it is asked for first, in another process again. Raises FileNotFoundError for a path
-    where nothing is: keys() would tell of an episode.
-    """
+    """A Source of files, which are listed when they are needed first. Raises FileNotFoundError for a missing path."""
 
     meaning: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What of the format becomes what: (field of the format, lane or member of the Episode), for people to read."""
+    """Pairs (field of the format, lane or member of the Episode) for documentation."""
 
     def __init__(self, location: Location) -> None:
         if isinstance(location, (str, os.PathLike)):
@@ -62,11 +58,11 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
 
     @abstractmethod
     def _scan(self) -> Mapping[str, _Found]:
-        """Return what each key stands for, in the order of the keys."""
+        """Return the location of each episode by its key, in the order of the keys."""
 
     @abstractmethod
     def _files(self, found: _Found) -> Sequence[Location]:
-        """Return the files in which an episode is, at least one."""
+        """Return the files of an episode, at least one."""
 
     @abstractmethod
     def open(self, key: str) -> EpisodeReader:
@@ -96,7 +92,7 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
             return rows
 
     def fingerprint(self, key: str) -> Fingerprint:
-        """Return what says "look again": of all files in which the episode is; of a file object, its size."""
+        """Return the fingerprint of all files of the episode; of a file object, its size."""
         files = self._files(self._find(key))
         paths = [file for file in files if isinstance(file, (str, os.PathLike))]
         if not paths:
@@ -104,7 +100,7 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         return Fingerprint.of(paths[0], *paths[1:])
 
     def keys(self) -> list[str]:
-        """Return the keys in their order; "" for the episode of a file."""
+        """Return the keys; "" for the only episode of a file."""
         return list(self._episodes)
 
     def _find(self, key: str) -> _Found:
@@ -127,9 +123,9 @@ def _size_of(file: Any) -> int:
 
 
 class FilesSink(_Closed, ABC):
-    """A path or file object takes one episode; a folder takes many, each in a file named after its id.
+    """Writes one episode to a path or file object, or many to a folder, in files named after their ids.
 
-    mode "append": a folder takes more, a file is replaced. Others: see Sink.
+    mode "append": a file is replaced. Other modes: see Sink.
     """
 
     suffix: ClassVar[str]
@@ -158,18 +154,18 @@ class FilesSink(_Closed, ABC):
         self.close()
 
     def close(self) -> None:
-        """End the writing: where episodes were to be replaced, they are now."""
+        """Finish; mode "overwrite" replaces older episodes now."""
         if self._draft is not None:
             self._draft.publish(lambda name: name.endswith(self.suffix) and "/" not in name)
             self._draft = None
 
     def has(self, id_: str) -> bool:
-        """Say whether the folder has an episode of this id; of a file, False: it is replaced."""
+        """Say whether the folder has an episode of this id; False for a file, which is replaced."""
         folder = folder_of(self._location) if self._draft is None else self._draft.path
         return folder is not None and (folder / f"{safe_name(id_)}{self.suffix}").exists()
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold: nothing."""
+        """Return what the format cannot store of an episode: nothing."""
         return []
 
     @abstractmethod
@@ -178,10 +174,10 @@ class FilesSink(_Closed, ABC):
 
     @abstractmethod
     def _key(self, path: Path) -> str:
-        """Return what a Source of the folder calls the episode in this file."""
+        """Return the key of the episode in this file."""
 
     def write(self, ep: Episode) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for a second one in a file, or an id twice."""
+        """Write one episode; returns its key. Raises EpisodeError for a second one in a file, and for an id in use."""
         folder = folder_of(self._location) if self._draft is None else self._draft.path
         if folder is not None:
             path = folder / f"{safe_name(ep.id)}{self.suffix}"

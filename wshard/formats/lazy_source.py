@@ -1,4 +1,4 @@
-"""The base of Sources whose lanes are read on demand: a format lists, describes and reads, the rest is here."""
+"""The base of Sources whose lanes are read on demand."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _MOST_INFOS: Final = 64
 
 
 class Closable(Protocol):
-    """An open file of any library."""
+    """An open file of some library."""
 
     def close(self) -> None:
         """Close it."""
 
 
 _Found = TypeVar("_Found")
+_Made = TypeVar("_Made")
 _Open = TypeVar("_Open", bound=Closable)
 
 
 class LazySource(FilesSource[_Found]):
-    """A Source that reads what is asked for, and nothing before.
+    """A Source that reads data on demand.
 
-    A subclass defines `_scan` (what each key stands for), `_files` (in which files it is), `_describe` and `_read`; it
-    opens files by `open_once`. Episodes that were opened stay readable when the Source is closed; files are closed with
-    the last of them, and opened again in another process.
+    A subclass defines `_scan`, `_files`, `_describe` and `_read`, and opens files by `open_once`. Open episodes stay
+    readable after the Source is closed; files are closed with the last of them, and opened again in another process.
     """
 
     most_open = 32
-    """Files that stay open; the longest unused of more is closed."""
+    """Maximum number of open files; the least recently used one of more is closed."""
 
     _readers = 0
     _closed = False
@@ -54,31 +54,25 @@ class LazySource(FilesSource[_Found]):
 
     @abstractmethod
     def _read(self, found: _Found, info: EpisodeInfo, block: str, steps: slice) -> Array:
-        """Return the timesteps steps.start to steps.stop, all of them there, as a new array."""
+        """Return the timesteps steps.start to steps.stop, which exist, as a new array."""
 
     def _encoded(self, found: _Found, info: EpisodeInfo, block: str) -> EncodedFrames:
         """Return the EncodedFrames of a lane whose declaration has an encoding."""
         raise EntryNotFoundError(f"{self.where_of('')}: lane {block!r} has no encoded frames")
 
     def _identify(self, found: _Found, info: EpisodeInfo, block: str) -> bytes:
-        """Return what differs where the encoded frames of a lane do, as far as that is known without reading them."""
+        """Return bytes that differ if the encoded frames of a lane do, as far as is known without reading them."""
         return str(info.stored_sizes.get(block)).encode()
 
     def _extra_blocks(self, found: _Found) -> dict[str, bytes]:
-        """Return what a whole episode has beside its lanes, by block name: what is too long for metadata."""
+        """Return the other data of an episode, by block name: texts that are too long for metadata."""
         return {}
 
-    # ---- what a Source gives -----------------------------------------------------------------------------------------
+    # ---- the interface of a Source -----------------------------------------------------------------------------------
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode without reading its data; raises EntryNotFoundError, FormatError."""
-        infos = self._cache("infos")
-        if key not in infos:
-            infos[key] = self._describe(key, self._find(key))
-            if len(infos) > _MOST_INFOS:
-                infos.popitem(last=False)
-        found: EpisodeInfo = infos[key]
-        return found
+        return self._remember("infos", key, lambda: self._describe(key, self._find(key)))
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane by its block name; raises EntryNotFoundError, StepError."""
@@ -94,16 +88,16 @@ class LazySource(FilesSource[_Found]):
         return self._read(self._find(key), info, name, slice(start, last))
 
     def encoded(self, key: str, name: str) -> EncodedFrames | None:
-        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
+        """Return the EncodedFrames of a lane, None for a numeric lane."""
         info = self.info(key)
         return self._encoded(self._find(key), info, name) if info.lanes[name].encoding else None
 
     def identify(self, key: str, block: str) -> bytes:
-        """Return what differs where the encoded frames of a lane do."""
+        """Return bytes that differ if the encoded frames of a lane do."""
         return self._identify(self._find(key), self.info(key), block)
 
     def blocks(self, key: str) -> dict[str, bytes]:
-        """Return what a whole episode has beside its lanes, by block name."""
+        """Return the other data of an episode, by block name."""
         return self._extra_blocks(self._find(key))
 
     def open(self, key: str) -> LazyEpisode:
@@ -116,7 +110,7 @@ class LazySource(FilesSource[_Found]):
             raise
 
     def fingerprint(self, key: str) -> Fingerprint:
-        """Return what says "look again": of all files in which the episode is, as they were when first asked for."""
+        """Return the fingerprint of all files of the episode, as they were at the first call."""
         states = self._cache("states")
         size, newest = 0, 0
         for file in self._files(self._find(key)):
@@ -127,14 +121,14 @@ class LazySource(FilesSource[_Found]):
         return Fingerprint(size, newest)
 
     def is_current(self) -> bool:
-        """Say whether the files whose fingerprints were asked for are as they were then."""
+        """Say whether all files whose fingerprints were returned are unchanged."""
         try:
             return all(not name or Fingerprint.of(name) == state for name, state in self._cache("states").items())
         except OSError:
             return False
 
     def where_of(self, key: str) -> str:
-        """Return what messages call an episode of the location."""
+        """Return the name of an episode in messages."""
         place = self._location
         uri = os.fspath(place) if isinstance(place, (str, os.PathLike)) else str(getattr(place, "name", "<file>"))
         return str(EpisodeAddress(uri, key))
@@ -142,7 +136,7 @@ class LazySource(FilesSource[_Found]):
     # ---- open files --------------------------------------------------------------------------------------------------
 
     def open_once(self, name: str, opener: Callable[[], _Open]) -> _Open:
-        """Return what is open by this name, or open it; the longest unused of many is closed."""
+        """Return the open file of this name, or open it."""
         handles = self._cache("handles")
         if name not in handles:
             handles[name] = opener()
@@ -153,12 +147,12 @@ class LazySource(FilesSource[_Found]):
         return found
 
     def close(self) -> None:
-        """Let go of the location, when the last opened episode does."""
+        """Release the location as soon as the last open episode is closed."""
         self._closed = True
         self._close_unused()
 
     def release(self) -> None:
-        """Count one opened episode less."""
+        """Count one open episode less."""
         self._readers -= 1
         self._close_unused()
 
@@ -167,8 +161,18 @@ class LazySource(FilesSource[_Found]):
         while self._closed and self._readers <= 0 and handles:
             handles.popitem()[1].close()
 
+    def _remember(self, cache: str, key: str, make: Callable[[], _Made], most: int = _MOST_INFOS) -> _Made:
+        """Return what `make` returned for a key of a cache; the oldest of more than `most` values is dropped."""
+        values = self._cache(cache)
+        if key not in values:
+            values[key] = make()
+            if len(values) > most:
+                values.popitem(last=False)
+        made: _Made = values[key]
+        return made
+
     def _cache(self, name: str) -> OrderedDict[str, Any]:
-        """Return what this process remembers by a name: what a parent process opened is not its own."""
+        """Return a cache of this process by its name: files that a parent process opened must not be used."""
         if self._process != os.getpid():
             self._process, self._caches = os.getpid(), dict[str, OrderedDict[str, Any]]()
         found = self._caches.get(name)

@@ -1,1 +1,1 @@
-"""The rows of all episodes one after the other, which end where a flag says so: D4RL and OGBench."""
+"""Concatenated rows of all episodes, whose ends are flagged: D4RL and OGBench."""

@@ -1,4 +1,4 @@
-"""Where the episodes are in rows that follow one another: behind each flag that ends one."""
+"""Split the concatenated rows of all episodes at the flags that end one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 HORIZON: Final = 1000
-"""Timesteps of an episode of D4RL's MuJoCo tasks: where nothing says that time was over, it ends there."""
+"""Timesteps of an episode of D4RL's MuJoCo tasks, where files lack timeouts."""
 
 
 @dataclass(frozen=True)
 class FlatSpan:
-    """The rows [start, stop) of an episode. end: "" for a flag, "horizon", or "unfinished" for rows behind the last."""
+    """The rows [start, stop) of an episode. end: "" for a flag, "horizon", or "unfinished" for rows after the last."""
 
     start: int
     stop: int
@@ -31,7 +31,7 @@ class FlatSpan:
 
 
 def split_at_flags(flags: Array, *, horizon: int | None = None) -> dict[str, FlatSpan]:
-    """Return the episodes by their numbers; each ends with a row whose flag is set, or after `horizon` rows."""
+    """Return the episodes by number; each ends with a flagged row, or after `horizon` rows."""
     ends = np.flatnonzero(flags) + 1
     rest = [len(flags)] if len(flags) and (not len(ends) or ends[-1] < len(flags)) else []
     spans: list[FlatSpan] = []
@@ -48,7 +48,7 @@ def split_at_flags(flags: Array, *, horizon: int | None = None) -> dict[str, Fla
 
 
 def flatten_flags(values: Array, length: int, where: str) -> Array:
-    """Return flags [N] or [N, 1] as bool [N]; raises FormatError for another number of them."""
+    """Return flags [N] or [N, 1] as bool [N]; raises FormatError for another number of flags."""
     flags: Array = np.asarray(values).reshape(-1) != 0
     if len(flags) != length:
         raise FormatError(f"{where}: expected {length} flags, one for each row of actions, found {len(flags)}")

@@ -1,4 +1,4 @@
-"""Rows of the arrays of a large .npz file: mapped where they are stored plain, else decompressed as far as is read."""
+"""Rows of the arrays of a large .npz file: mapped if uncompressed, otherwise decompressed as far as needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NpzColumn:
-    """An array [rows, ...] of which rows are read by slices; reading on from where one ended is quick."""
+    """An array [rows, ...] that is read by slices; sequential reads are fast."""
 
     def __init__(self, member: zipfile.ZipExtFile, size: int, where: str) -> None:
         self._member, self._where = member, where
@@ -26,7 +26,7 @@ class NpzColumn:
         if math.prod(shape) * self.dtype.itemsize != size - self._begin:
             raise FormatError(f"{where}: {self.dtype} {list(shape)} does not fit the {size} bytes of the array")
         if fortran and len(shape) > 1:
-            raise FormatError(f"{where}: expected rows that follow one another, found an array in Fortran order")
+            raise FormatError(f"{where}: expected an array in C order, found one in Fortran order")
         self.shape = shape
 
     @property
@@ -35,7 +35,7 @@ class NpzColumn:
         return math.prod(self.shape)
 
     def __getitem__(self, rows: Any) -> Array:
-        """Return rows by a slice, the one of a number, or all of it for ()."""
+        """Return the rows of a slice, a single row, or everything for ()."""
         if rows == ():
             array: Array = self[0 : self.shape[0]] if self.shape else self._read(0, 1).reshape(())
             return array
@@ -56,7 +56,7 @@ class NpzColumn:
 
 
 class _Unclosed(io.RawIOBase):
-    """A member that stays open when a reader of it is gone."""
+    """A member that stays open after its buffered reader is closed."""
 
     def __init__(self, member: zipfile.ZipExtFile) -> None:
         self._member = member
@@ -71,7 +71,7 @@ class _Unclosed(io.RawIOBase):
 
 
 class NpzRows:
-    """An open .npz file; `where` is what messages call it."""
+    """An open .npz file; `where` is its name in messages."""
 
     def __init__(self, path: str, where: str) -> None:
         self._path, self._where = path, where
@@ -86,13 +86,13 @@ class NpzRows:
             raise
 
     def close(self) -> None:
-        """Let go of the file; rows already handed out stay valid."""
+        """Close the file; rows returned earlier stay valid."""
         self._columns = {}
         self._archive.close()
         self._file.close()
 
     def column(self, name: str) -> Any:
-        """Return an array by its name, of which rows are read by slices; raises FormatError."""
+        """Return an array by its name, which is read by slices; raises FormatError."""
         where = f"{self._where}: {name!r}"
         if name not in self.members:
             raise FormatError(f"{self._where}: expected an array {name!r}, found {', '.join(self.members)}")

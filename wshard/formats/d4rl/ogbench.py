@@ -1,4 +1,4 @@
-"""OGBench as a Source: an .npz file with the rows of all episodes, one row more than there are actions in each."""
+"""OGBench as a Source: an .npz file with the rows of all episodes, each with one more row than actions."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         ("environment, clock", "not stated"),
     )
 
-    @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    @classmethod
+    def matches(cls, location: str | os.PathLike[str]) -> bool:
         """Say whether a path is an .npz file with observations, actions and terminals."""
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         if not look.head.startswith(_BEGIN):
@@ -63,12 +63,12 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         table = LaneTable(found.length - 1, where, first=found.start)
         for name in file.members:
             column = file.column(name)
-            held = column.shape[0] if column.shape else 0
+            found_rows = column.shape[0] if column.shape else 0
             if name == "terminals":
                 continue
-            if held != count:
+            if found_rows != count:
                 if name == "observations":
-                    raise FormatError(f"{where}: {name!r}: expected {count} rows, as of actions, found {held}")
+                    raise FormatError(f"{where}: {name!r}: expected {count} rows, as of actions, found {found_rows}")
                 table.add_constant(name, column)
             else:
                 table.add(_BLOCKS.get(name, f"signal/{name}"), name, column, rows=table.length + (name not in _BLOCKS))

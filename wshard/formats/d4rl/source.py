@@ -1,4 +1,4 @@
-"""D4RL as a Source: an HDF5 file with the rows of all episodes, in datasets of equal length."""
+"""D4RL as a Source: an HDF5 file with the concatenated rows of all episodes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import numpy as np
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import FormatError
 from wshard.formats.d4rl.ends import HORIZON, FlatSpan, flatten_flags, split_at_flags
-from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, find, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
     from wshard.formats.hdf5.lane_table import ColumnInfo
@@ -29,6 +27,7 @@ _ABOUT: Final = "metadata/"
 class D4rlSource(Hdf5Source[FlatSpan]):
     """The episodes of a file by their numbers: "0", "1", ..."""
 
+    kind = "d4rl"
     meaning: ClassVar = (
         ("observations, actions", "signal/observations, action/actions"),
         ("rewards, terminals, timeouts", "reward, done, aux/truncations"),
@@ -41,11 +40,6 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         ("action alignment", "actions at t follow the observations at t"),
         ("environment, clock", "not stated"),
     )
-
-    @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is an HDF5 file with observations, actions and the flags that end episodes."""
-        return hdf5_kind(location) == "d4rl"
 
     def _scan(self) -> Mapping[str, FlatSpan]:
         where = self.where_of("")
@@ -82,7 +76,7 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         return table.info(f"episode_{key}")
 
     def _datasets(self, file: Any) -> dict[str, Any]:
-        """Return all datasets by path, looked up once for an open file."""
+        """Return all datasets by path, listed once per open file."""
         cache = self._cache("datasets")
         if cache.get("file") is not file:
             where = self.where_of("")
@@ -92,7 +86,7 @@ class D4rlSource(Hdf5Source[FlatSpan]):
 
 
 def _block(path: str) -> str:
-    """Return the lane that a dataset is."""
+    """Return the lane of a dataset."""
     if path in STEP_LANES:
         return STEP_LANES[path]
     return f"action/{path}" if path.partition("/")[0] == "actions" else f"signal/{path}"

@@ -1,4 +1,4 @@
-"""ALOHA and ACT: an HDF5 file an episode, with observations, action and images, raw or as padded JPEG."""
+"""ALOHA and ACT: one HDF5 file per episode, with observations, action and images, raw or as padded JPEG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.episode.lanes import REWARD
 from wshard.formats.file_per_episode import folder_of
-from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, natural, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
 _SUFFIXES: Final = (".hdf5", ".h5")
 _OBSERVATIONS: Final = "observations/"
 _REWARDS: Final = ("reward", "rewards")
-_SIZES: Final = "compress_len"  # of padded images: what follows the last byte of one are zeros
+_SIZES: Final = "compress_len"  # the sizes of images that are padded with zeros
 _TASKS: Final = ("task", "language_instruction", "language_raw", "instruction")
 
 
 class AlohaSource(Hdf5Source[str]):
-    """The episode of a file, whose key is ""; of a folder, all of its files by their names without suffix."""
+    """The episode of a file, with key "", or the files of a folder by their names without suffix."""
 
+    kind = "aloha"
     meaning: ClassVar = (
         ("observations/qpos, qvel, effort, ...", "signal/qpos, signal/qvel, signal/effort, signal/NAME"),
         ("observations/images/CAM", "signal/images/CAM; a JPEG a timestep is decoded on access"),
@@ -41,11 +41,6 @@ class AlohaSource(Hdf5Source[str]):
         ("action alignment", "action at t follows the observations at t"),
         ("environment, clock, success", "not stated"),
     )
-
-    @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is an HDF5 file with a group observations and a dataset action."""
-        return hdf5_kind(location) == "aloha"
 
     def _scan(self) -> Mapping[str, str]:
         folder = folder_of(self._location)
@@ -73,7 +68,7 @@ class AlohaSource(Hdf5Source[str]):
 
 
 def _block(path: str) -> str:
-    """Return the lane that a dataset is."""
+    """Return the lane of a dataset."""
     if path in _REWARDS:
         return REWARD
     top = path.partition("/")[0]

@@ -1,7 +1,7 @@
-"""A file as the HDF5 library reads it, refused where the library would not come to an end.
+"""A file object for the HDF5 library that refuses files on which the library would loop forever.
 
-Its reader of global heaps, which hold texts and lists of any length, goes round in circles at an object of size 0
-(HDF5 2.0.0): so the objects of a heap are counted here, which no library does, when the heap is read.
+The library's reader of global heaps (texts and lists of variable length) never ends at an object of size 0 (HDF5
+2.0.0), so the objects of a heap are checked here when it is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_HEAP_SIZE: Final = 1 << 30
 
 
 class CheckedFile(io.RawIOBase):
-    """A file that is read; raises FormatError for a damaged heap."""
+    """A read-only file; raises FormatError for a damaged heap."""
 
     def __init__(self, path: Location, where: str) -> None:
         self._descriptor, self._size = open_descriptor(os.fspath(path))  # type: ignore[arg-type]  # a path
@@ -45,12 +45,12 @@ class CheckedFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, or to one counted from here or from the end."""
+        """Set the position, absolute or relative to the current one or the end."""
         self._place = offset + {os.SEEK_CUR: self._place, os.SEEK_END: self._size}.get(whence, 0)
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as the buffer takes, fewer at the end."""
+        """Fill the buffer, or less at the end of the file."""
         view, begin = memoryview(buffer).cast("B"), self._place
         while len(view):
             count = os.preadv(self._descriptor, [view], self._place)

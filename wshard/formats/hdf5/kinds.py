@@ -1,4 +1,4 @@
-"""Whose HDF5 file it is: told by the groups in it, or without the library by names that stand in its bytes as text."""
+"""Detect the format of an HDF5 file by its groups, or without the library by names in its bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXT_SIZE: Final = 1 << 20
 _NUMBERED: Final = {"maniskill": re.compile(r"traj_\d+"), "minari": re.compile(r"episode_\d+")}
 _DEMO: Final = re.compile(r"demo_\d+")
 _TEXTS: Final = {
-    "": re.compile(rb"ep_offset\0"),  # one of another format
+    "": re.compile(rb"ep_offset\0"),  # the world-model format
     "robomimic": re.compile(rb"demo_\d|env_args"),
     "maniskill": re.compile(rb"traj_\d+\0"),
     "minari": re.compile(rb"episode_\d+\0"),
@@ -32,7 +32,7 @@ _TEXTS: Final = {
 
 
 def hdf5_kind(location: str | os.PathLike[str]) -> str:
-    """Return the name of the format of an HDF5 file, "" for one of another format and for what is no HDF5 file."""
+    """Return the name of the format of an HDF5 file, "" for other formats and other files."""
     look = location if isinstance(location, LocationLook) else LocationLook(location)
     if "hdf5" not in look.found:
         look.found["hdf5"] = _find_kind(look.path) if look.head.startswith(SIGNATURE) else ""
@@ -45,7 +45,7 @@ def _find_kind(path: str) -> str:
         with open_hdf5(path, path) as file:
             return _kind_of(file, frozenset(islice(file, _MOST_NAMES)))
     except (WShardError, OSError) as error:
-        # Without the library, and for a damaged file: opening it says what is to be done, or what is wrong.
+        # Without the library, or if the file is damaged, opening it reports the error.
         if not isinstance(error, MissingExtraError | ValueError):
             return ""
     try:

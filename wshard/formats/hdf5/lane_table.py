@@ -1,4 +1,4 @@
-"""Which datasets of an episode are its lanes, where their rows are, and what else they say of it."""
+"""Collect the lanes and the metadata of an episode from its datasets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PNG_BEGIN: Final = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True)
 class DatasetColumn:
-    """Where the rows of a lane are: in a dataset, from the row `first` on."""
+    """The dataset with the rows of a lane, which start at row `first`."""
 
     path: str
     kind: Kind = "numbers"
@@ -43,7 +43,7 @@ class DatasetColumn:
 
 @dataclass(frozen=True)
 class ColumnInfo(EpisodeInfo):
-    """An episode whose lanes are rows of datasets: the column of each by its block name."""
+    """The description of an episode whose lanes are rows of datasets, with the column of each by its block name."""
 
     columns: Mapping[str, DatasetColumn] = field(default_factory=dict)
 
@@ -66,10 +66,10 @@ class LaneTable:
         self._final: dict[str, Any] = {}
 
     def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None, first: int | None = None) -> None:
-        """Add a dataset as a lane; what has no row a timestep is metadata if it is small, else left out.
+        """Add a dataset as a lane; one without a row per timestep becomes metadata if it is small, else is left out.
 
-        rows: how many rows of the dataset are those of the episode, one more where it has the final observation; all
-        of them by default. first: the row of the first timestep, where it is another than that of the episode.
+        rows: number of rows that belong to the episode, one more with the final observation; all by default. first: the
+        row of the first timestep, if it differs from that of the episode.
         """
         begin = self.first if first is None else first
         shape = tuple(dataset.shape or ())
@@ -86,12 +86,12 @@ class LaneTable:
             self.add_final(block.partition("/")[2], dataset, begin + self.length)
 
     def add_final(self, name: str, dataset: Any, row: int) -> None:
-        """Keep a row of numbers as the final observation of a name; frames are left out."""
+        """Add a row of numbers as the final observation of a name; frames are left out."""
         if 0 <= row < dataset.shape[0] and dataset.dtype.kind in "biuf" and _step_size(dataset) <= MOST_NUMBERS:
             self._final[name] = finite(np.asarray(dataset[row]))
 
     def info(self, id_: str, *, env_id: str = "", timebase: TimebaseSpec | None = None) -> ColumnInfo:
-        """Return what was collected."""
+        """Return the description."""
         rest = {name: value for name, value in ((FINAL, self._final), (LEFT_OUT, self._left_out)) if value}
         return ColumnInfo(
             id=id_,
@@ -105,7 +105,7 @@ class LaneTable:
         )
 
     def _add_lane(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
-        """Add numbers, flags or images; False for what is none of these."""
+        """Add numbers, flags or images; False for anything else."""
         shape, kind = tuple(dataset.shape[1:]), dataset.dtype
         if block in _STEP_LANES and math.prod(shape) == 1:
             shape = ()
@@ -124,7 +124,7 @@ class LaneTable:
         return True
 
     def _add_words(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
-        """Add texts: one for all timesteps as metadata, several as a list that a lane of numbers points into."""
+        """Add texts: a constant one as metadata, several as a list that a lane of numbers indexes."""
         texts = read_words(dataset, place.first, place.first + self.length)
         known = list(dict.fromkeys(texts or ()))
         if texts is None or len(known) > _MOST_WORDS:
@@ -136,7 +136,7 @@ class LaneTable:
         return True
 
     def add_constant(self, path: str, dataset: Any) -> None:
-        """Add what is no lane to the metadata if it is small, else leave it out."""
+        """Add a dataset to the metadata if it is small, else leave it out."""
         value = NOT_JSON
         if dataset.shape is not None and dataset.size <= MOST_NUMBERS:
             value = json_value(dataset[()])
@@ -146,7 +146,7 @@ class LaneTable:
             self.metadata[path] = value
 
     def leave_out(self, path: str, what: str) -> None:
-        """Say in the metadata what is there, and is neither a lane nor small enough to be metadata."""
+        """List a dataset in the metadata that is neither a lane nor small enough for metadata."""
         self._left_out[path] = what
 
 
@@ -155,16 +155,16 @@ def _step_size(dataset: Any) -> int:
 
 
 def _items_of(dtype: np.dtype[Any]) -> Any:
-    """Return what the rows of a dtype of objects are, as h5py says it: str, bytes, or the dtype of lists."""
+    """Return the element type of a dtype of objects according to h5py: str, bytes, or the dtype of lists."""
     about: Mapping[str, Any] = dtype.metadata or {}
     found = about.get("vlen")
     return found if found in (str, bytes, None) else np.dtype(found)
 
 
 def first_image(dataset: Any, row: int) -> bytes | None:
-    """Return the encoded image in a row of a dataset of bytes, None where there is none.
+    """Return the encoded image in a row of a dataset of bytes, None if there is none.
 
-    Each row is a list of bytes of its own length, or a row of a table that is filled up with zeros.
+    Rows are lists of bytes of variable length, or padded with zeros.
     """
     kind = dataset.dtype
     if kind.kind in "fi" or (kind.kind == "u" and len(dataset.shape) != 2):
@@ -184,7 +184,7 @@ def first_image(dataset: Any, row: int) -> bytes | None:
 
 
 def read_words(dataset: Any, start: int, stop: int) -> list[str] | None:
-    """Return the texts in rows of a dataset, None where they are none."""
+    """Return the texts in rows of a dataset, None if they are not texts."""
     if dataset.dtype.kind != "S" and _items_of(dataset.dtype) not in (str, bytes):
         return None
     rows = np.asarray(dataset[start:stop])

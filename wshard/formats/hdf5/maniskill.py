@@ -1,21 +1,21 @@
-"""ManiSkill: an HDF5 file with a group a trajectory, and a JSON file beside it that describes them."""
+"""ManiSkill: an HDF5 file with one group per trajectory, and a JSON file that describes them."""
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.container.open_file import open_file
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.meta_reader import stated_clock
 from wshard.errors import FormatError
-from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import LONGEST_JSON, parse_object, read_attributes, stated_rate
+from wshard.formats.hdf5.values import read_attributes, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +27,13 @@ _PREFIX: Final = "traj_"
 _STEP_LANES: Final = {"rewards": REWARD, "terminated": DONE, "truncated": TRUNCATIONS}
 _OLD_DONE: Final = "dones"  # ManiSkill 2 has these, and no terminated
 _SUCCESS: Final = "success"
-_KEPT: Final = ("success", "fail", "episode_seed", "control_mode", "elapsed_steps", "reset_kwargs")
+_METADATA: Final = ("success", "fail", "episode_seed", "control_mode", "elapsed_steps", "reset_kwargs")
 
 
 class ManiskillSource(Hdf5Source[str]):
     """The trajectories of a file by their names: "traj_0", "traj_1", ..."""
 
+    kind = "maniskill"
     meaning: ClassVar = (
         ("obs/NAME, env_states/NAME", "signal/NAME, signal/env_states/NAME"),
         ("obs, env_states that are not groups", "signal/obs, signal/env_states"),
@@ -49,19 +50,13 @@ class ManiskillSource(Hdf5Source[str]):
         ("action alignment", "actions at t follow the obs at t"),
     )
 
-    @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is an HDF5 file with groups traj_N."""
-        return hdf5_kind(location) == "maniskill"
-
     def _scan(self) -> Mapping[str, str]:
         with translate_errors(self.where_of("")):
             names = [name for name in self._open(self._location) if name.startswith(_PREFIX)]
         return {name: name for name in sorted(names, key=natural)}
 
     def _files(self, found: str) -> list[Any]:
-        beside = self._json_file
-        return [self._location, *([beside] if beside is not None and beside.exists() else [])]
+        return [self._location, *([] if self._json_file is None else [self._json_file])]
 
     def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
@@ -72,43 +67,33 @@ class ManiskillSource(Hdf5Source[str]):
         for path, dataset in walk_datasets(group, where):
             table.add(step_lanes.get(path) or _block(path), path, dataset)
             last = dataset if path == _SUCCESS else last
-        about = self._about
-        episode = about["episodes"].get(found.removeprefix(_PREFIX), {})
+        env, episodes = self._about
+        episode = episodes.get(found.removeprefix(_PREFIX), {})
         if last is not None and _SUCCESS not in episode:
             table.metadata[_SUCCESS] = bool(np.any(np.asarray(last[:])))
         table.metadata.update(read_attributes(group))
-        table.metadata.update({name: episode[name] for name in _KEPT if name in episode})
-        env = about["env_info"]
+        table.metadata.update({name: episode[name] for name in _METADATA if name in episode})
         return table.info(key, env_id=str(env.get("env_id") or ""), timebase=_timebase(env))
 
-    @property
+    @cached_property
     def _json_file(self) -> Path | None:
+        """The JSON file, None if there is none."""
         location = self._location
-        return Path(location).with_suffix(".json") if isinstance(location, (str, os.PathLike)) else None
+        path = Path(location).with_suffix(".json") if isinstance(location, (str, os.PathLike)) else None
+        return path if path is not None and path.exists() else None
 
-    @property
-    def _about(self) -> dict[str, Any]:
-        """What the JSON file says: of the environment, and of each episode by the text of its number."""
-        cache = self._cache("about")
-        if not cache:
-            beside = self._json_file
-            found = {} if beside is None or not beside.exists() else _read_json(beside)
-            env, episodes = found.get("env_info", {}), found.get("episodes", [])
-            if not isinstance(env, dict) or not isinstance(episodes, list):
-                raise FormatError(f"{beside}: expected an object env_info and a list episodes")
-            cache["env_info"] = env
-            rows = (row for row in episodes if isinstance(row, dict))
-            cache["episodes"] = {str(row.get("episode_id", "")): row for row in rows}
-        return dict(cache)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    with open_file(path) as file:
-        return parse_object(file.read(LONGEST_JSON + 1), str(path))
+    @cached_property
+    def _about(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The description of the environment in the JSON file, and that of each episode by its number as text."""
+        found = {} if self._json_file is None else read_object(self._json_file)
+        env, episodes = found.get("env_info", {}), found.get("episodes", [])
+        if not isinstance(env, dict) or not isinstance(episodes, list):
+            raise FormatError(f"{self._json_file}: expected an object env_info and a list episodes")
+        return env, {str(row.get("episode_id", "")): row for row in episodes if isinstance(row, dict)}
 
 
 def _block(path: str) -> str:
-    """Return the lane that a dataset is."""
+    """Return the lane of a dataset."""
     top, _, rest = path.partition("/")
     if top == "actions":
         return f"action/{rest or top}"
@@ -118,5 +103,4 @@ def _block(path: str) -> str:
 def _timebase(env: Mapping[str, Any]) -> TimebaseSpec:
     settings = env.get("env_kwargs")
     simulation = settings.get("sim_config") if isinstance(settings, dict) else None
-    rate = simulation.get("control_freq") if isinstance(simulation, dict) else None
-    return stated_rate(rate)
+    return stated_clock(simulation.get("control_freq") if isinstance(simulation, dict) else None)

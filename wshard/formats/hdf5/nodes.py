@@ -1,7 +1,7 @@
-"""Open HDF5 files of any origin, and step from group to group in them: nothing leads out of the file.
+"""Open HDF5 files of any origin, and navigate their groups without leaving the file.
 
-Links to other files, virtual and external data, and filters that are not installed are refused; so are sizes that the
-file cannot hold. What the library raises becomes an error of this project here.
+Links to other files, virtual and external data, missing filters and impossible sizes are refused. Errors of the library
+are translated here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
 
 MOST_DATASETS: Final = 4096
-"""Datasets of one episode."""
+"""Maximum number of datasets of one episode."""
 
 _DEEPEST: Final = 12
 _MAX_CHUNK: Final = 1 << 30
-_PLAIN_SIZE: Final = 1 << 28  # up to here, sizes are not compared with what is stored
+_PLAIN_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stored size
 _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
@@ -37,12 +37,12 @@ _DIGITS: Final = re.compile(r"(\d+)")
 
 def import_h5py() -> Any:
     """Return the module h5py; raises MissingExtraError where it is not installed."""
-    return sys.modules.get("h5py") or import_library("h5py", "hdf5")  # asked for each dataset
+    return sys.modules.get("h5py") or import_library("h5py", "hdf5")  # called for each dataset
 
 
 @contextlib.contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Raise FormatError for what the library says of damaged files; errors of the system stay what they are."""
+    """Translate errors of the library to FormatError; system errors are passed on."""
     try:
         yield
     except WShardError:
@@ -63,19 +63,19 @@ def open_hdf5(location: Location, where: str) -> Any:
 
 
 def natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Return what sorts names by the numbers in them: demo_2 before demo_10."""
+    """Return a sort key that compares the numbers in names: demo_2 before demo_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name)], name
 
 
 def child(group: Any, name: str, where: str) -> Any:
-    """Return the group or dataset of this name, None where there is none; raises FormatError for links elsewhere."""
+    """Return the group or dataset of this name, None if there is none; raises FormatError for a link."""
     if "\0" in name or not group.id.links.exists(name.encode()):
         return None
     return _linked(group, name, where)
 
 
 def _linked(group: Any, name: str, where: str) -> Any:
-    """Return what a group has by a name that it lists."""
+    """Return the group or dataset of a name that exists."""
     h5py, encoded = import_h5py(), name.encode()
     if group.id.links.get_info(encoded).type != h5py.h5l.TYPE_HARD:
         link = group.get(name, getlink=True)
@@ -88,7 +88,7 @@ def _linked(group: Any, name: str, where: str) -> Any:
 
 
 def find(group: Any, path: str, where: str) -> Any:
-    """Return the group or dataset at a path of names, None where there is none; raises as child does."""
+    """Return the group or dataset at a path of names, None if there is none; raises as child does."""
     for name in path.split("/"):
         if group is None or not hasattr(group, "keys"):
             return None
@@ -97,7 +97,7 @@ def find(group: Any, path: str, where: str) -> Any:
 
 
 def expect_group(group: Any, path: str, where: str) -> Any:
-    """Return the group at a path; raises FormatError where there is none."""
+    """Return the group at a path; raises FormatError if there is none."""
     found = find(group, path, where)
     if not hasattr(found, "keys"):
         raise FormatError(f"{where}: expected a group {path!r}, found {'none' if found is None else 'a dataset'}")
@@ -114,7 +114,7 @@ def expect_dataset(group: Any, path: str, where: str) -> Any:
 
 
 def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Yield (path, dataset) of all that is below a group, sorted by name; raises as child and check_dataset do."""
+    """Yield (path, dataset) of all datasets below a group, sorted by name; raises as child and check_dataset do."""
     for count, (path, dataset) in enumerate(_below(group, "", where, set())):
         if count >= MOST_DATASETS:
             raise LimitError(f"{where}: expected at most {MOST_DATASETS} datasets, found more")
@@ -125,7 +125,7 @@ def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
 def _below(group: Any, prefix: str, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     address = import_h5py().h5o.get_info(group.id).addr
     if address in seen:
-        raise FormatError(f"{where}: {prefix!r}: expected a tree of groups, found one that is in two places")
+        raise FormatError(f"{where}: {prefix!r}: expected a tree of groups, found a group with two parents")
     if prefix.count("/") > _DEEPEST:
         raise LimitError(f"{where}: {prefix!r}: expected groups in groups at most {_DEEPEST} deep, found more")
     seen.add(address)
@@ -138,7 +138,7 @@ def _below(group: Any, prefix: str, where: str, seen: set[int]) -> Iterator[tupl
 
 
 def check_dataset(dataset: Any, where: str) -> None:
-    """Refuse data that lie elsewhere, need what is not installed, or are larger than the file can hold.
+    """Refuse data in other files, with a missing filter, or larger than the file can hold.
 
     Raises FormatError, LimitError, UnsupportedFormatError.
     """

@@ -1,4 +1,4 @@
-"""robomimic, and what has its layout: LIBERO, MimicGen, robocasa; one HDF5 file with a group a demonstration."""
+"""robomimic and formats of its layout (LIBERO, MimicGen, robocasa): an HDF5 file with one group per demonstration."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from wshard.episode.lanes import DONE, REWARD
+from wshard.episode.meta_reader import stated_clock
 from wshard.errors import FormatError
-from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -17,12 +17,10 @@ from wshard.formats.hdf5.values import (
     json_attribute,
     read_attributes,
     read_long_texts,
-    stated_rate,
     text_attribute,
 )
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
@@ -35,15 +33,16 @@ STEP_LANES: Final = {"rewards": REWARD, "dones": DONE}
 NEXT: Final = "next_obs/"
 MODEL: Final = "model_file"
 TEXT_BLOCKS: Final = "aux/attributes/"
-"""Before the blocks of a loaded episode that have long texts of attributes, as the XML of a simulation."""
+"""Prefix of the blocks of a loaded episode with long texts of attributes, such as the XML of a simulation."""
 
 _INSTRUCTION: Final = "language_instruction"
 _JSON_ATTRIBUTES: Final = ("problem_info", "ep_meta")
 
 
 class RobomimicSource(Hdf5Source[str]):
-    """The demonstrations of a file, by their names: "demo_0", "demo_1", ... in the order of the numbers."""
+    """The demonstrations of a file by their names: "demo_0", "demo_1", ... in numerical order."""
 
+    kind = "robomimic"
     meaning: ClassVar = (
         ("data/DEMO/obs/KEY", "signal/KEY"),
         ("data/DEMO/next_obs/KEY", "its last row: metadata final_observation; the others are obs one step later"),
@@ -61,11 +60,6 @@ class RobomimicSource(Hdf5Source[str]):
         ("env_args.env_kwargs.control_freq", "the rate; otherwise unknown (30 Hz, assumed)"),
         ("action alignment", "actions at t follow the obs at t"),
     )
-
-    @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is a file with groups data/demo_N."""
-        return hdf5_kind(location) == "robomimic"
 
     def _scan(self) -> Mapping[str, str]:
         where = self.where_of("")
@@ -100,7 +94,7 @@ class RobomimicSource(Hdf5Source[str]):
         return {f"{TEXT_BLOCKS}{name}": text.encode(errors="surrogateescape") for name, text in texts.items()}
 
     def _about(self, file: Any) -> dict[str, Any]:
-        """Return what the file says of all demonstrations."""
+        """Return what the file states about all demonstrations."""
         cache = self._cache("file")
         if not cache:
             where = self.where_of("")
@@ -113,7 +107,7 @@ class RobomimicSource(Hdf5Source[str]):
 
 
 def _block(path: str, taken: AbstractSet[str]) -> str:
-    """Return the lane that a dataset of a demonstration is; taken: names beside "obs", which are those of lanes."""
+    """Return the lane of a dataset of a demonstration; taken: the names beside "obs", which are lanes themselves."""
     if path in STEP_LANES:
         return STEP_LANES[path]
     if path == "actions" or path.startswith(("actions_", "action_")):
@@ -159,5 +153,4 @@ def _file_metadata(
 
 def _timebase(env_args: Mapping[str, Any]) -> TimebaseSpec:
     settings = env_args.get("env_kwargs")
-    rate = settings.get("control_freq") if isinstance(settings, dict) else None
-    return stated_rate(rate)
+    return stated_clock(settings.get("control_freq") if isinstance(settings, dict) else None)

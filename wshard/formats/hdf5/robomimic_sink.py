@@ -1,28 +1,25 @@
-"""robomimic files as a Sink: one HDF5 file with a group a demonstration."""
+"""robomimic files as a Sink: an HDF5 file with one group per demonstration."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft import Draft
+from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import child, expect_group, natural
 from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT, TEXT_BLOCKS
-from wshard.formats.hdf5.sink import Hdf5Sink, plain_array, put_array, put_attributes, without_place
+from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
 from wshard.formats.hdf5.values import MOST_NUMBERS, json_attribute
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Channel, Episode
 
 _DATA: Final = "data"
@@ -36,18 +33,22 @@ _ELSEWHERE: Final = (FINAL, LEFT_OUT, FILTERS, ENV_ARGS, _PROBLEM, "task")
 
 
 class RobomimicSink(Hdf5Sink):
-    """A file that takes many episodes; those whose ids are not demo_N get the next number.
+    """Writes many episodes to one file; those whose ids are not demo_N get the next number.
 
     The file has one environment: env_args of all episodes are the same.
     """
 
-    def _begin(self, location: str, mode: WriteMode) -> Draft:
-        return Draft(location, mode, folder=False)
+    content = "robomimic file"
+    in_folder = False
 
-    def _file_of(self, draft: Draft) -> Path:
-        return draft.path
+    def _is_there(self) -> bool:
+        return Path(self._where).exists()
 
-    def _episodes(self, file: Any) -> Any:
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        self._open(draft)
+
+    def _episodes(self) -> Any:
+        file = self._file
         if len(file) and _DATA not in file:
             raise FormatError(f"{self._where}: expected a robomimic file with a group 'data', found {', '.join(file)}")
         return expect_group(file, _DATA, self._where) if len(file) else file.create_group(_DATA)
@@ -58,8 +59,8 @@ class RobomimicSink(Hdf5Sink):
         numbers = [int(found[1]) for name in episodes if (found := _DEMO.fullmatch(name))]
         return f"demo_{max(numbers, default=-1) + 1}"
 
-    def _fill(self, ep: Episode, group: Any, file: Any) -> None:
-        self._check_environment(ep, file[_DATA])
+    def _fill(self, ep: Episode, group: Any) -> None:
+        self._check_environment(ep, self._file[_DATA])
         main = main_action(ep.actions)
         for name, channel in ep.actions.items():
             own = name.startswith(_OWN_ACTIONS)
@@ -70,7 +71,7 @@ class RobomimicSink(Hdf5Sink):
             path = name if name == "states" or name.startswith("obs/") else f"obs/{name}"
             values = plain_array(channel.data, channel.dtype)
             put_array(group, path, values)
-            large = values[0].size > MOST_NUMBERS  # of these, metadata have no final observation
+            large = values[0].size > MOST_NUMBERS  # for which metadata have no final observation
             if isinstance(final, dict) and path != "states" and (name in final or large):
                 put_array(group, NEXT + path.removeprefix("obs/"), follow(values, final.get(name))[1:])
         if ep.rewards is not None:
@@ -84,10 +85,10 @@ class RobomimicSink(Hdf5Sink):
                 group.attrs[block.removeprefix(TEXT_BLOCKS)] = bytes(text).decode(errors="surrogateescape")
         if isinstance(ep.metadata.get("task"), str):
             group.attrs["language_instruction"] = ep.metadata["task"]
-        self._add_filters(ep, group, file)
+        self._add_filters(ep, group)
 
     def _check_environment(self, ep: Episode, data: Any) -> None:
-        """Write the environment of the first episode; raises EpisodeError where that of another one differs."""
+        """Write the environment of the first episode; raises EpisodeError if that of another one differs."""
         wanted = environment_of(ep)
         if ENV_ARGS not in data.attrs:
             data.attrs[ENV_ARGS] = json.dumps(wanted, indent=4)
@@ -101,8 +102,8 @@ class RobomimicSink(Hdf5Sink):
                 f"env_args of the file, found {wanted.get('env_name')!r}; write it to another file"
             )
 
-    def _add_filters(self, ep: Episode, group: Any, file: Any) -> None:
-        name = group.name.rpartition("/")[2]
+    def _add_filters(self, ep: Episode, group: Any) -> None:
+        file, name = self._file, group.name.rpartition("/")[2]
         for one in ep.metadata.get(FILTERS) or ():
             masks = file.create_group(_MASK) if _MASK not in file else expect_group(file, _MASK, self._where)
             there = child(masks, one, self._where)
@@ -111,27 +112,21 @@ class RobomimicSink(Hdf5Sink):
                 del masks[one]
             put_array(masks, one, np.array(sorted([*listed, name], key=natural), dtype="S"))
 
-    def _finish(self, file: Any, draft: Draft) -> None:
-        data = file[_DATA]
+    def _finish(self, draft: Path) -> None:
+        data = self._file[_DATA]
         data.attrs["total"] = sum(int(data[name].attrs.get("num_samples", 0)) for name in data)
-        file.close()
-        draft.publish()
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold."""
-        found = [
-            f"{block}: bf16 becomes float32" if lane.dtype is DType.BFLOAT16 else f"{block}: no dataset for it"
-            for block, lane in info.lanes.items()
-            if lane.dtype is DType.BFLOAT16 or not (block in _STEPS or block.startswith(("signal/", "action/")))
-        ]
+        """Return what the format cannot store of an episode."""
+        found = list_losses(info, _STEPS, "dataset")
         actions = {block.removeprefix("action/") for block in info.lanes if block.startswith("action/")}
         if not actions & {*_MAIN} and len(actions) == 1:
             found.append(f"action/{next(iter(actions))}: becomes actions")
-        return found + without_place(info.metadata, _ELSEWHERE)
+        return found + list_metadata_losses(info.metadata, _ELSEWHERE)
 
 
 def main_action(actions: dict[str, Channel]) -> str:
-    """Return the lane that is `actions` of a demonstration; raises EpisodeError where no lane clearly is."""
+    """Return the lane to store as `actions` of a demonstration; raises EpisodeError if the choice is ambiguous."""
     named = next((name for name in _MAIN if name in actions), None)
     if named is None and len(actions) != 1:
         found = ", ".join(f"action/{name}" for name in actions) or "none"
@@ -140,7 +135,7 @@ def main_action(actions: dict[str, Channel]) -> str:
 
 
 def environment_of(ep: Episode) -> dict[str, Any]:
-    """Return the env_args of an episode: those in its metadata, with its environment and its rate."""
+    """Return the env_args in the metadata of an episode, completed by its environment and rate."""
     given = ep.metadata.get(ENV_ARGS)
     args = dict(given) if isinstance(given, dict) else {"env_name": ep.env_id, "env_kwargs": {}}
     args["env_name"] = ep.env_id or args.get("env_name", "")
@@ -153,7 +148,7 @@ def environment_of(ep: Episode) -> dict[str, Any]:
 
 
 def follow(values: Array, final: Any) -> Array:
-    """Return the rows of a lane and the final one, which is the last once more where none is known."""
+    """Return the rows of a lane and the final one; if that is unknown, the last row is repeated."""
     try:
         last = np.asarray(final, dtype=np.float64 if values.dtype.kind == "f" else values.dtype)
     except (TypeError, ValueError, OverflowError):

@@ -1,32 +1,35 @@
-"""The base of Sources of HDF5 files: a format says which datasets are lanes, they are read here."""
+"""The base of Sources of HDF5 files: a format defines which datasets are lanes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
+from wshard.episode.encoded_lane import image_frames
 from wshard.errors import FormatError
+from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import ColumnInfo, read_words
 from wshard.formats.hdf5.nodes import expect_dataset, open_hdf5, translate_errors
 from wshard.formats.lazy_source import LazySource
-from wshard.media.frames import ImageFrames
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
     from wshard.formats.hdf5.lane_table import DatasetColumn
+    from wshard.media.frames import ImageFrames
     from wshard.types import Array
 
 _Found = TypeVar("_Found")
 
 
 class DatasetImages(Sequence[bytes]):
-    """The encoded images of a lane, each read when it is asked for; zeros that fill up a row are left out."""
+    """The encoded images of a lane, read on demand and without the zeros that pad a row."""
 
     def __init__(self, length: int, read: Callable[[int], Any]) -> None:
         self._length = length
@@ -43,12 +46,20 @@ class DatasetImages(Sequence[bytes]):
 class Hdf5Source(LazySource[_Found], Generic[_Found]):
     """A Source of an HDF5 file, opened once; a subclass lists and describes its episodes."""
 
+    kind: ClassVar[str] = ""
+    """The name of the format, as hdf5_kind returns it."""
+
+    @classmethod
+    def matches(cls, location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is an HDF5 file of this format."""
+        return hdf5_kind(location) == cls.kind
+
     @abstractmethod
     def _columns(self, key: str, found: _Found, file: Any) -> ColumnInfo:
-        """Describe an episode, in an open file; what the library raises there is translated."""
+        """Describe an episode in an open file; errors of the library are translated."""
 
     def _place(self, found: _Found) -> Location:
-        """Return the file in which an episode is."""
+        """Return the file of an episode."""
         return self._location
 
     def _files(self, found: _Found) -> list[Location]:
@@ -63,7 +74,7 @@ class Hdf5Source(LazySource[_Found], Generic[_Found]):
             return self._columns(key, found, self._open(self._place(found)))
 
     def _dataset(self, found: _Found, column: DatasetColumn) -> Any:
-        """Return what has the rows of a lane: shape, dtype, and rows by numbers and slices."""
+        """Return the rows of a lane: an object with shape and dtype that is indexed like an array."""
         return expect_dataset(self._open(self._place(found)), column.path, self.where_of(""))
 
     def _read(self, found: _Found, info: EpisodeInfo, block: str, steps: slice) -> Array:
@@ -89,14 +100,7 @@ class Hdf5Source(LazySource[_Found], Generic[_Found]):
             with translate_errors(where):
                 return self._dataset(found, column)[column.first + step]
 
-        height, width, channels = lane.shape
-        return ImageFrames(
-            lane.encoding,
-            DatasetImages(info.length, read),
-            frame_shape=(height, width, channels),
-            frame_dtype=lane.dtype.numpy_dtype,
-            where=where,
-        )
+        return image_frames(lane, DatasetImages(info.length, read), where)
 
     def _identify(self, found: _Found, info: EpisodeInfo, block: str) -> bytes:
         images = self._encoded(found, info, block)

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.episode.meta_reader import usable_rate
+from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from wshard.types import Array
 
 WSHARD_ID: Final = "wshard_id"
-"""Attribute of an episode whose id is not the name of its group, in files that are written here."""
+"""Attribute with the id of an episode whose group has another name; written by this project."""
 
 MOST_NUMBERS: Final = 256
-"""Arrays of more values than this are no metadata."""
+"""Larger arrays are not metadata."""
 
 _LONGEST_TEXT: Final = 4096
 LONGEST_JSON: Final = 1 << 24
 NOT_JSON: Final = object()
-"""What stands for a value that is too long for metadata, or is none of JSON's."""
+"""Stands for a value that is too long for metadata, or not JSON."""
 
 
 def json_value(value: Any) -> Any:
-    """Return a text, number, flag or small array as JSON has it, what is not finite as None; NOT_JSON for others."""
+    """Return a text, number, flag or small array as a JSON value, non-finite numbers as None; NOT_JSON for others."""
     if isinstance(value, (bytes, np.bytes_)):
         value = value.decode("utf-8", errors="replace")
     if isinstance(value, str):
@@ -47,7 +47,7 @@ def json_value(value: Any) -> Any:
 
 
 def finite(array: Array) -> Any:
-    """Return numbers as JSON has them, nested as the axes are; NaN and infinities are None."""
+    """Return numbers as nested lists; NaN and infinities become None."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return _replace_others(array.tolist())
     return array.tolist()
@@ -59,21 +59,15 @@ def _replace_others(value: Any) -> Any:
     return value if math.isfinite(value) else None
 
 
-def stated_rate(value: Any) -> TimebaseSpec:
-    """Return the clock of a rate that a file states; one that is none is not stated."""
-    rate = usable_rate(value)
-    return TimebaseSpec() if rate is None else TimebaseSpec(tick_hz=rate)
-
-
 def read_attributes(node: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Return the attributes of a group that are metadata: texts of at most 4,096 characters, small arrays."""
+    """Return the attributes of a group that are suitable metadata: texts up to 4,096 characters, small arrays."""
     attributes = node.attrs
     found = {str(name): json_value(attributes[name]) for name in attributes if name not in without}
     return {name: value for name, value in found.items() if value is not NOT_JSON}
 
 
 def read_long_texts(node: Any, names: Collection[str] = ()) -> dict[str, str]:
-    """Return the texts of attributes that are no metadata: those of the names, and longer ones than others have."""
+    """Return the texts of attributes that are not metadata: those of these names, and too long ones."""
     texts = {str(name): text_attribute(node, name) for name in node.attrs}
     return {
         name: text for name, text in texts.items() if text is not None and (name in names or len(text) > _LONGEST_TEXT)
@@ -81,7 +75,7 @@ def read_long_texts(node: Any, names: Collection[str] = ()) -> dict[str, str]:
 
 
 def text_attribute(node: Any, name: str) -> str | None:
-    """Return the text of an attribute of any length, None where there is none."""
+    """Return the text of an attribute of any length, None if there is none."""
     value = node.attrs.get(name)
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
@@ -89,12 +83,12 @@ def text_attribute(node: Any, name: str) -> str | None:
 
 
 def json_attribute(node: Any, name: str, where: str) -> dict[str, Any]:
-    """Return the JSON object that is the text of an attribute, {} where there is none; raises FormatError."""
+    """Return the JSON object in the text of an attribute, {} if there is none; raises FormatError."""
     return parse_object(text_attribute(node, name) or "{}", f"{where}: attribute {name!r}")
 
 
 def parse_object(text: str | bytes, where: str, longest: int = LONGEST_JSON) -> dict[str, Any]:
-    """Return a JSON object; raises FormatError for anything else, LimitError for a longer text."""
+    """Parse a JSON object; raises FormatError for anything else, LimitError for a longer text."""
     if len(text) > longest:
         raise LimitError(f"{where}: expected at most {longest} bytes of JSON, found {len(text)}")
     try:
@@ -104,3 +98,10 @@ def parse_object(text: str | bytes, where: str, longest: int = LONGEST_JSON) -> 
     if not isinstance(value, dict):
         raise FormatError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value
+
+
+def read_object(path: Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
+    """Read the JSON object in a file; raises FormatError, LimitError for a file of more than `longest` bytes."""
+    with open_file(path) as file:
+        text = file.read(longest + 1)
+    return parse_object(text, str(path), longest)

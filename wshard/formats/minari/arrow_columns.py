@@ -1,4 +1,4 @@
-"""The columns of an episode in Arrow or Parquet, with shape, dtype and rows as datasets of HDF5 have them."""
+"""The columns of an episode in Arrow or Parquet, with the interface of HDF5 datasets: shape, dtype and rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ArrowColumn:
         return math.prod(self.shape)
 
     def __getitem__(self, rows: Any) -> Any:
-        """Return rows by a slice, or the one of a number."""
+        """Return the rows of a slice, or a single row."""
         if not isinstance(rows, slice):
             return self[rows : rows + 1][0]
         start, stop, _ = rows.indices(self.shape[0])
@@ -50,7 +50,7 @@ class ArrowColumn:
 
 
 class ArrowTable:
-    """An open file of one episode; `where` is what messages call it."""
+    """An open file of one episode; `where` is its name in messages."""
 
     def __init__(self, path: str, where: str) -> None:
         arrow, parquet, ipc = (import_library(name, "minari") for name in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"))
@@ -72,13 +72,13 @@ class ArrowTable:
             raise LimitError(f"{where}: expected at most {_MOST_BYTES} bytes of one episode, found {size}")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
         self._columns = {}
 
     def read(self, path: str) -> Any:
-        """Return a column by its path: of a struct, the field of that name."""
+        """Return a column by its path, which leads into structs."""
         top, _, rest = path.partition("/")
         column = self._columns[top] if self._file is None else self._file.read(columns=[path.replace("/", ".")])[top]
         array = column.combine_chunks()
@@ -90,9 +90,9 @@ class ArrowTable:
         return array
 
     def columns(self, spaces: Mapping[str, Any]) -> Iterator[tuple[str, str, ArrowColumn | None]]:
-        """Yield (path, name as HDF5 has it, column) of all that is in the file; None: a column of another kind.
+        """Yield (path, name in HDF5, column) of all columns of the file; None: a column of another kind.
 
-        spaces: those of observations and actions, which tell shapes.
+        spaces: those of observations and actions, which define shapes.
         """
         for field in self.schema:
             yield from self._below(field, (field.name, field.name), spaces.get(field.name) or {}, _DEEPEST)
@@ -121,7 +121,7 @@ def _types() -> Any:
 
 
 def _shape_and_dtype(field: Any, space: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-    """Return the shape of a row and the dtype; None for what is no lane."""
+    """Return the shape of a row and the dtype; None for a column that cannot be a lane."""
     types = _types()
     if types.is_binary(field.type) or types.is_large_binary(field.type):
         return (), _BYTES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -15,19 +14,19 @@ import numpy as np
 from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft import Draft
+from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.hdf5.robomimic_sink import follow
-from wshard.formats.hdf5.sink import Hdf5Sink, plain_array, put_array, put_attributes, without_place
-from wshard.formats.minari.source import LONGEST_METADATA, MAIN_FILE, METADATA_FILE, flatten_options, read_metadata
+from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
+from wshard.formats.hdf5.values import read_object
+from wshard.formats.minari.source import LONGEST_METADATA, MAIN_FILE, METADATA_FILE, flatten_options
 from wshard.formats.minari.spaces import describe_space, is_image_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.draft import WriteMode
     from wshard.types import Channel, Episode
 
 _VERSION: Final = "0.5.4"
@@ -42,40 +41,34 @@ _ELSEWHERE: Final = (FINAL, LEFT_OUT, "dataset_id", "algorithm_name")
 
 
 class MinariSink(Hdf5Sink):
-    """A folder NAME-vN that takes many episodes of equal lanes and of one environment.
+    """Writes many episodes with equal lanes and one environment to a folder NAME-vN.
 
-    The folder above it is the namespace, where its name can be one. Lanes of JPEG images stay JPEG, where all images
-    are such; others are stored as they are.
+    The parent folder is the namespace if its name is a valid one. Images are stored as JPEG if all of them are already
+    encoded so, otherwise unchanged.
     """
 
-    def _begin(self, location: str, mode: WriteMode) -> Draft:
-        self._data = "" if Path(location, METADATA_FILE).exists() or Path(location, MAIN_FILE).exists() else "data"
-        there = Path(location, self._data, METADATA_FILE)
-        if mode == "error" and there.exists():
-            raise FileExistsError(errno.EEXIST, "expected no data set there (mode 'error')", location)
-        self._about: dict[str, Any] = (
-            read_metadata(there, LONGEST_METADATA) if mode == "append" and there.exists() else {}
-        )
+    content = "Minari data set"
+
+    def _is_there(self) -> bool:
+        folder = Path(self._where)
+        self._data = "" if (folder / METADATA_FILE).exists() or (folder / MAIN_FILE).exists() else "data"
+        return (folder / self._data / METADATA_FILE).exists()
+
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        folder = Path(self._where, self._data)
+        self._about: dict[str, Any] = read_object(folder / METADATA_FILE, LONGEST_METADATA) if continues else {}
         kind = self._about.get("data_format", "hdf5")
         if kind != "hdf5":
-            raise FormatError(f"{location}: expected a data set with HDF5 storage to append to, found {kind}")
-        draft = Draft(location, "append" if mode == "error" else mode, folder=True)
-        try:
-            main = draft.path / self._data / MAIN_FILE
-            main.parent.mkdir(exist_ok=True)
-            if main.exists():
-                main.unlink()  # a link to the file of before, which stays as it is
-                shutil.copy2(Path(location, self._data, MAIN_FILE), main)
-        except BaseException:
-            draft.discard()
-            raise
-        return draft
+            raise FormatError(f"{self._where}: expected a data set with HDF5 storage to append to, found {kind}")
+        main = draft / self._data / MAIN_FILE
+        main.parent.mkdir(exist_ok=True)
+        if main.exists():
+            main.unlink()  # a hard link to the older file, which must not change
+            shutil.copy2(folder / MAIN_FILE, main)
+        self._open(main)
 
-    def _file_of(self, draft: Draft) -> Path:
-        return draft.path / self._data / MAIN_FILE
-
-    def _episodes(self, file: Any) -> Any:
-        return file
+    def _episodes(self) -> Any:
+        return self._file
 
     def _name(self, ep: Episode, episodes: Any) -> str:
         return f"episode_{len(episodes)}"
@@ -83,7 +76,7 @@ class MinariSink(Hdf5Sink):
     def _key(self, name: str) -> str:
         return name.rpartition("_")[2]
 
-    def _fill(self, ep: Episode, group: Any, file: Any) -> None:
+    def _fill(self, ep: Episode, group: Any) -> None:
         observed = {name: one for name, one in ep.observations.items() if not name.startswith(_INFOS)}
         if not observed or not ep.actions:
             raise EpisodeError(f"{self._where}: episode {ep.id!r}: expected observations and actions, found none")
@@ -108,7 +101,7 @@ class MinariSink(Hdf5Sink):
         group.attrs.update({"id": number, "total_steps": ep.length})
 
     def _check_lanes(self, ep: Episode, observed: Mapping[str, Channel]) -> None:
-        """Take the spaces of the first episode; raises EpisodeError where those of another one differ."""
+        """Adopt the spaces of the first episode; raises EpisodeError if those of another one differ."""
         spaces = {
             "observation_space": describe_space(_described(observed), _OBSERVATIONS),
             "action_space": describe_space(_described(ep.actions), _ACTIONS),
@@ -150,31 +143,27 @@ class MinariSink(Hdf5Sink):
             about["env_spec"] = json.dumps({"id": ep.env_id, "entry_point": None, "additional_wrappers": []})
         return about
 
-    def _finish(self, file: Any, draft: Draft) -> None:
+    def _finish(self, draft: Path) -> None:
+        file, folder = self._file, draft / self._data
         self._about["total_episodes"] = len(file)
         self._about["total_steps"] = sum(int(file[name].attrs.get("total_steps", 0)) for name in file)
         file.close()
-        folder = draft.path / self._data
         self._about["dataset_size"] = round((folder / MAIN_FILE).stat().st_size / 1e6, 1)
-        (folder / METADATA_FILE).unlink(missing_ok=True)  # a link to the file of before
+        (folder / METADATA_FILE).unlink(missing_ok=True)  # a hard link to the older file
         (folder / METADATA_FILE).write_text(json.dumps(self._about))
-        own = {(Path(self._data) / name).as_posix() for name in (MAIN_FILE, METADATA_FILE)}
-        draft.publish(lambda name: name in own)
+
+    def _is_own(self, name: str) -> bool:
+        return name in {(Path(self._data) / own).as_posix() for own in (MAIN_FILE, METADATA_FILE)}
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold."""
-        found = []
-        for block, lane in info.lanes.items():
-            if lane.dtype is DType.BFLOAT16:
-                found.append(f"{block}: bf16 becomes float32")
-            elif block not in _STEPS and not block.startswith(("signal/", "action/")):
-                found.append(f"{block}: no dataset for it")
+        """Return what the format cannot store of an episode."""
+        found = list_losses(info, _STEPS, "dataset")
         if REWARD not in info.lanes:
             found.append("reward: Minari needs one: NaN")
         found += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
         if not info.timebase.assumed:
             found.append("timebase: no place for a rate")
-        return found + without_place(_attributes(info.metadata), ())
+        return found + list_metadata_losses(_attributes(info.metadata), ())
 
 
 def _attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +181,7 @@ def _path(name: str, lanes: Mapping[str, Channel], whole: str) -> str:
 
 
 def _put_images(group: Any, path: str, channel: Channel) -> None:
-    """Write the JPEG of each timestep, and the last one again: of the final observation there is no frame."""
+    """Write the JPEG of each timestep, and the last one twice, as there is no frame of the final observation."""
     frames: Any = channel.encoded
     dataset = group.create_dataset(path, (frames.length + 1,), import_h5py().vlen_dtype(np.uint8))
     for step in range(frames.length + 1):
@@ -200,12 +189,11 @@ def _put_images(group: Any, path: str, channel: Channel) -> None:
 
 
 def _without_bounds(space: Any) -> Any:
-    """Return a space without the bounds of its values: those of lanes are not known."""
+    """Return a space without the bounds of its values, which are unknown for lanes."""
     if isinstance(space, list):
         return [_without_bounds(one) for one in space]
     if not isinstance(space, dict):
         return space
-    kept = {name: _without_bounds(one) for name, one in space.items() if name not in ("low", "high", "n", "start")}
     if space.get("type") == "Discrete":  # a lane of whole numbers
         return {"type": "Box", "dtype": space.get("dtype", "int64"), "shape": []}
-    return kept
+    return {name: _without_bounds(one) for name, one in space.items() if name not in ("low", "high", "n", "start")}

@@ -1,22 +1,23 @@
-"""Minari data sets as a Source: the folder of a data set, its folder `data`, or a file of its HDF5 kind."""
+"""Minari data sets as a Source: the folder of a data set, its folder `data`, or an HDF5 file of one."""
 
 from __future__ import annotations
 
 import json
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import numpy as np
 
-from wshard.container.open_file import open_file
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import FormatError
+from wshard.formats.file_per_episode import folder_of
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attributes
+from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attributes, read_object
 from wshard.formats.look import LocationLook
 from wshard.formats.minari.arrow_columns import ArrowTable
 
@@ -32,7 +33,7 @@ METADATA_FILE: Final = "metadata.json"
 STEP_LANES: Final = {"rewards": REWARD, "terminations": DONE, "truncations": TRUNCATIONS}
 
 _PARTS: Final = {"arrow": "part-0.arrow", "parquet": "part-0.parquet"}
-_KEPT: Final = ("dataset_id", "algorithm_name")
+_NAMES: Final = ("dataset_id", "algorithm_name")
 _SUCCESS: Final = ("infos/success", "infos/is_success")
 LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
 
@@ -55,8 +56,8 @@ class MinariSource(Hdf5Source[str]):
         ("clock", "none is stated (30 Hz, assumed)"),
     )
 
-    @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    @classmethod
+    def matches(cls, location: str | os.PathLike[str]) -> bool:
         """Say whether a path is the folder of a data set, or one of its HDF5 files."""
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         if not look.is_folder:
@@ -110,7 +111,8 @@ class MinariSource(Hdf5Source[str]):
                 padded = path.partition("/")[0] not in ("observations", "infos")
                 table.add(_block(name), path, column, rows=table.length if padded else None)
                 last |= {name: column} if name in _SUCCESS else {}
-            return self._finish(key, table, self._episode_metadata(found, where), last)
+            file = self._folder / found / METADATA_FILE
+            return self._finish(key, table, read_object(file) if file.exists() else {}, last)
 
     def _finish(self, key: str, table: LaneTable, own: dict[str, Any], last: Mapping[str, Any]) -> ColumnInfo:
         stated = own.pop("total_steps", table.length)
@@ -118,7 +120,7 @@ class MinariSource(Hdf5Source[str]):
             raise FormatError(f"{table.where}: total_steps: expected {stated} rewards, found {table.length}")
         own.pop("id", None)
         id_ = str(own.pop(WSHARD_ID, f"episode_{key}"))
-        table.metadata.update(nest_options(own) | {name: self._about[name] for name in _KEPT if self._about.get(name)})
+        table.metadata.update(nest_options(own) | {name: self._about[name] for name in _NAMES if self._about.get(name)})
         for column in last.values():
             table.metadata["success"] = bool(np.any(np.asarray(column[: column.shape[0]])))
         return table.info(id_, env_id=self._env_id)
@@ -135,7 +137,7 @@ class MinariSource(Hdf5Source[str]):
 
     # ---- the data set ------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _folder(self) -> Path:
         """The folder with metadata.json."""
         place = Path(cast("str", self._location))
@@ -143,64 +145,38 @@ class MinariSource(Hdf5Source[str]):
             return place.parent
         return place if (place / METADATA_FILE).exists() or (place / MAIN_FILE).exists() else place / "data"
 
-    @property
+    @cached_property
     def _main_file(self) -> Location:
-        location = self._location
-        return (
-            self._folder / MAIN_FILE
-            if isinstance(location, (str, os.PathLike)) and Path(location).is_dir()
-            else location
-        )
+        return self._folder / MAIN_FILE if folder_of(self._location) is not None else self._location
 
-    @property
+    @cached_property
     def _storage(self) -> str:
-        """Return "hdf5", "arrow" or "parquet"."""
-        cache = self._cache("storage")
-        if "kind" not in cache:
-            parts = [kind for kind, part in _PARTS.items() if self._is_folder and (self._folder / "0" / part).exists()]
-            cache["kind"] = parts[0] if parts else "hdf5"
-        kind: str = cache["kind"]
-        return kind
+        """The storage of the data set: "hdf5", "arrow" or "parquet"."""
+        kinds = _PARTS if folder_of(self._location) is not None else {}
+        return next((kind for kind, part in kinds.items() if (self._folder / "0" / part).exists()), "hdf5")
 
-    @property
-    def _is_folder(self) -> bool:
-        return isinstance(self._location, (str, os.PathLike)) and Path(self._location).is_dir()
-
-    @property
+    @cached_property
     def _about(self) -> dict[str, Any]:
-        """What the data set says of itself: metadata.json, in older ones the attributes of the file."""
-        cache = self._cache("about")
-        if "json" not in cache:
-            file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
-            if file is not None and file.exists():
-                cache["json"] = read_metadata(file, LONGEST_METADATA)
-            else:
-                cache["json"] = dict(self._open(self._main_file).attrs) if self._storage == "hdf5" else {}
-        about: dict[str, Any] = cache["json"]
-        return about
+        """The metadata of the data set: metadata.json, or in older versions the attributes of the file."""
+        file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
+        if file is not None and file.exists():
+            return read_object(file, LONGEST_METADATA)
+        return dict(self._open(self._main_file).attrs) if self._storage == "hdf5" else {}
 
-    @property
+    @cached_property
     def _env_id(self) -> str:
         text = self._about.get("env_spec")
         spec = parse_object(text, f"{self.where_of('')}: env_spec") if isinstance(text, str) else {}
         return str(spec.get("id") or "")
 
-    @property
+    @cached_property
     def _spaces(self) -> dict[str, Any]:
-        cache = self._cache("spaces")
-        for name in ("observation_space", "action_space"):
-            text = self._about.get(name)
-            if f"{name.partition('_')[0]}s" not in cache and isinstance(text, str):
-                cache[f"{name.partition('_')[0]}s"] = json.loads(text)
-        return dict(cache)
-
-    def _episode_metadata(self, found: str, where: str) -> dict[str, Any]:
-        file = self._folder / found / METADATA_FILE
-        return read_metadata(file, 1 << 24) if file.exists() else {}
+        texts = {f"{kind}s": self._about.get(f"{kind}_space") for kind in ("observation", "action")}
+        return {name: json.loads(text) for name, text in texts.items() if isinstance(text, str)}
 
 
 def _block(path: str) -> str:
-    """Return the lane that a dataset or column is."""
+    """Return the lane of a dataset or column."""
     if path in STEP_LANES:
         return STEP_LANES[path]
     top, _, rest = path.partition("/")
@@ -210,7 +186,7 @@ def _block(path: str) -> str:
 
 
 def nest_options(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return attributes with those named options/NAME/... as one value "options", as the other storages have it."""
+    """Return attributes with those named options/NAME/... nested in one value "options", as in the other storages."""
     found = {name: value for name, value in attributes.items() if not name.startswith(OPTIONS)}
     for name, value in attributes.items():
         place = found
@@ -223,15 +199,8 @@ def nest_options(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def flatten_options(value: Any, name: str) -> dict[str, Any]:
-    """Return the values in a value "options" by names as attributes have them."""
+    """Return the values in a nested value "options" by the names of attributes."""
     if not isinstance(value, dict):
         return {name: value}
     parts = (flatten_options(one, f"{name}/{key}") for key, one in value.items())
     return {key: one for part in parts for key, one in part.items()}
-
-
-def read_metadata(path: Path, longest: int) -> dict[str, Any]:
-    """Return what a metadata.json says; raises FormatError, LimitError for one of more than `longest` bytes."""
-    with open_file(path) as file:
-        text = file.read(longest + 1)
-    return parse_object(text, str(path), longest)

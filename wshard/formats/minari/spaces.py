@@ -17,14 +17,14 @@ _SMALLEST_IMAGE: Final = 32
 
 
 def is_image_space(dtype: DType, shape: tuple[int, ...]) -> bool:
-    """Say whether Minari takes lanes of this dtype and shape for images, which it may keep as JPEG."""
+    """Say whether Minari treats lanes of this dtype and shape as images, which it may store as JPEG."""
     return dtype is DType.UINT8 and len(shape) in (2, 3) and min(shape[:2]) >= _SMALLEST_IMAGE
 
 
 def describe_space(lanes: Mapping[str, tuple[DType, tuple[int, ...]]], whole: str) -> dict[str, Any]:
     """Return the space of lanes by name; "/" in a name leads into a Dict, names _index_N are parts of a Tuple.
 
-    whole: the name that a lane has which alone is all of the observations or actions.
+    whole: the name of a single lane that contains all observations or actions.
     """
     if [*lanes] == [whole]:
         return _box(*lanes[whole])
