@@ -18,7 +18,9 @@ from wshard.errors import EpisodeError, LaneError
 from wshard.types import Modality
 
 if TYPE_CHECKING:
+    from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration, Description
+    from wshard.types import Episode
 
 
 def write_description(about: Description) -> dict[str, bytes]:
@@ -27,7 +29,7 @@ def write_description(about: Description) -> dict[str, bytes]:
     Raises EpisodeError for what JSON cannot hold or read_description would refuse.
     """
     for text in (about.episode_id, about.env_id, *about.declared):
-        _checkunicode_text(text)
+        _check_unicode(text)
     if not about.episode_id:
         raise EpisodeError("episode: expected a non-empty id")
     hz = usable_rate(about.timebase.tick_hz)
@@ -64,7 +66,7 @@ def write_description(about: Description) -> dict[str, bytes]:
     return {name: dump_json(value, name) for name, value in contents.items()}
 
 
-def _checkunicode_text(text: object) -> None:
+def _check_unicode(text: object) -> None:
     try:
         unicode_text(text, "episode id, env_id and channel names")
     except LaneError as error:
@@ -114,7 +116,7 @@ def _channels_json(about: Description) -> dict[str, Any]:
 
 
 def dump_json(value: dict[str, Any], block: str) -> bytes:
-    """Return an object as JSON in UTF-8; raises EpisodeError, which names the block, for what JSON cannot hold."""
+    """Return an object as JSON in UTF-8; raises EpisodeError, which names the block, for other values."""
     try:
         data = json.dumps(value, allow_nan=False, default=_plain).encode()
         check_keys(value)
@@ -123,6 +125,16 @@ def dump_json(value: dict[str, Any], block: str) -> bytes:
     if len(data) > MAX_META_SIZE:
         raise EpisodeError(f"{block}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
     return data
+
+
+def encode_note(ep: Episode | EpisodeInfo) -> str:
+    """Return metadata, epoch and stated rate of an episode as JSON, for formats without a field for them."""
+    note = {"metadata": dict(ep.metadata or {}), "epoch_ns": ep.timebase.epoch_ns}
+    note |= {} if ep.timebase.assumed else {"tick_hz": ep.timebase.tick_hz}
+    try:
+        return json.dumps(note, sort_keys=True, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise EpisodeError(f"episode {ep.id!r}: metadata: expected values of JSON: {error}") from error
 
 
 def _plain(value: object) -> Any:

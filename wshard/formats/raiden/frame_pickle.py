@@ -1,7 +1,7 @@
-"""One timestep of a Raiden episode: a pickle of arrays, read without trust.
+"""Read one timestep of a Raiden episode: an untrusted pickle of arrays.
 
-The opcodes are checked before anything is built. The only names that a pickle may call are the three that arrays are
-pickled with, and what they make here are descriptions, from which arrays are made afterwards.
+Opcodes are checked before anything is built. The only names that a pickle may call are the three of pickled arrays;
+they create descriptions here, which become arrays afterwards.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import math
 import pickle
 import pickletools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,9 +20,14 @@ from wshard.errors import FormatError, LimitError, MissingFileError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
+
+    from wshard.types import Array
 
 MAX_FRAME_SIZE: Final = 1 << 20
-"""Bytes of the pickle of one timestep."""
+"""Maximum bytes of the pickle of one timestep."""
+
+_ACTIONS: Final = ("action", "action_joints")
 
 _OPCODES: Final = frozenset(
     "PROTO FRAME STOP MARK MEMOIZE BINPUT BINGET LONG_BINPUT LONG_BINGET GLOBAL STACK_GLOBAL REDUCE BUILD "  # noqa: SIM905
@@ -38,7 +44,7 @@ _REFUSALS: Final = (
 
 
 def read_frame(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what the pickle of a timestep has: arrays, texts, and mappings of arrays by camera.
+    """Read the pickle of a timestep: arrays, texts, and mappings of arrays by camera.
 
     Raises FormatError for any other pickle, LimitError above MAX_FRAME_SIZE, MissingFileError.
     """
@@ -51,7 +57,7 @@ def read_frame(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parse_frame(data: bytes, where: str) -> dict[str, Any]:
-    """Return what the bytes of a timestep's pickle have; raises as read_frame."""
+    """Parse the pickle of a timestep; raises as read_frame."""
     if len(data) > MAX_FRAME_SIZE:
         raise LimitError(f"{where}: expected the pickle of a timestep, at most {MAX_FRAME_SIZE} bytes")
     try:
@@ -64,8 +70,27 @@ def parse_frame(data: bytes, where: str) -> dict[str, Any]:
         raise FormatError(f"{where}: expected a pickle of numpy arrays: {error}") from None
 
 
+@dataclass(frozen=True)
+class PickledStep:
+    """The arrays of a timestep by block name, and its texts by their keys."""
+
+    lanes: dict[str, Array]
+    texts: dict[str, str]
+
+    @staticmethod
+    def of(frame: Mapping[str, Any]) -> PickledStep:
+        """Return lanes and texts of what read_frame returns."""
+        lanes: dict[str, Array] = {}
+        for name, value in frame.items():
+            if isinstance(value, dict):
+                lanes |= {f"signal/{name}/{camera}": array for camera, array in value.items()}
+            elif not isinstance(value, str):
+                lanes[f"{'action' if name in _ACTIONS else 'signal'}/{name}"] = value
+        return PickledStep(lanes, {name: value for name, value in frame.items() if isinstance(value, str)})
+
+
 def _check_opcodes(data: bytes) -> None:
-    """Refuse what arrays are not pickled with; sizes that the data do not have are errors of pickletools."""
+    """Refuse opcodes that pickled arrays do not need; pickletools refuses sizes beyond the data."""
     for opcode, argument, place in pickletools.genops(data):
         if opcode.name not in _OPCODES:
             raise pickle.UnpicklingError(f"found the opcode {opcode.name} at byte {place}")

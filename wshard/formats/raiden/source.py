@@ -1,4 +1,4 @@
-"""Converted Raiden episodes as a Source: the folder of a task, the folder `processed`, or the folder of an episode."""
+"""Converted Raiden episodes as a Source: the folder of a task, the folder `processed`, or that of an episode."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from wshard.array_fields import DType
 from wshard.container.open_file import open_file
+from wshard.episode.encoded_lane import image_frames
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import TIMESTAMPS
-from wshard.episode.meta_reader import Declaration
-from wshard.errors import EpisodeError, FormatError
+from wshard.episode.meta_reader import Declaration, stated_clock
+from wshard.errors import EpisodeError, FormatError, MissingFileError
+from wshard.formats.hdf5.values import read_object
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
 from wshard.formats.npz import parse_npy
-from wshard.formats.raiden.describe import clock_of, describe_task, read_metadata
 from wshard.formats.raiden.frame_files import (
     DEPTH,
     ENCODINGS,
@@ -29,8 +30,7 @@ from wshard.formats.raiden.frame_files import (
     list_pickles,
     read_depth,
 )
-from wshard.formats.raiden.frame_pickle import read_frame
-from wshard.formats.raiden.pickled_step import PickledStep
+from wshard.formats.raiden.frame_pickle import PickledStep, read_frame
 from wshard.media.frames import ImageFrames
 from wshard.types import Modality
 
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
     from wshard.types import Array
 
-_MOST_STEPS: Final = 4096  # that are remembered
+_MOST_STEPS: Final = 4096  # in the cache
+_MOST_METADATA: Final = 1 << 22
+_METADATA: Final = ("control", "labels", "cameras", "info")
+_LOOKED_AT: Final = 64
 _MOST_HEADER: Final = 1 << 16
 _STAMPS: Final = "timestamps.npy"
 
@@ -91,10 +94,10 @@ class RaidenSource(LazySource["Path"]):
     def _files(self, found: Path) -> list[Path]:
         return [found / METADATA, *(path for path in (found / LOWDIM, found / RGB) if path.is_dir())]
 
-    # ---- what an episode is ------------------------------------------------------------------------------------------
+    # ---- description -------------------------------------------------------------------------------------------------
 
     def _describe(self, key: str, found: Path) -> EpisodeInfo:
-        about, names = read_metadata(found / METADATA), list_pickles(found)
+        about, names = _read_metadata(found / METADATA), list_pickles(found)
         if not names:
             raise FormatError(f"{found / LOWDIM}: expected a pickle for each timestep, found none")
         first, last = self._step(found, names[0]), self._step(found, names[-1])
@@ -107,8 +110,8 @@ class RaidenSource(LazySource["Path"]):
             key or found.name,
             len(names),
             lanes,
-            timebase=clock_of(about),
-            metadata=describe_task(about, first.texts, found),
+            timebase=stated_clock(about.get("framerate")),
+            metadata=_describe_task(about, first.texts, found),
         )
 
     def _camera_lanes(self, found: Path, camera: str, length: int) -> dict[str, Declaration]:
@@ -126,7 +129,7 @@ class RaidenSource(LazySource["Path"]):
             lanes[block] = Declaration(block, DType.UINT16, shape, Modality.DEPTH)
         return lanes
 
-    # ---- its values --------------------------------------------------------------------------------------------------
+    # ---- data --------------------------------------------------------------------------------------------------------
 
     def _read(self, found: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane = info.lanes[block]
@@ -161,15 +164,8 @@ class RaidenSource(LazySource["Path"]):
         return (self._step(found, name).lanes.get(block) for name in list_pickles(found)[steps])
 
     def _encoded(self, found: Path, info: EpisodeInfo, block: str) -> ImageFrames:
-        lane, camera = info.lanes[block], block.removeprefix(f"signal/{RGB}/")
-        height, width, channels = lane.shape
-        return ImageFrames(
-            lane.encoding,
-            CameraImages(found, camera, info.length),
-            frame_shape=(height, width, channels),
-            frame_dtype=lane.dtype.numpy_dtype,
-            where=str(found / RGB / camera),
-        )
+        camera = block.removeprefix(f"signal/{RGB}/")
+        return image_frames(info.lanes[block], CameraImages(found, camera, info.length), str(found / RGB / camera))
 
     def _identify(self, found: Path, info: EpisodeInfo, block: str) -> bytes:
         images = CameraImages(found, block.removeprefix(f"signal/{RGB}/"), info.length)
@@ -187,16 +183,8 @@ class RaidenSource(LazySource["Path"]):
         return stamps
 
     def _step(self, found: Path, name: str) -> PickledStep:
-        steps, path = self._cache("steps"), str(found / LOWDIM / name)
-        if path not in steps:
-            steps[path] = PickledStep.of(read_frame(path))
-            if len(steps) > _MOST_STEPS:
-                steps.popitem(last=False)
-        step: PickledStep = steps[path]
-        return step
-
-
-_LOOKED_AT: Final = 64
+        path = str(found / LOWDIM / name)
+        return self._remember("steps", path, lambda: PickledStep.of(read_frame(path)), _MOST_STEPS)
 
 
 def _is_episode(folder: str | Path) -> bool:
@@ -221,6 +209,23 @@ def list_tasks(processed: Path) -> dict[str, int]:
     tasks = {path: sum(map(_is_episode, _folders(path))) for path in _folders(processed)} if processed.is_dir() else {}
     recent = sorted(tasks, key=lambda path: -path.stat().st_mtime_ns)
     return {path.name: tasks[path] for path in recent if tasks[path]}
+
+
+def _read_metadata(path: Path) -> dict[str, Any]:
+    try:
+        return read_object(path, _MOST_METADATA)
+    except FileNotFoundError:
+        raise MissingFileError.at(path, f"{path}: expected the metadata of an episode, found no file") from None
+
+
+def _describe_task(about: Mapping[str, Any], texts: Mapping[str, str], found: Path) -> dict[str, Any]:
+    """Return the metadata of an episode; texts: those of its first timestep."""
+    metadata = {name: about[name] for name in _METADATA if name in about}
+    language = about.get("language")
+    name = texts.get("language_task") or (language.get("task") if isinstance(language, dict) else "")
+    name = name if isinstance(name, str) and name else found.parent.name
+    prompt = texts.get("language_prompt")
+    return metadata | {"task": prompt if isinstance(prompt, str) and prompt else name, "task_name": name}
 
 
 def _declare(block: str, array: Array, found: Path) -> Declaration:

@@ -1,4 +1,4 @@
-"""ArrayRecord files, read by the library array_record, which compares the checksums of what it reads."""
+"""ArrayRecord files, read by the library array_record, which verifies checksums."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class ArrayRecordFile:
         """Do nothing: reading compares checksums."""
 
     def close(self) -> None:
-        """Close the file; one that could not be read says so again."""
+        """Close the file; the library repeats read errors."""
         with contextlib.suppress(RuntimeError):
             self._reader.close()

@@ -1,4 +1,4 @@
-"""What dataset_info.json says: the splits of a data set and the shards of each."""
+"""The contents of dataset_info.json: the splits of a data set and their shards."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wshard.container.open_file import is_nameable, open_file, within
+from wshard.container.open_file import is_nameable, within
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
-from wshard.formats.hdf5.values import parse_object
+from wshard.formats.hdf5.values import read_object
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ INFO: Final = "dataset_info.json"
 TFRECORD, ARRAY_RECORD = "tfrecord", "array_record"
 TEMPLATE: Final = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 DEFAULT_VERSION: Final = "1.0.0"
-_MOST_JSON: Final = 1 << 26
+MOST_JSON: Final = 1 << 26
 _MOST_EPISODES: Final = 1 << 26
 _FIELD: Final = re.compile(r"\{(\w+)\}")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 
 
 class RecordPlace(NamedTuple):
-    """Where an episode is: its split and number in it, its shard, and its number in there."""
+    """The location of an episode: its split and number in it, its shard, and its number in the shard."""
 
     split: str
     number: int
@@ -62,7 +62,7 @@ class RLDSInfo:
     splits: tuple[SplitShards, ...]
 
     def places(self, folder: Path) -> dict[str, RecordPlace]:
-        """Return where each episode is by its key: "train/17"."""
+        """Return the location of each episode by its key: "train/17"."""
         found = {}
         for split in self.splits:
             number = 0
@@ -77,17 +77,10 @@ class RLDSInfo:
         return found
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; raises FormatError."""
-    with open_file(path) as file:
-        text = file.read(_MOST_JSON + 1)
-    return parse_object(text, str(path), _MOST_JSON)
-
-
 def read_dataset_info(folder: Path) -> RLDSInfo:
     """Read dataset_info.json; raises FormatError, UnsupportedFormatError for other files than TFRecord, ArrayRecord."""
     path = folder / INFO
-    about = read_object(path)
+    about = read_object(path, MOST_JSON)
     file_format = about.get("fileFormat", TFRECORD)
     if file_format not in {TFRECORD, ARRAY_RECORD}:
         raise UnsupportedFormatError(
@@ -114,7 +107,7 @@ def _split(row: dict[str, Any], path: Path) -> SplitShards:
 
 
 def describe_dataset(info: RLDSInfo, sizes: dict[str, int]) -> dict[str, Any]:
-    """Return what dataset_info.json says; sizes: bytes of each split."""
+    """Return the contents of dataset_info.json; sizes: bytes of each split."""
     splits = [
         {
             "filepathTemplate": split.template,

@@ -1,6 +1,6 @@
-"""The message tf.train.Example, read lazily and written: its five small message types, without a protobuf compiler.
+"""Read and write the message tf.train.Example: its five small message types, without a protobuf compiler.
 
-Values stay where they are until they are asked for, so that a description of an episode reads no frame.
+Values are read lazily, so that a description of an episode reads no frame.
 """
 
 from __future__ import annotations

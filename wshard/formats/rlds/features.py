@@ -1,4 +1,4 @@
-"""What features.json says: the tree of features of an episode, as paths with their dtype, shape and encoding."""
+"""The contents of features.json: the features of an episode as paths with dtype, shape and encoding."""
 
 from __future__ import annotations
 

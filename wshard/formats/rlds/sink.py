@@ -1,4 +1,4 @@
-"""RLDS data sets as a Sink: TFRecord shards that TFDS opens from their folder, whole or not at all."""
+"""RLDS data sets as a Sink: TFRecord shards that TFDS opens from their folder."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft_sink import DraftSink
+from wshard.formats.hdf5.values import read_object
 from wshard.formats.rlds.dataset_info import (
     INFO,
+    MOST_JSON,
     TFRECORD,
     RLDSInfo,
     SplitShards,
     describe_dataset,
     name_of_folder,
     read_dataset_info,
-    read_object,
 )
 from wshard.formats.rlds.example import encode_example
 from wshard.formats.rlds.features import FEATURES, describe_features
 from wshard.formats.rlds.source import RLDSSource
 from wshard.formats.rlds.tfrecord import write_record
-from wshard.formats.rlds.write_steps import list_losses, make_record, plan_episode, plan_steps
+from wshard.formats.rlds.write_steps import find_losses, make_record, plan_episode, plan_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +40,10 @@ _SHARD: Final = re.compile(r"[^/]+\.(tfrecord|array_record)-\d{5,}-of-\d{5,}")
 
 
 class RLDSSink(DraftSink):
-    """A folder that takes many episodes, which are numbered in split train in the order of writing.
+    """Writes many episodes to a folder, numbered in split train in the order of writing.
 
     All episodes have the features of the first one. Float64, float16 and uint64 are tensors stored as bytes, cameras
-    are images; id, environment, rate and metadata are in episode_metadata. Shards that are there are never changed.
+    are images; id, environment, rate and metadata are in episode_metadata. Existing shards are never changed.
     """
 
     content = "RLDS data set"
@@ -51,8 +52,8 @@ class RLDSSink(DraftSink):
     def _is_there(self) -> bool:
         return Path(self._where, INFO).exists()
 
-    def _begin(self, folder: Path, *, continues: bool) -> None:
-        self._written: list[list[int]] = []  # of each new shard the sizes of its records
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        self._written: list[list[int]] = []  # sizes of the records of each new shard
         self._tree: dict[str, Any] = {}
         self._info = RLDSInfo(*name_of_folder(Path(os.path.realpath(self._where))), TFRECORD, ())
         if not continues:
@@ -60,15 +61,15 @@ class RLDSSink(DraftSink):
         self._info = read_dataset_info(Path(self._where))
         if self._info.file_format != TFRECORD:
             raise FormatError(f"{self._where}: expected TFRecord files to add to, found {self._info.file_format}")
-        self._tree = read_object(Path(self._where, FEATURES))
+        self._tree = read_object(Path(self._where, FEATURES), MOST_JSON)
         with RLDSSource(self._where) as source:
             self._ids = {source.info(key).id for key in source.keys()}  # noqa: SIM118  (a Source is no mapping)
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold."""
-        return list_losses(info)
+        """Return what the format cannot store of an episode."""
+        return find_losses(info)
 
-    def _add(self, ep: Episode, folder: Path) -> str:
+    def _add(self, ep: Episode, draft: Path) -> str:
         features = plan_steps(ep)
         tree = describe_features(features, plan_episode())
         if self._tree and tree != self._tree:
@@ -77,18 +78,18 @@ class RLDSSink(DraftSink):
         self._tree = tree
         if not self._written or sum(self._written[-1]) >= _SHARD_SIZE:
             self._written.append([])
-        with (folder / _draft_name(len(self._written) - 1)).open("ab") as file:
+        with (draft / _draft_name(len(self._written) - 1)).open("ab") as file:
             write_record(file, data)
         self._written[-1].append(len(data))
         return f"{SPLIT}/{sum(self._old.lengths) + sum(map(len, self._written)) - 1}"
 
     @property
     def _old(self) -> SplitShards:
-        """The split as it was before."""
+        """The split before this run."""
         return next((split for split in self._info.splits if split.name == SPLIT), SplitShards(SPLIT, ()))
 
-    def _finish(self, folder: Path) -> None:
-        old = self._old
+    def _finish(self, draft: Path) -> None:
+        old, folder = self._old, draft
         new = SplitShards(SPLIT, (*old.lengths, *map(len, self._written)), old.template)
         name = self._info.name
         for shard in range(len(old.lengths)):
@@ -116,5 +117,5 @@ def _draft_name(number: int) -> str:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.unlink(missing_ok=True)  # a link to the file of before
+    path.unlink(missing_ok=True)  # a hard link to the older file
     path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))

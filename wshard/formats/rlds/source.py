@@ -1,4 +1,4 @@
-"""RLDS data sets as a Source: each episode is a record of a shard, whose values are read when they are asked for."""
+"""RLDS data sets as a Source: each episode is a record of a shard, whose values are read on demand."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from wshard.array_fields import DType
+from wshard.episode.encoded_lane import image_frames
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration, usable_rate
+from wshard.episode.meta_reader import Declaration, stated_clock
 from wshard.errors import CodecError, FormatError, LaneError, MissingFileError, UnsupportedFormatError
-from wshard.formats.hdf5.values import parse_object
+from wshard.formats.hdf5.values import parse_object, read_object
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
 from wshard.formats.rlds.array_record_file import ArrayRecordFile
-from wshard.formats.rlds.dataset_info import INFO, TFRECORD, RecordPlace, read_dataset_info, read_object
+from wshard.formats.rlds.dataset_info import INFO, MOST_JSON, TFRECORD, RecordPlace, read_dataset_info
 from wshard.formats.rlds.example import parse_example
 from wshard.formats.rlds.features import FEATURES, IMAGE, NUMBER, TEXT, read_features
 from wshard.formats.rlds.step_values import (
@@ -31,7 +32,6 @@ from wshard.formats.rlds.step_values import (
     values_of,
 )
 from wshard.formats.rlds.tfrecord import TFRecordFile
-from wshard.media.frames import ImageFrames
 from wshard.media.image_header import read_image_header
 from wshard.types import TimebaseSpec
 
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
     from wshard.formats.rlds.dataset_info import RLDSInfo
     from wshard.formats.rlds.example import ExampleFeature
     from wshard.formats.rlds.features import TFDSFeature
+    from wshard.media.frames import ImageFrames
     from wshard.types import Array
 
 IS_FIRST, IS_LAST, IS_TERMINAL = "steps/is_first", "steps/is_last", "steps/is_terminal"
 STEP_BLOCKS: Final = {"steps/reward": REWARD, IS_TERMINAL: DONE, "steps/timestamps_ns": TIMESTAMPS}
 OWN: Final = "wshard"
-"""Name in episode_metadata of what RLDS has no place for: JSON of metadata, rate and epoch."""
+"""Name in episode_metadata of JSON with metadata, rate and epoch, for which RLDS has no fields."""
 
 _TASKS: Final = ("language_instruction", "natural_language_instruction", "instruction", "task")
 _PREFIXES: Final = (("steps/observation/", "signal/"), ("steps/action/", "action/"), ("steps/", "signal/"))
@@ -103,7 +104,7 @@ class RLDSSource(LazySource[RecordPlace]):
     @cached_property
     def _features(self) -> tuple[list[TFDSFeature], list[TFDSFeature]]:
         path = self._folder / FEATURES
-        return read_features(read_object(path), str(path))
+        return read_features(read_object(path, MOST_JSON), str(path))
 
     @cached_property
     def _blocks(self) -> dict[str, TFDSFeature]:
@@ -134,18 +135,16 @@ class RLDSSource(LazySource[RecordPlace]):
         return shard
 
     def _record(self, found: RecordPlace) -> dict[str, ExampleFeature]:
-        """Return the features of an episode, which stay in its record."""
-        records, key = self._cache("records"), f"{found.split}/{found.number}"
-        if key not in records:
+        """Return the features of an episode; their values stay in the record."""
+
+        def read() -> dict[str, ExampleFeature]:
             where = f"{found.shard}: record {found.record}"
-            records[key] = parse_example(self._shard(found).read(found.record), where)
-            if len(records) > _MOST_RECORDS:
-                records.popitem(last=False)
-        record: dict[str, ExampleFeature] = records[key]
-        return record
+            return parse_example(self._shard(found).read(found.record), where)
+
+        return self._remember("records", f"{found.split}/{found.number}", read, _MOST_RECORDS)
 
     def _checked(self, found: RecordPlace) -> dict[str, ExampleFeature]:
-        """Return the features of an episode whose record has been compared with its checksum, once."""
+        """Return the features of an episode after comparing its record with the checksum, once."""
         checked, key = self._cache("checked"), f"{found.split}/{found.number}"
         if key not in checked:
             self._shard(found).check(found.record)
@@ -153,7 +152,7 @@ class RLDSSource(LazySource[RecordPlace]):
             checked[key] = True
         return self._record(found)
 
-    # ---- what is known without reading data --------------------------------------------------------------------------
+    # ---- description -------------------------------------------------------------------------------------------------
 
     def _describe(self, key: str, found: RecordPlace) -> EpisodeInfo:
         record = self._record(found)
@@ -182,18 +181,16 @@ class RLDSSource(LazySource[RecordPlace]):
         )
 
     def _restore(self, metadata: dict[str, Any], found: RecordPlace) -> TimebaseSpec:
-        """Take the place of metadata that wshard wrote, and return the clock."""
+        """Restore the metadata that wshard wrote, and return the clock."""
         text = metadata.pop(OWN, None)
         if not isinstance(text, str):
             return TimebaseSpec()
         own = parse_object(text, f"{found.shard}: record {found.record}: episode_metadata/{OWN}")
         metadata |= own["metadata"] if isinstance(own.get("metadata"), dict) else {}
-        hz, epoch = usable_rate(own.get("tick_hz")), own.get("epoch_ns")
-        about: dict[str, Any] = {"epoch_ns": epoch} if type(epoch) is int else {}
-        return TimebaseSpec(**about) if hz is None else TimebaseSpec(tick_hz=hz, **about)
+        return stated_clock(own.get("tick_hz"), own.get("epoch_ns"))
 
     def _length(self, record: Mapping[str, ExampleFeature], found: RecordPlace) -> int:
-        """Return the number of steps: of flags, else of texts and images, else of numbers."""
+        """Return the number of steps, determined by flags, else texts and images, else numbers."""
         known = [feature for feature in self._features[0] if feature.path in record]
         flags = [feature for feature in known if feature.path in {IS_FIRST, IS_LAST, IS_TERMINAL}]
         plain = [feature for feature in known if feature.kind in {TEXT, IMAGE} or feature.encoding]
@@ -254,14 +251,13 @@ class RLDSSource(LazySource[RecordPlace]):
         return flags
 
     def _encoded(self, found: RecordPlace, info: EpisodeInfo, block: str) -> ImageFrames:
-        lane, where = info.lanes[block], f"{self.where_of(f'{found.split}/{found.number}')}: {block}"
         images = expect_items(find_values(self._blocks[block], self._checked(found)), info.length)
-        about: Any = {"frame_shape": lane.shape, "frame_dtype": lane.dtype.numpy_dtype}
-        return ImageFrames(lane.encoding, images, where=where, **about)
+        where = f"{self.where_of(f'{found.split}/{found.number}')}: {block}"
+        return image_frames(info.lanes[block], images, where)
 
 
 def block_of(feature: TFDSFeature) -> str:
-    """Return the lane that a feature of steps is."""
+    """Return the lane of a feature of steps."""
     if feature.path in STEP_BLOCKS and math.prod(size or 0 for size in feature.shape) == 1:
         return STEP_BLOCKS[feature.path]
     if feature.path == "steps/action":
@@ -270,7 +266,7 @@ def block_of(feature: TFDSFeature) -> str:
 
 
 def _text_name(block: str) -> str:
-    """Return where the metadata have the texts of a lane."""
+    """Return the name in the metadata of the texts of a lane."""
     name = block.removeprefix("signal/")
     return f"steps/{name}" if name in {"left_out", "dataset", "success", OWN, *_NAMES} else name
 
@@ -278,7 +274,7 @@ def _text_name(block: str) -> str:
 def _declare(
     block: str, feature: TFDSFeature, record: Mapping[str, ExampleFeature], length: int
 ) -> Declaration | list[str]:
-    """Return the lane of a feature, of one of texts the texts that there are; raises FormatError for what fits none."""
+    """Return the lane of a feature, or the distinct values of a text feature; raises FormatError for other features."""
     values = find_values(feature, record)
     if feature.kind == TEXT:
         return list(dict.fromkeys(texts_of(values, length)))

@@ -1,4 +1,4 @@
-"""From the features of a record to values: numbers a step, texts and images a step, values of the whole episode."""
+"""Read values from the features of a record: numbers, texts and images of steps, and values of the episode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_STEP_SIZE: Final = 1 << 30
 
 
 def find_values(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> ExampleFeature:
-    """Return what a record has of a feature; raises FormatError where it has nothing, or values of another kind."""
+    """Return the values of a feature in a record; raises FormatError if there are none, or of another kind."""
     found = record.get(feature.path) or record.get(feature.path + FLAT)
     if found is None:
         raise FormatError(f"{feature.path}: the episode has none")
@@ -50,7 +50,7 @@ def texts_of(values: ExampleFeature, length: int) -> list[str]:
 
 
 def step_shape(feature: TFDSFeature, record: Mapping[str, ExampleFeature], length: int) -> tuple[int, ...]:
-    """Return the shape of a step; raises FormatError where it differs from step to step."""
+    """Return the shape of a step; raises FormatError if it varies."""
     unknown = [axis for axis, size in enumerate(feature.shape) if size is None]
     known = math.prod(size for size in feature.shape if size is not None)
     if not unknown:

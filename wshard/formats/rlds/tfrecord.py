@@ -1,4 +1,4 @@
-"""TFRecord files: 45 lines for a framing and its checksums, where the library that reads them takes 1.8 GB of disk."""
+"""TFRecord files: framing and checksums, without TensorFlow, which takes 1.8 GB of disk."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TFRecordFile:
             raise ChecksumError(f"{self.where}: record {number}: the checksum of its data differs")
 
     def close(self) -> None:
-        """Let go of the file; what was read of it stays valid."""
+        """Release the file; data returned earlier stay valid."""
         self._data = memoryview(b"")
 
 

@@ -1,15 +1,16 @@
-"""From an episode to the features of a record: which feature each lane is, and its values as an Example has them."""
+"""Map an episode to a record: the feature of each lane, and its values in an Example."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.meta_writer import encode_note
 from wshard.errors import EpisodeError
+from wshard.formats.draft_sink import list_losses
 from wshard.formats.rlds.features import IMAGE, NUMBER, TEXT, TFDSFeature
 from wshard.formats.rlds.source import IS_FIRST, IS_LAST, IS_TERMINAL, OWN, STEP_BLOCKS
 from wshard.media.frames import ImageFrames
@@ -23,33 +24,26 @@ if TYPE_CHECKING:
 
 INSTRUCTION: Final = "steps/language_instruction"
 _AS_BYTES: Final = frozenset({DType.FLOAT64, DType.FLOAT16, DType.UINT64})
-"""Types that lists of float32 and int64 do not hold exactly: their tensors are stored as bytes."""
+"""Types that float32 and int64 cannot represent exactly: their tensors are stored as bytes."""
 
 _MOST_INTS: Final = 256  # of a timestep that are stored as numbers of their own
 _CAMERA_CHANNELS: Final = frozenset({1, 3})
-_STORED: Final = ("signal/", "action/")
 _PLACES: Final = {block: path for path, block in STEP_BLOCKS.items()}
 _BATCH: Final = 32
 _ABOUT: Final = ("episode_id", "env_id", OWN)
 
 
-def list_losses(info: EpisodeInfo) -> list[str]:
-    """Return what of an episode a data set cannot hold."""
-    found = []
-    for block, lane in info.lanes.items():
-        if block == TRUNCATIONS:
-            found.append(f"{block}: the last timestep counts as truncated unless it is terminal")
-        elif block not in _PLACES and not block.startswith(_STORED):
-            found.append(f"{block}: no feature for it")
-        elif lane.dtype is DType.BFLOAT16:
-            found.append(f"{block}: bf16 becomes float32")
-        elif lane.encoding == "mp4":
-            found.append(f"{block}: frames are encoded again, as PNG")
-    return found
+def find_losses(info: EpisodeInfo) -> list[str]:
+    """Return what a data set cannot store of an episode."""
+    found = list_losses(info, {*_PLACES, TRUNCATIONS}, "feature")
+    if TRUNCATIONS in info.lanes:
+        found.append(f"{TRUNCATIONS}: the last timestep counts as truncated unless it is terminal")
+    videos = [block for block, lane in info.lanes.items() if lane.encoding == "mp4"]
+    return found + [f"{block}: frames are encoded again, as PNG" for block in videos]
 
 
 def plan_steps(ep: Episode) -> list[TFDSFeature]:
-    """Return the features of the steps of an episode; raises EpisodeError for lanes that none can hold."""
+    """Return the features of the steps of an episode; raises EpisodeError for lanes without a valid feature."""
     found = [TFDSFeature(path, NUMBER, "bool") for path in (IS_FIRST, IS_LAST)]
     if ep.terminations is not None:
         found.append(TFDSFeature(IS_TERMINAL, NUMBER, "bool"))
@@ -121,20 +115,8 @@ def make_record(ep: Episode, features: list[TFDSFeature]) -> dict[str, Any]:
             channel = channels.get(feature.path)
             values = np.asarray(_step_values(ep, feature.path) if channel is None else channel.data)
             found[feature.path] = _pack(values.astype(feature.dtype), feature)
-    own = {"metadata": ep.metadata, "epoch_ns": ep.timebase.epoch_ns}
-    own |= {} if ep.timebase.assumed else {"tick_hz": ep.timebase.tick_hz}
-    try:
-        text = json.dumps(own, sort_keys=True, default=_plain)
-    except (TypeError, ValueError) as error:
-        raise EpisodeError(f"episode {ep.id!r}: metadata: expected values of JSON: {error}") from error
-    about = dict(zip(_ABOUT, (ep.id, ep.env_id, text), strict=True))
+    about = dict(zip(_ABOUT, (ep.id, ep.env_id, encode_note(ep)), strict=True))
     return found | {f"episode_metadata/{name}": [one.encode()] for name, one in about.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(f"found {type(value).__name__}")
 
 
 def _step_values(ep: Episode, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the metadata of a zarr array say: dtype, shape, chunks and the names of their files, in version 2 and 3."""
+"""The metadata of a zarr array, version 2 and 3: dtype, shape, chunks and the names of their files."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class ArrayLayout:
     codecs: tuple[str, ...]
 
     def chunk_names(self, start: int, stop: int) -> list[str]:
-        """Return the names of the chunks in which rows are, of further axes the first chunk."""
+        """Return the names of the chunks with these rows, along further axes only the first chunk."""
         rest = ["0"] * (len(self.shape) - 1)
         numbers = range(start // self.chunks[0], -(-max(stop, start + 1) // self.chunks[0]))
         return [self.prefix + self.separator.join([str(number), *rest]) for number in numbers]
 
 
 def read_layout(about: Any, where: str) -> ArrayLayout:
-    """Read .zarray or zarr.json; raises FormatError for what is no array of numbers, or would run code."""
+    """Read .zarray or zarr.json; raises FormatError for anything but an array of numbers, and for pickles."""
     if not isinstance(about, dict):
         raise FormatError(f"{where}: expected the metadata of an array, found {shown(about)}")
     codecs = tuple(_codec_names(about))
@@ -80,7 +80,7 @@ def _ints(values: Any) -> tuple[int, ...]:
 
 
 def _codec_names(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield what names a codec anywhere in metadata: "id" in version 2, "name" in version 3."""
+    """Yield the names of codecs anywhere in metadata: "id" in version 2, "name" in version 3."""
     if depth > _MOST_AXES:
         return
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""An open zarr store: which arrays there are, and rows of them, read by the zarr library."""
+"""An open zarr store: its arrays, and their rows, which the zarr library reads."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MOST_ARRAYS: Final = 4096
 _MOST_DEPTH: Final = 8
 
 OWN: Final = "wshard"
-"""Attribute of the root for what a replay buffer has no place for, and what in it says that no chunk was left out."""
+"""Attribute of the root with what a replay buffer has no field for, and its key stating that no chunk is missing."""
 EVERY_CHUNK: Final = "every_chunk"
 
 
 class OpenStore:
-    """A store in a folder or .zip. What arrays there are is known from its files, without the zarr library."""
+    """A store in a folder or .zip, whose arrays are listed without the zarr library."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class OpenStore:
             self._store.close()
 
     def layout(self, name: str) -> ArrayLayout:
-        """Return dtype, shape and chunks of an array; raises FormatError for what is no array of numbers."""
+        """Return dtype, shape and chunks of an array; raises FormatError for anything but an array of numbers."""
         if name not in self._layouts:
             found = (self.files.read_json(f"{name}/{one}") for one in METADATA_NAMES)
             about = next((one for one in found if one is not None), None)
@@ -94,10 +94,10 @@ class OpenStore:
         return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 
     def _check_chunks(self, name: str, start: int, stop: int) -> None:
-        """Look for the files of the chunks of rows: the library gives the fill value for one that is not there.
+        """Check that the chunks of rows have files, since the library returns the fill value for missing ones.
 
-        Writers may leave chunks of nothing but the fill value out, so that this is a FormatWarning, once an array, of
-        more than one number a row; a FormatError where the buffer says that every chunk has a file.
+        Writers may omit chunks that contain only the fill value: a FormatWarning, once per array with more than one
+        number per row; a FormatError if the buffer states that every chunk has a file.
         """
         if stop <= start or name in self._reported:
             return
@@ -145,7 +145,7 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def _register_codecs(codecs: tuple[str, ...]) -> bool:
-    """Make the codecs of imagecodecs known; False where none of them is asked for, or it is not installed."""
+    """Register the codecs of imagecodecs; False if none of them is needed, or it is not installed."""
     if not any(name.startswith("imagecodecs_") for name in codecs):
         return False
     try:

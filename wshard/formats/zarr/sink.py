@@ -1,4 +1,4 @@
-"""Replay buffers in zarr as a Sink: version 2, as Diffusion Policy has them, whole or not at all."""
+"""Replay buffers in zarr as a Sink: version 2, as Diffusion Policy reads them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.meta_writer import encode_note
 from wshard.errors import EpisodeError
-from wshard.formats.draft_sink import DraftSink
+from wshard.formats.draft_sink import DraftSink, list_losses
 from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN, as_object
 from wshard.formats.zarr.source import ReplayBufferSource
 from wshard.plugins import import_library
@@ -24,18 +25,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
-    from wshard.types import Channel, Episode, TimebaseSpec
+    from wshard.types import Channel, Episode
 
 _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
 _MOST_ROWS: Final = 1 << 16
 _BATCH: Final = 64
 _STEPS: Final = {REWARD: "reward", DONE: "done", TRUNCATIONS: "truncated", TIMESTAMPS: "timestamps_ns"}
-_STORED: Final = ("signal/", "action/")
 _FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
 
 
 class ReplayBufferSink(DraftSink):
-    """A folder that takes many episodes, which are numbered in the order of writing.
+    """Writes many episodes to a folder, numbered in the order of writing.
 
     All episodes have the lanes of the first one. Ids, metadata and rates are in the attribute "wshard" of the root.
     """
@@ -47,35 +47,28 @@ class ReplayBufferSink(DraftSink):
         self._zarr: Any = import_library("zarr", "zarr")
         return ReplayBufferSource.matches(self._where)
 
-    def _begin(self, folder: Path, *, continues: bool) -> None:
+    def _begin(self, draft: Path, *, continues: bool) -> None:
         self._ends: list[int] = []
         self._notes: list[dict[str, Any]] = []
         self._names: dict[str, str] = {}
-        self._root: Any = self._zarr.open_group(os.fspath(folder), mode="a", zarr_format=2)
+        self._root: Any = self._zarr.open_group(os.fspath(draft), mode="a", zarr_format=2)
         self._complete = not continues or bool(as_object(self._root.attrs.get(OWN)).get(EVERY_CHUNK))
         if not continues:
             return
         with ReplayBufferSource(self._where) as source:
             infos = [source.info(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
             self._names = source.names()
-        self._notes = [_note(info.id, info.env_id, info.metadata, info.timebase) for info in infos]
+        self._notes = [_note(info) for info in infos]
         self._ids = {info.id for info in infos}
         self._ends = np.asarray(self._root["meta/episode_ends"][:]).tolist()
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold."""
-        found = []
-        for block, lane in info.lanes.items():
-            if block not in _STEPS and not block.startswith(_STORED):
-                found.append(f"{block}: no array for it")
-            elif lane.dtype is DType.BFLOAT16:
-                found.append(f"{block}: bf16 becomes float32")
-            elif lane.encoding:
-                found.append(f"{block}: frames are stored decoded")
-        return found
+        """Return what the format cannot store of an episode."""
+        encoded = [block for block, lane in info.lanes.items() if lane.encoding]
+        return list_losses(info, _STEPS, "array") + [f"{block}: frames are stored decoded" for block in encoded]
 
-    def _add(self, ep: Episode, folder: Path) -> str:
-        note = _note(ep.id, ep.env_id, ep.metadata, ep.timebase)
+    def _add(self, ep: Episode, draft: Path) -> str:
+        note = _note(ep)
         lanes = {lane.block: lane for lane in _lanes(ep)}
         names = self._names or _name_arrays(lanes, alone=len(ep.actions) == 1)
         self._check(ep.id, lanes, names)
@@ -117,11 +110,11 @@ class ReplayBufferSink(DraftSink):
     def _is_own(self, name: str) -> bool:
         return name.startswith(_FILES)
 
-    def _finish(self, folder: Path) -> None:
+    def _finish(self, draft: Path) -> None:
         total, count = self._ends[-1], len(self._ends)
         for name in self._names.values():
             array = self._root[f"data/{name}"]
-            array.resize((total, *array.shape[1:]))  # rows of an episode that was refused
+            array.resize((total, *array.shape[1:]))  # without rows of a refused episode
         about = {"dtype": "int64", "overwrite": True}
         ends = self._root.create_array("meta/episode_ends", shape=(count,), chunks=(count,), **about)
         ends.with_config({"write_empty_chunks": True})[:] = np.array(self._ends)
@@ -160,7 +153,7 @@ def _read_array(array: Any, start: int, stop: int) -> Any:
 
 
 def _name_arrays(lanes: Mapping[str, _Lane], *, alone: bool) -> dict[str, str]:
-    """Return a name in data for each lane: plain ones, a lone action is "action"."""
+    """Return an array name for each lane; a single action is "action"."""
     found: dict[str, str] = {}
     for block in lanes:
         prefix, _, name = block.partition("/")
@@ -174,18 +167,6 @@ def _name_arrays(lanes: Mapping[str, _Lane], *, alone: bool) -> dict[str, str]:
     return found
 
 
-def _note(id_: str, env_id: str, metadata: Mapping[str, Any] | None, clock: TimebaseSpec) -> dict[str, Any]:
-    """Return what the attributes of the root say of an episode."""
-    found = {"id": id_, "env_id": env_id, "metadata": dict(metadata or {}), "epoch_ns": clock.epoch_ns}
-    found |= {} if clock.assumed else {"tick_hz": clock.tick_hz}
-    try:
-        note: dict[str, Any] = json.loads(json.dumps(found, default=_plain))
-    except (TypeError, ValueError) as error:
-        raise EpisodeError(f"episode {id_!r}: metadata: expected values of JSON: {error}") from error
-    return note
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(f"found {type(value).__name__}")
+def _note(ep: Episode | EpisodeInfo) -> dict[str, Any]:
+    """Return the description of an episode in the attributes of the root."""
+    return {"id": ep.id, "env_id": ep.env_id, **json.loads(encode_note(ep))}

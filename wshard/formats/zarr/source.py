@@ -1,4 +1,4 @@
-"""Replay buffers in zarr as a Source: rows of all episodes in data/, where each ends in meta/episode_ends."""
+"""Replay buffers in zarr as a Source: the rows of all episodes in data/, their ends in meta/episode_ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import xxhash
 from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration, usable_rate
+from wshard.episode.meta_reader import Declaration, stated_clock
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EpisodeError, FormatError, MissingExtraError
 from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, json_value
@@ -25,7 +25,6 @@ from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
 from wshard.formats.zarr.open_store import OWN, OpenStore, as_object
 from wshard.formats.zarr.store_files import ENDS, METADATA_NAMES, ZarrZip
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,9 +118,9 @@ class ReplayBufferSource(LazySource[RowSpans]):
         return [self._path]
 
     def fingerprint(self, key: str) -> Fingerprint:
-        """Return size and newest time of the chunks of an episode; some bits depend on all else that is known.
+        """Return size and newest time of the chunks of an episode; some bits depend on its description.
 
-        Of arrays with more than 8 chunks of it, about 8 count. In a .zip, checksums stand for times.
+        Covers about 8 chunks per array. In a .zip, checksums replace times.
         """
         found, states, files = self._find(key), self._cache("states"), self._open().files
         mark = xxhash.xxh3_64(repr((found, self._own_of(found.number), self._table[1])).encode())
@@ -147,7 +146,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
     @cached_property
     def _table(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The arrays of numbers in data by the lanes that they are, and why others are none."""
+        """The arrays in data by their lanes, and the reason for each array that is not a lane."""
         found: dict[str, str] = {}
         left_out: dict[str, str] = {}
         names, needed = as_object(self._own.get("lanes")), max((one.stop for one in self._episodes.values()), default=0)
@@ -162,7 +161,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
         return found, left_out
 
     def _judge(self, path: str, needed: int) -> str:
-        """Return why an array is no lane, "" for one that is."""
+        """Return why an array cannot be a lane, "" for a lane."""
         try:
             layout = self._open().layout(path)
             DType.from_numpy(layout.dtype)
@@ -189,7 +188,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
     @cached_property
     def _own(self) -> dict[str, Any]:
-        """What wshard noted in the attributes of the root."""
+        """The note of wshard in the attributes of the root."""
         return as_object(self._open().attributes.get(OWN))
 
     def _own_of(self, number: int) -> dict[str, Any]:
@@ -198,7 +197,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
     @cached_property
     def _about(self) -> dict[str, Array]:
-        """The arrays of numbers in meta that have a row an episode."""
+        """The arrays of numbers in meta with one row per episode."""
         found: dict[str, Array] = {}
         for path in self._open().walk("meta", depth=0):
             with contextlib.suppress(FormatError, MissingExtraError):
@@ -223,15 +222,12 @@ class ReplayBufferSource(LazySource[RowSpans]):
         }
         metadata |= {"left_out": self._table[1]} if self._table[1] else {}
         metadata |= as_object(own.get("metadata"))
-        hz, epoch = usable_rate(own.get("tick_hz")), own.get("epoch_ns")
-        about: dict[str, Any] = {"epoch_ns": epoch} if type(epoch) is int else {}
-        about |= {} if hz is None else {"tick_hz": hz}
         return EpisodeInfo(
             id=str(own.get("id") or f"episode_{found.number}"),
             length=found.stop - found.start,
             lanes=lanes,
             env_id=str(own.get("env_id") or ""),
-            timebase=TimebaseSpec(**about),
+            timebase=stated_clock(own.get("tick_hz"), own.get("epoch_ns")),
             metadata=metadata,
         )
 
@@ -243,7 +239,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
 
 def _block_of(name: str, layout: ArrayLayout, stated: Any) -> str:
-    """Return the lane that an array is; stated: what wshard noted of it."""
+    """Return the lane of an array; stated: its lane in the note of wshard."""
     is_scalar = math.prod(layout.shape[1:]) == 1
     if isinstance(stated, str) and (stated.startswith(_STORED) or (is_scalar and stated in STEP_BLOCKS.values())):
         return stated

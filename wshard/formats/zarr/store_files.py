@@ -1,4 +1,4 @@
-"""The files of a zarr store, in a folder or a .zip: what they say of themselves, without the zarr library."""
+"""The files of a zarr store in a folder or a .zip, read without the zarr library."""
 
 from __future__ import annotations
 
