@@ -19,7 +19,7 @@ from wshard.container.codec import CompressionType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, HubError, MissingExtraError
 from wshard.formats.table_rows import columns_of, episodes_of
-from wshard.messages import how_to_install
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -183,7 +183,10 @@ class HuggingFaceAdapter:
         env_id, length, obs_NAME, action_NAME, rewards, terminations, truncations.
         """
         columns = columns_of(episodes, flat=flatten)
-        return _import("datasets", "pip install datasets").Dataset.from_dict(columns)
+        try:
+            return import_module("datasets").Dataset.from_dict(columns)
+        except ImportError as error:
+            raise MissingExtraError(f"expected to import datasets: {error}: pip install datasets") from error
 
     def from_hf_dataset(
         self,
@@ -227,15 +230,8 @@ def download_from_hub(repo_id: str, token: str | None = None, **kwargs: Any) -> 
 
 
 def _client(token: str | None) -> HubClient:
-    client: HubClient = _import("huggingface_hub", how_to_install("hub")).HfApi(token=token)
+    client: HubClient = import_library("huggingface_hub", "hub").HfApi(token=token)
     return client
-
-
-def _import(module: str, advice: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(f"the Hugging Face adapter needs {module}: {advice}: {error}") from error
 
 
 def _split(split: str) -> str:
@@ -282,7 +278,6 @@ tags:
 
 ```python
 from wshard import download_from_hub
-from wshard.messages import how_to_install
 
 episodes = download_from_hub({repo_id!r}, split={summary["split"]!r})
 ```

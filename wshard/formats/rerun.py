@@ -1,4 +1,4 @@
-"""Rerun recordings: an .rrd file an episode, for its viewer."""
+"""Rerun recordings: one .rrd file per episode, for its viewer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from wshard.episode.lanes import REWARD
-from wshard.errors import FormatError, MissingExtraError
+from wshard.errors import FormatError
 from wshard.formats.draft import Draft
 from wshard.formats.file_per_episode import FilesSink
-from wshard.messages import how_to_install
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ class RerunSink(FilesSink):
 
     def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
         del compression  # recordings have their own
-        _import_rerun()
+        import_library("rerun", "rerun")
         super().__init__(location, mode=mode)
 
     def _key(self, path: Path) -> str:
@@ -45,7 +45,7 @@ class RerunSink(FilesSink):
     def _save(self, ep: Episode, location: Location) -> None:
         if not isinstance(location, (str, os.PathLike)):
             raise FormatError("rerun: expected a path to write, found a file object")
-        rr = _import_rerun()
+        rr = import_library("rerun", "rerun")
         draft = Draft(location, "overwrite", folder=False)
         try:
             _write_recording(rr, ep, draft.path)
@@ -95,11 +95,3 @@ def _lanes(ep: Episode) -> Iterator[tuple[str, Array]]:
         is_series = values.ndim <= 2 and values.dtype.kind in "biuf" and is_narrow
         if is_image or is_series:
             yield name, values
-
-
-def _import_rerun() -> Any:
-    try:
-        import rerun  # noqa: PLC0415  (only this needs it)
-    except ImportError as error:
-        raise MissingExtraError(f"recordings for Rerun need rerun-sdk: {how_to_install('rerun')}") from error
-    return rerun

@@ -100,7 +100,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         about="world-model data in an HDF5 file: columns, ep_len, ep_offset",
     ),
     "video": FormatEntry(
-        "wshard.formats.world_model.video:VideoFolderSource",
+        "wshard.formats.world_model.folder:VideoFolderSource",
         "wshard.formats.world_model.folder_sink:VideoFolderSink",
         extra="video",
         about="world-model data in a folder: .npz columns, one MP4 per episode",

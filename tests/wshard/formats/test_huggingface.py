@@ -145,7 +145,10 @@ def test_uploads_are_split_into_commits(adapter, hub):
 def test_a_readme_that_is_there_stays(adapter, hub):
     adapter.upload_episodes([make_episode()], REPO)
     readme = hub.root / "dataset" / REPO / "README.md"
-    assert "download_from_hub('someone/reach', split='train')" in readme.read_text()
+    program = readme.read_text().partition("```python\n")[2].partition("```")[0]
+    assert program == (
+        "from wshard import download_from_hub\n\nepisodes = download_from_hub('someone/reach', split='train')\n"
+    )
     readme.write_text("mine")
     adapter.upload_episodes([make_episode(1)], REPO)
     assert readme.read_text() == "mine"

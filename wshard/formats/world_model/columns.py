@@ -1,4 +1,4 @@
-"""Columns of world-model data sets, and the lanes that they are in an Episode: the same in all of their formats."""
+"""Columns of world-model data sets and the corresponding lanes, for all of their formats."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from wshard.types import Array
 
+LENGTHS: Final = "ep_len"
+OFFSETS: Final = "ep_offset"
 ACTION: Final = "action"
 _ACTIONS: Final = f"{ACTION}."
 _BLOCKS: Final = {
@@ -51,7 +53,7 @@ MEANING: Final = (
 class StepColumn:
     """A column: dtype and shape of a row. encoding: "jpeg" or "mp4" of frames, TEXT, or "" for numbers.
 
-    block: of its lane, where the data set states it; else its name says it.
+    block: that of its lane, if the data set states it; otherwise it follows from the name.
     """
 
     name: str
@@ -68,7 +70,7 @@ class StepColumn:
 
 @dataclass(frozen=True)
 class RowSpan:
-    """The rows [start, stop) that episode `number` is."""
+    """The rows [start, stop) of episode `number`."""
 
     number: int
     start: int
@@ -81,16 +83,16 @@ class RowSpan:
 
 
 def block_of(column: str) -> str:
-    """Return the block name of the lane that a column is."""
+    """Return the block name of a column's lane."""
     if column.startswith(_ACTIONS):
         return f"action/{column.removeprefix(_ACTIONS)}"
     return _BLOCKS.get(column, f"signal/{column}")
 
 
 def name_columns(blocks: Iterable[str], separator: str = ".") -> dict[str, str]:
-    """Return a column name for each lane of an Episode, by block name; lanes that no column can be are left out.
+    """Return a column name for each lane of an Episode, by block name, except lanes that cannot be columns.
 
-    An action that is the only one is `action`. separator: what stands for "/" in the names; "_" stands for ".", too.
+    A single action is `action`. separator: replaces "/" in the names; "_" also replaces ".".
     Raises EpisodeError for two lanes of one column name.
     """
     chosen = [block for block in blocks if block in _COLUMNS or block.startswith(("signal/", "action/"))]
@@ -113,7 +115,7 @@ def name_columns(blocks: Iterable[str], separator: str = ".") -> dict[str, str]:
 def describe_rows(rows: RowSpan, columns: Iterable[StepColumn], about: Mapping[str, Any], where: str) -> EpisodeInfo:
     """Describe an episode: a lane for each column; about: its metadata.
 
-    Raises FormatError for a column that is no lane.
+    Raises FormatError for a column that cannot be a lane.
     """
     lanes = {}
     for column in columns:
@@ -147,7 +149,7 @@ def as_lane(block: str, rows: Array) -> Array:
 
 
 def split_rows(lengths: Sequence[int] | Array, offsets: Sequence[int] | Array, where: str) -> dict[str, RowSpan]:
-    """Return the rows of each episode by its key, its number; raises FormatError where they contradict each other."""
+    """Return the rows of each episode by its number; raises FormatError for inconsistent bounds."""
     sizes, starts = np.asarray(lengths), np.asarray(offsets)
     for name, array in (("ep_len", sizes), ("ep_offset", starts)):
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and int(array.min()) < 0):
@@ -163,9 +165,9 @@ def split_rows(lengths: Sequence[int] | Array, offsets: Sequence[int] | Array, w
 
 
 def index_texts(texts: Sequence[str]) -> tuple[Any, Array | None]:
-    """Return what the metadata have of an episode's texts, and the number of the text of each row.
+    """Return the metadata for an episode's texts, and the number of the text of each row.
 
-    No numbers where all texts are one: the metadata have that one.
+    A constant text is metadata without numbers.
     """
     found = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     if len(found) <= 1:

@@ -1,20 +1,125 @@
-"""World-model data sets in a folder: an .npz a column, and a JPEG for every frame."""
+"""World-model data sets in a folder: one .npz file per column, and frames as JPEG files or one MP4 per episode."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from wshard.formats.world_model.folder_rows import IMAGE_SUFFIXES, LENGTHS, OFFSETS, SUFFIX, FolderRowsSource
+from wshard.errors import FormatError
+from wshard.formats.look import LocationLook
+from wshard.formats.npz import map_npz
+from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, split_rows
+from wshard.formats.world_model.rows_source import RowsSource
 from wshard.media.frames import ImageFrames
 from wshard.media.image_files import ImageFiles
+from wshard.media.video_frames import VideoFrames
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.world_model.columns import RowSpan
+    from wshard.media.frames import EncodedFrames
+    from wshard.types import Array
+
+MEMBER: Final = "arr_0"
+SUFFIX: Final = ".npz"
+IMAGE_SUFFIXES: Final = (".jpeg", ".jpg")
+VIDEO_SUFFIX: Final = ".mp4"
+
+
+class FolderRowsSource(RowsSource):
+    """`COLUMN.npz` has the rows of all episodes, a folder has the frames of a column."""
+
+    whole = True
+    is_video: ClassVar[bool]
+
+    @classmethod
+    def matches(cls, location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is a folder with ep_len.npz, and videos one folder below or not, as the format needs."""
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if f"{LENGTHS}{SUFFIX}" not in look.names:
+            return False
+        if "videos" not in look.found:
+            folders = [name for name in look.names if os.path.splitext(name)[1] == ""]  # noqa: PTH122
+            inside = (LocationLook(Path(look.path, name)).names for name in folders)
+            look.found["videos"] = any(file.endswith(VIDEO_SUFFIX) for names in inside for file in names)
+        return bool(look.found["videos"]) is cls.is_video
+
+    def _scan(self) -> Mapping[str, RowSpan]:
+        lengths, offsets = (self._array(name) for name in (LENGTHS, OFFSETS))
+        return split_rows(lengths, offsets, self.where_of(""))
+
+    def table_names(self) -> list[str]:
+        """Return the names of the columns in .npz files."""
+        return list(self._tables)
+
+    @cached_property
+    def _tables(self) -> dict[str, StepColumn]:
+        """The columns in .npz files, by name."""
+        columns = {}
+        needed = max((rows.stop for rows in self._episodes.values()), default=0)
+        for path in sorted(Path(self._path).glob(f"*{SUFFIX}")):
+            if path.stem in (LENGTHS, OFFSETS):
+                continue
+            array = self._array(path.stem)
+            if array.ndim == 0 or len(array) < needed:
+                raise FormatError(f"{path}: expected {needed} rows, found {list(array.shape)}")
+            is_text = array.dtype.kind == "U" and array.ndim == 1
+            columns[path.stem] = StepColumn(path.stem, array.dtype, array.shape[1:], TEXT if is_text else "")
+        return columns
+
+    @cached_property
+    def _folders(self) -> list[str]:
+        """The names of the folders with the frames of a column."""
+        with os.scandir(self._path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
+        return [name for name in names if self._has_frames(name)]
+
+    def _has_frames(self, folder: str) -> bool:
+        suffixes = (VIDEO_SUFFIX,) if self.is_video else IMAGE_SUFFIXES
+        with os.scandir(Path(self._path, folder)) as entries:
+            return any(entry.name.endswith(suffixes) for entry in entries)
+
+    def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
+        return self._remember("columns", str(rows.number), lambda: self._list_columns(rows))
+
+    def _list_columns(self, rows: RowSpan) -> Sequence[StepColumn]:
+        columns = list(self._tables.values())
+        for name in self._folders if rows.length else []:
+            frames = self._frames(rows, name)
+            columns.append(StepColumn(name, frames.dtype, frames.shape, frames.encoding))
+        return sorted(columns, key=lambda column: column.name)
+
+    def _describe(self, key: str, found: RowSpan) -> EpisodeInfo:
+        return replace(super()._describe(key, found), id=f"ep_{found.number}")
+
+    def _column_rows(self, column: str, start: int, stop: int) -> Array:
+        return self._array(column)[start:stop].copy()
+
+    def _array(self, column: str) -> Array:
+        path = str(Path(self._path, f"{column}{SUFFIX}"))
+        return self.open_once(path, lambda: OpenArray(map_npz(path, MEMBER))).array
+
+    def _encoded(self, found: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
+        return self._frames(found, next(name for name in self._folders if block_of(name) == block))
+
+    def _frames(self, rows: RowSpan, column: str) -> EncodedFrames:
+        raise NotImplementedError
+
+
+class OpenArray:
+    """An array whose file is open."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def close(self) -> None:
+        """Release the file; arrays in use keep it open."""
+        del self.array
 
 
 class ImageFolderSource(FolderRowsSource):
@@ -22,15 +127,10 @@ class ImageFolderSource(FolderRowsSource):
 
     is_video = False
 
-    @classmethod
-    def matches(cls, location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is a folder with ep_len.npz, and no videos one folder below."""
-        return cls._fits(location)
-
     def _files(self, found: RowSpan) -> Sequence[str]:
-        tables = [Path(self._path, f"{name}{SUFFIX}") for name in (LENGTHS, OFFSETS, *self._tables())]
+        tables = [Path(self._path, f"{name}{SUFFIX}") for name in (LENGTHS, OFFSETS, *self._tables)]
         ends = sorted({0, found.length - 1}) if found.length else []
-        frames = [FolderImages(self._path, name, found).path_of(step) for name in self._folders() for step in ends]
+        frames = [FolderImages(self._path, name, found).path_of(step) for name in self._folders for step in ends]
         return list(map(str, [*tables, *frames]))
 
     def _frames(self, rows: RowSpan, column: str) -> ImageFrames:
@@ -44,7 +144,7 @@ class ImageFolderSource(FolderRowsSource):
 
 
 class FolderImages(ImageFiles):
-    """The files of the frames of an episode."""
+    """The files with the frames of an episode."""
 
     content = "frame of step"
 
@@ -56,3 +156,21 @@ class FolderImages(ImageFiles):
         """Return the path of a frame, with the suffix that it has."""
         paths = [f"{self._begin}{step}{suffix}" for suffix in IMAGE_SUFFIXES]
         return next((path for path in paths if os.path.exists(path)), paths[0])  # noqa: PTH110  (as above)
+
+
+class VideoFolderSource(FolderRowsSource):
+    """Frames are `COLUMN/ep_E.mp4`."""
+
+    is_video = True
+
+    def _files(self, found: RowSpan) -> Sequence[str]:
+        tables = [f"{name}{SUFFIX}" for name in (LENGTHS, OFFSETS, *self._tables)]
+        videos = [f"{name}/ep_{found.number}{VIDEO_SUFFIX}" for name in self._folders]
+        return [str(Path(self._path, name)) for name in [*tables, *videos]]
+
+    def _frames(self, rows: RowSpan, column: str) -> VideoFrames:
+        return VideoFrames(Path(self._path, column, f"ep_{rows.number}{VIDEO_SUFFIX}"), count=rows.length)
+
+    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        frames = self._encoded(found, info, block)
+        return str(frames.nbytes).encode()

@@ -1,4 +1,4 @@
-"""Write world-model data sets as a folder of .npz columns, with a JPEG a frame or an MP4 an episode."""
+"""Write world-model data sets as a folder of .npz columns, with one JPEG per frame or one MP4 per episode."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import numpy as np
 from wshard.errors import EpisodeError
 from wshard.formats.draft import Draft
 from wshard.formats.npz import map_npz
-from wshard.formats.world_model.columns import TEXT, StepColumn
-from wshard.formats.world_model.folder import ImageFolderSource
-from wshard.formats.world_model.folder_rows import LENGTHS, MEMBER, OFFSETS, SUFFIX, VIDEO_SUFFIX, FolderRowsSource
-from wshard.formats.world_model.rows_sink import RowsSink, image_bytes
-from wshard.formats.world_model.video import VideoFolderSource
-from wshard.media.video_copy import copy_video
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_writer import encode_video
+from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
+from wshard.formats.world_model.folder import (
+    MEMBER,
+    SUFFIX,
+    VIDEO_SUFFIX,
+    FolderRowsSource,
+    ImageFolderSource,
+    VideoFolderSource,
+)
+from wshard.formats.world_model.rows_sink import RowsSink, encode_mp4, image_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +36,7 @@ _NAME: Final = re.compile(r"[^/\\\0]{1,200}")
 
 
 class FolderRowsSink(RowsSink):
-    """Rows go into files of their own, which become the .npz files at the end: memory holds one episode."""
+    """Writes rows to temporary files, which become the .npz files at the end: memory holds one episode."""
 
     source: ClassVar[type[FolderRowsSource]]
 
@@ -128,11 +130,11 @@ class FolderRowsSink(RowsSink):
                 else:
                     while data := part.read(_COPIED_AT_ONCE):
                         member.write(data)
-        new.replace(path)  # a hard link to the old one stays what it is
+        new.replace(path)  # does not change the older file behind a hard link
 
     def _discard(self) -> None:
         for spool in self._spools.values():
-            with contextlib.suppress(OSError):  # what is left in its buffer finds no room
+            with contextlib.suppress(OSError):  # the disk is full
                 spool.close()
         self._draft.discard()
 
@@ -149,7 +151,7 @@ class ImageFolderSink(FolderRowsSink):
 
 
 class VideoFolderSink(FolderRowsSink):
-    """Frames as `COLUMN/ep_E.mp4`, in the size that they have; fps, codec: of the videos."""
+    """Frames as `COLUMN/ep_E.mp4`, in their original size; fps, codec: of the videos."""
 
     frame_encoding = "mp4"
     source = VideoFolderSource
@@ -157,17 +159,7 @@ class VideoFolderSink(FolderRowsSink):
     codec: str = "libx264"
 
     def _write_frames(self, folder: Path, channel: Channel) -> None:
-        write_mp4(channel, folder / f"ep_{self.count}{VIDEO_SUFFIX}", self.fps, self.codec)
-
-
-def write_mp4(channel: Channel, target: Path, fps: float, codec: str) -> None:
-    """Write the frames of a lane as an MP4: a video from its first frame on as it is, all else encoded."""
-    if isinstance(channel.encoded, VideoFrames):
-        data, first = copy_video(channel.encoded)
-        if first == 0:
-            target.write_bytes(data)
-            return
-    encode_video(channel.data, target, fps=fps, codec=codec)
+        (folder / f"ep_{self.count}{VIDEO_SUFFIX}").write_bytes(encode_mp4(channel, self.fps, self.codec))
 
 
 def _is_frame(name: str) -> bool:

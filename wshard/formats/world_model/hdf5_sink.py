@@ -9,10 +9,10 @@ import numpy as np
 
 from wshard.errors import EpisodeError
 from wshard.formats.draft import Draft
-from wshard.formats.world_model.columns import TEXT, StepColumn
-from wshard.formats.world_model.hdf5 import BLOCK, LENGTHS, OFFSETS, ColumnsHDF5Source
+from wshard.formats.hdf5.nodes import import_h5py
+from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
+from wshard.formats.world_model.hdf5 import BLOCK, ColumnsHDF5Source
 from wshard.formats.world_model.rows_sink import RowsSink
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,16 +23,16 @@ _EPISODES_AT_ONCE: Final = 1024
 
 
 class ColumnsHDF5Sink(RowsSink):
-    """A file with a dataset a column. Appending copies the file: the old one stays until the new is complete."""
+    """A file with one dataset per column. Appending copies the file: the old one stays until the end."""
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        h5py = import_library("h5py", "hdf5")
+        h5py = import_h5py()
         self._draft = Draft(self.path, self.mode, folder=False)
-        kept: dict[str, StepColumn] | None = None
+        known: dict[str, StepColumn] | None = None
         try:
             if self._draft.path.exists():
                 with ColumnsHDF5Source(self._draft.path) as source:
-                    kept = source.stored_columns() if source.keys() else None
+                    known = source.stored_columns() if source.keys() else None
             self._datasets: dict[str, Any] = {}
             self._file: Any = h5py.File(self._draft.path, "a" if self._draft.path.exists() else "x", libver="latest")
             for name, dtype in ((LENGTHS, np.int32), (OFFSETS, np.int64)):
@@ -42,7 +42,7 @@ class ColumnsHDF5Sink(RowsSink):
         except BaseException:
             self._discard()
             raise
-        return kept, len(self._file[LENGTHS])
+        return known, len(self._file[LENGTHS])
 
     def _create(self, name: str, dtype: Any, shape: tuple[int, ...], rows: int) -> Any:
         chunks = (rows, *(max(size, 1) for size in shape))
@@ -54,7 +54,7 @@ class ColumnsHDF5Sink(RowsSink):
             if name not in self._file:
                 self._create_column(known[name])
             dataset = self._dataset(name)
-            dataset.resize(self._rows + length, 0)  # rows behind the last episode are of a writer that was interrupted
+            dataset.resize(self._rows + length, 0)  # drops rows of an interrupted writer
             dataset[self._rows :] = rows
         for name, value in ((LENGTHS, length), (OFFSETS, self._rows)):
             self._dataset(name).resize(self.count + 1, 0)
@@ -62,7 +62,7 @@ class ColumnsHDF5Sink(RowsSink):
         self._rows += length
 
     def _dataset(self, name: str) -> Any:
-        """Return a dataset, which stays open: the library says of no error in writing when it closes one."""
+        """Return a dataset, which stays open: the library reports no write errors when it closes one."""
         if name not in self._datasets:
             self._datasets[name] = self._file[name]
         return self._datasets[name]
@@ -70,14 +70,14 @@ class ColumnsHDF5Sink(RowsSink):
     def _create_column(self, column: StepColumn) -> None:
         if column.dtype.kind == "V":
             raise EpisodeError(f"{self.path}: column {column.name!r}: an HDF5 file of columns cannot hold it")
-        dtype = import_library("h5py", "hdf5").string_dtype() if column.encoding == TEXT else column.dtype
+        dtype = import_h5py().string_dtype() if column.encoding == TEXT else column.dtype
         size = 16 if column.encoding == TEXT else max(column.dtype.itemsize * int(np.prod(column.shape)), 1)
         dataset = self._create(column.name, dtype, column.shape, max(1, _CHUNK_SIZE // size) if size < _ROW_SIZE else 1)
         if column.block:
             dataset.attrs[BLOCK] = column.block
 
     def _publish(self) -> None:
-        self._file.flush()  # which raises where the disk is full, as closing does not
+        self._file.flush()  # raises if the disk is full, unlike close
         self._datasets.clear()
         self._file.close()
         self._draft.publish()
@@ -85,6 +85,6 @@ class ColumnsHDF5Sink(RowsSink):
     def _discard(self) -> None:
         if hasattr(self, "_file"):
             self._datasets.clear()
-            with contextlib.suppress(OSError, RuntimeError, ValueError):  # what is left in its buffers finds no room
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # the disk is full
                 self._file.close()
         self._draft.discard()

@@ -1,4 +1,4 @@
-"""World-model data sets in a Lance table: a row a timestep, frames as JPEG."""
+"""World-model data sets in a Lance table: one row per timestep, frames as JPEG."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,15 +49,15 @@ class LanceTable:
         self.data: Any = import_library("lance", "lance").dataset(path)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
         del self.data
 
 
 class LanceSource(RowsSource):
-    """Episodes are rows of the same episode_idx, one after the other; their keys are those numbers."""
+    """Episodes are consecutive rows of the same episode_idx, which is their key."""
 
     whole = True
-    fork_safe = False  # the library has threads, which no fork copies
+    fork_safe = False  # the library has threads, which a fork does not copy
 
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
@@ -84,40 +85,42 @@ class LanceSource(RowsSource):
         return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
 
     def _about(self, rows: RowSpan) -> dict[str, Any]:
-        """Return what the table of episodes beside this one states of an episode."""
-        cache, path = self._cache("stated"), side_table(self._table_path, EPISODES)
-        if not cache and path.is_dir():
-            with self._translate():
-                for row in LanceTable(str(path)).data.to_table().to_pylist():
-                    values = {name: value for name, value in row.items() if name != EPISODE}
-                    cache[str(row[EPISODE])] = {
-                        name: value
-                        for name, value in values.items()
-                        if isinstance(value, str | bool | int | float | list)
-                    }
-        return dict(cache.get(str(rows.number), {}))
+        """Return what the table of episodes states about an episode."""
+        return dict(self._stated.get(rows.number, {}))
+
+    @cached_property
+    def _stated(self) -> dict[int, dict[str, Any]]:
+        path = side_table(self._table_path, EPISODES)
+        with self._translate():
+            listed = LanceTable(str(path)).data.to_table().to_pylist() if path.is_dir() else []
+        values = (str, bool, int, float, list)
+        return {
+            row[EPISODE]: {name: value for name, value in row.items() if name != EPISODE and isinstance(value, values)}
+            for row in listed
+        }
 
     def _files(self, found: RowSpan) -> Sequence[str]:
-        """Return the files of the fragments in which the rows are: what is written later has files of its own."""
-        cache = self._cache("fragments")
-        if not cache:
-            with self._translate():
-                fragments = self._table().get_fragments()
-                stops = np.cumsum([fragment.count_rows() for fragment in fragments]).tolist()
-            files = [[file.path for file in fragment.data_files()] for fragment in fragments]
-            cache["stops"], cache["files"] = stops, files
-        first, last = bisect_right(cache["stops"], found.start), bisect_left(cache["stops"], found.stop)
-        names = [name for files in cache["files"][first : last + 1] for name in files]
+        """Return the files of the fragments with these rows: rows that are written later have other files."""
+        stops, files = self._fragments
+        first, last = bisect_right(stops, found.start), bisect_left(stops, found.stop)
+        names = [name for names in files[first : last + 1] for name in names]
         return [f"{self._table_path}/data/{name}" for name in names] or [self._table_path]
 
+    @cached_property
+    def _fragments(self) -> tuple[list[int], list[list[str]]]:
+        """The end of the rows of each fragment, and its files."""
+        with self._translate():
+            fragments = self._table().get_fragments()
+            stops = np.cumsum([fragment.count_rows() for fragment in fragments]).tolist()
+        return stops, [[file.path for file in fragment.data_files()] for fragment in fragments]
+
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
-        cache = self._cache("columns")
-        if not cache:
-            with self._translate():
-                cache["all"] = [
-                    self._declare(field) for field in self._table().schema if field.name not in (EPISODE, STEP)
-                ]
-        return [self._with_shape(column, rows) for column in cache["all"]]
+        return [self._with_shape(column, rows) for column in self._declared]
+
+    @cached_property
+    def _declared(self) -> list[StepColumn]:
+        with self._translate():
+            return [self._declare(field) for field in self._table().schema if field.name not in (EPISODE, STEP)]
 
     def _declare(self, field: Any) -> StepColumn:
         types = import_library("pyarrow", "lance").types
@@ -129,7 +132,7 @@ class LanceSource(RowsSource):
             return StepColumn(field.name, np.dtype(object), (), TEXT)
         if types.is_fixed_size_list(kind):
             size, kind = kind.list_size, kind.value_type
-            scalar = size == 1 and field.name != ACTION  # tables do not state whether it was a number or a list of one
+            scalar = size == 1 and field.name != ACTION  # tables do not distinguish a number from a list of one
             shape = (() if scalar else (size,)) if shape is None else shape
         return StepColumn(field.name, self._numpy_dtype(kind, field), shape or (), "", block)
 
@@ -144,15 +147,12 @@ class LanceSource(RowsSource):
     def _with_shape(self, column: StepColumn, rows: RowSpan) -> StepColumn:
         if column.encoding != "jpeg" or not rows.length:
             return column
-        cache, key = self._cache("shapes"), f"{rows.number}/{column.name}"
-        if key not in cache:
-            frames = ImageFrames(
-                "jpeg", self._images(column.name, rows.start, rows.start + 1), where=self._at(rows, column)
-            )
-            cache[key] = frames.shape
-            if len(cache) > _AT_ONCE:
-                cache.popitem(last=False)
-        return replace(column, shape=cache[key])
+
+        def read_shape() -> tuple[int, int, int]:
+            first = self._images(column.name, rows.start, rows.start + 1)
+            return ImageFrames("jpeg", first, where=self._at(rows, column)).shape
+
+        return replace(column, shape=self._remember("shapes", f"{rows.number}/{column.name}", read_shape))
 
     def _at(self, rows: RowSpan, column: StepColumn) -> str:
         return f"{self.where_of(str(rows.number))}: column {column.name!r}"
@@ -172,7 +172,7 @@ class LanceSource(RowsSource):
         return np.array(rows.flatten().to_numpy(zero_copy_only=False)).reshape(len(rows), *field.shape)
 
     def take_rows(self, block: str, keys: Sequence[str], steps: Array) -> Array:
-        """Return timesteps `steps` [n, m] of a lane of an episode each, [n, m, *shape]: each row is read once."""
+        """Return timesteps `steps` [n, m] of a lane, a row per episode: [n, m, *shape]; each row is read once."""
         spans = [self._find(key) for key in keys]
         wanted = np.array([rows.start for rows in spans])[:, None] + steps
         rows, places = np.unique(wanted, return_inverse=True)
@@ -251,19 +251,19 @@ class LanceImages(Sequence[bytes]):
 
 
 def is_table(look: LocationLook) -> bool:
-    """Say whether a path is a Lance table of steps, not one of the tables that belong to another."""
+    """Say whether a path is a Lance table of steps, not one of its side tables."""
     path = Path(look.path)
     side = path.stem.endswith((VIDEOS, EPISODES))
     return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
 
 
 def videos_of(table: str | os.PathLike[str]) -> Path:
-    """Return where the videos of a table are, if it has any."""
+    """Return the path of the table of videos."""
     return side_table(table, VIDEOS)
 
 
 def side_table(table: str | os.PathLike[str], kind: str) -> Path:
-    """Return where a table beside another one is, if there is one."""
+    """Return the path of a side table."""
     path = Path(table)
     return path.with_name(f"{path.stem}{kind}{SUFFIX}")
 

@@ -1,4 +1,4 @@
-"""Write world-model data sets as a Lance table; all that is written appears at once."""
+"""Write world-model data sets as a Lance table in one commit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUFFER_SIZE: Final = 1 << 26
 
 
 class LanceSink(RowsSink):
-    """A table with a row a timestep. A new table is made beside its place; appended rows are one version of it."""
+    """A table with one row per timestep. A new table is a draft until close; appended rows are one version of it."""
 
     frame_encoding = "jpeg"
     reserved = (EPISODE, STEP)
@@ -58,7 +58,7 @@ class LanceSink(RowsSink):
         return known, int(keys[-1]) + 1 if keys else 0
 
     def _version_of(self, table: str) -> int | None:
-        """Return the version of a table, None for one that is not there."""
+        """Return the version of a table, None if it does not exist."""
         if not Path(table).exists():
             return None
         version: int = import_library("lance", "lance").dataset(table).version
@@ -118,7 +118,7 @@ class LanceSink(RowsSink):
             self._draft.publish(self._is_own)
 
     def _is_own(self, path: str) -> bool:
-        """Say whether the sink replaces a file of its target, by the path below that."""
+        """Say whether the Sink replaces a file of its target, by its relative path."""
         return path.partition("/")[0] in _OWN
 
     def _discard(self) -> None:

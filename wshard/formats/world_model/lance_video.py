@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,7 @@ _MOST_KEYS: Final = 256
 
 
 class LanceVideoSource(LanceSource):
-    """`NAME.lance` has the numbers, `NAME_videos.lance` an MP4 for every episode and camera; by either's folder."""
+    """`NAME.lance` has the numbers, `NAME_videos.lance` an MP4 per episode and camera; also by the folder of both."""
 
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
@@ -54,19 +54,16 @@ class LanceVideoSource(LanceSource):
         videos = videos_of(self._table_path) / "data"
         return [*super()._files(found), *(str(path) for path in sorted(videos.iterdir()))]
 
+    @cached_property
     def _places(self) -> dict[tuple[int, str], int]:
-        """Return the row of each video, by episode and camera."""
-        cache = self._cache("places of videos")
-        if not cache:
-            with self._translate():
-                table = self._videos().to_table(columns=[EPISODE, KEY])
-                keys = zip(table.column(EPISODE).to_pylist(), table.column(KEY).to_pylist(), strict=True)
-                cache["rows"] = {key: row for row, key in enumerate(keys)}
-        places: dict[tuple[int, str], int] = cache["rows"]
-        return places
+        """The row of each video, by episode and camera."""
+        with self._translate():
+            table = self._videos().to_table(columns=[EPISODE, KEY])
+            keys = zip(table.column(EPISODE).to_pylist(), table.column(KEY).to_pylist(), strict=True)
+            return {key: row for row, key in enumerate(keys)}
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
-        keys = sorted({key for _, key in self._places()})
+        keys = sorted({key for _, key in self._places})
         if len(keys) > _MOST_KEYS:
             raise FormatError(f"{self.where_of('')}: expected at most {_MOST_KEYS} cameras, found {len(keys)}")
         columns = [column for column in super()._columns(rows) if column.encoding != "jpeg"]
@@ -75,11 +72,11 @@ class LanceVideoSource(LanceSource):
 
     def _frames(self, rows: RowSpan, key: str) -> VideoFrames:
         where = f"{self.where_of(str(rows.number))}: column {key!r}"
-        if (rows.number, key) not in self._places():
+        if (rows.number, key) not in self._places:
             raise FormatError(f"{where}: expected a video of the episode, found none in {videos_of(self._table_path)}")
         cache, name = self._cache("videos"), f"{rows.number}/{key}"
         if name not in cache:  # whose shape is looked up once, and which stays open by its identity
-            source = partial(_open_video, str(videos_of(self._table_path)), self._places()[rows.number, key])
+            source = partial(_open_video, str(videos_of(self._table_path)), self._places[rows.number, key])
             cache[name] = VideoFrames(source, count=rows.length, where=where)
         frames: VideoFrames = cache[name]
         return frames

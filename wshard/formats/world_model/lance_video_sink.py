@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,23 +10,20 @@ from wshard.formats.draft import Draft
 from wshard.formats.world_model.lance import EPISODE, EPISODES, SUFFIX, VIDEOS
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
-from wshard.media.video_copy import copy_video
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_writer import encode_video
+from wshard.formats.world_model.rows_sink import encode_mp4
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.formats.world_model.columns import StepColumn
-    from wshard.types import Channel
 
 _VIDEO_TABLES: Final = f"*{VIDEOS}{SUFFIX}"
 _BLOB: Final = {"lance-encoding:blob": "true"}
 
 
 class LanceVideoSink(LanceSink):
-    """The folder `NAME` with `NAME.lance` and `NAME_videos.lance`; both take their place together."""
+    """The folder `NAME` with `NAME.lance` and `NAME_videos.lance`, which are published together."""
 
     frame_encoding = "mp4"
     fps: float = 10
@@ -60,19 +56,10 @@ class LanceVideoSink(LanceSink):
         known = self._columns or {}
         videos = {name: rows for name, rows in columns.items() if known[name].encoding == self.frame_encoding}
         super()._append({name: rows for name, rows in columns.items() if name not in videos}, length)
-        self._write_videos({name: self._encode(channel) for name, channel in videos.items()})
-
-    def _encode(self, channel: Channel) -> bytes:
-        if isinstance(channel.encoded, VideoFrames):
-            data, first = copy_video(channel.encoded)
-            if first == 0:
-                return data
-        file = io.BytesIO()
-        encode_video(channel.data, file, fps=self.fps, codec=self.codec)
-        return file.getvalue()
+        self._write_videos({name: encode_mp4(one, self.fps, self.codec) for name, one in videos.items()})
 
     def _write_videos(self, videos: Mapping[str, bytes]) -> None:
-        """Add rows to the table of videos, which is not in its place yet."""
+        """Add rows to the table of videos in the draft."""
         pa = import_library("pyarrow", "lance")
         fields = [pa.field(EPISODE, pa.int32()), pa.field(KEY, pa.string())]
         schema = pa.schema([*fields, pa.field(BYTES, pa.large_binary(), metadata=_BLOB)])
@@ -82,7 +69,7 @@ class LanceVideoSink(LanceSink):
         import_library("lance", "lance").write_dataset(pa.table(arrays, schema=schema), self._video_table, mode=mode)
 
     def _is_own(self, path: str) -> bool:
-        """Say whether a file is of the tables of the data set: other files in its folder stay there."""
+        """Say whether a file belongs to the tables of the data set; other files in the folder are kept."""
         return path.partition("/")[0] in self._own
 
     def _publish(self) -> None:

@@ -1,9 +1,10 @@
-"""What Sinks of world-model data sets have in common: an episode has the columns of the first, or is refused."""
+"""The base of Sinks of world-model data sets, in which all episodes have the columns of the first."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 from abc import ABC, abstractmethod
@@ -14,9 +15,12 @@ import numpy as np
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
 from wshard.formats.draft import check_mode
-from wshard.formats.world_model.columns import TEXT, StepColumn, name_columns
+from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, name_columns
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
+from wshard.media.video_copy import copy_video
+from wshard.media.video_frames import VideoFrames
+from wshard.media.video_writer import encode_video
 from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
@@ -28,18 +32,17 @@ if TYPE_CHECKING:
     from wshard.types import Episode
 
 
-_FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\\b|os error 28\\b")
+_FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 28\b")
 
 
 class RowsSink(ABC):
     """A subclass defines `_open`, `_append`, `_publish` and `_discard`; frame_encoding: how images are stored.
 
-    What was written takes its place in `close`, all of it or nothing; after an error in writing, and where the context
-    is left by an exception, nothing of it does.
+    close() publishes all episodes, or none after an error in writing or an exception in the context.
     """
 
     frame_encoding: ClassVar[str] = ""
-    reserved: ClassVar[tuple[str, ...]] = ("ep_len", "ep_offset")
+    reserved: ClassVar[tuple[str, ...]] = (LENGTHS, OFFSETS)
     separator: ClassVar[str] = "."
     other_shape: ClassVar[str] = "shape mismatch"
 
@@ -57,7 +60,7 @@ class RowsSink(ABC):
 
     @abstractmethod
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        """Begin to write; return the columns of the episodes that stay, None for none, and their number."""
+        """Begin to write; return the columns of the existing episodes, None if there are none, and their number."""
 
     @abstractmethod
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
@@ -65,11 +68,11 @@ class RowsSink(ABC):
 
     @abstractmethod
     def _publish(self) -> None:
-        """Put what was written in its place."""
+        """Publish the written episodes."""
 
     @abstractmethod
     def _discard(self) -> None:
-        """Remove what was written."""
+        """Remove the written episodes."""
 
     def __enter__(self) -> Self:
         self._begin()
@@ -88,13 +91,13 @@ class RowsSink(ABC):
             raise RecordingStateError(f"{self.path}: expected to write before an error and before close")
 
     def write(self, ep: Episode) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for one that has not the columns of the others."""
+        """Write one episode; returns its key. Raises EpisodeError for one with other columns."""
         ep.validate()
         self._begin()
         columns = self._rows_of(ep)
         for name in self.reserved:
             if name in columns:
-                raise EpisodeError(f"{self.path}: column {name!r}: expected another name: the format has its own of it")
+                raise EpisodeError(f"{self.path}: column {name!r}: expected another name: the format reserves it")
         found = {name: self._column_of(name, block, rows) for name, (block, rows) in columns.items()}
         if self._columns is None:
             self._columns = found
@@ -109,14 +112,14 @@ class RowsSink(ABC):
         return str(self.count - 1)
 
     def has(self, id_: str) -> bool:
-        """Return False: these sets hold no ids, and an interrupted writing leaves none of its episodes."""
+        """Return False: these data sets store no ids, and interrupted writing leaves no episodes."""
         return False
 
     def close(self) -> None:
-        """End the writing: what was written is in its place from here on, or gone after an error."""
+        """Publish the written episodes, or remove them after an error."""
         state, self._state = self._state, "closed"
         nothing = state == "open" and self.mode == "overwrite" and not self.count and os.path.exists(self.path)  # noqa: PTH110
-        if nothing:  # all were refused: what is there stays
+        if nothing:  # all episodes were refused: keep the older ones
             self._discard()
         elif state == "open":
             try:
@@ -130,7 +133,7 @@ class RowsSink(ABC):
 
     @contextlib.contextmanager
     def _name_disk_errors(self) -> Iterator[None]:
-        """Raise what a library says of a full disk as the system does, with the path."""
+        """Translate a library's error for a full disk to the system's, with the path."""
         try:
             yield
         except (OSError, RuntimeError, ValueError) as error:
@@ -157,12 +160,12 @@ class RowsSink(ABC):
         return columns
 
     def _takes_text(self, name: str, columns: Mapping[str, Any]) -> bool:
-        """Say whether a text of the metadata is a column: the task, and what is a column already."""
+        """Say whether a text of the metadata becomes a column: the task, and existing columns."""
         known = self._columns is not None and name in self._columns and self._columns[name].encoding == TEXT
         return name not in columns and (known or (self._columns is None and name in ("task", *self.texts)))
 
     texts: Sequence[str] = ()
-    """Texts of the metadata that are columns, beside the task."""
+    """Further texts of the metadata that become columns, besides the task."""
 
     def _column_of(self, name: str, block: str, rows: Any) -> StepColumn:
         if isinstance(rows, list):
@@ -172,27 +175,28 @@ class RowsSink(ABC):
         return StepColumn(name, rows.dtype, tuple(rows.shape[1:]), "", block)
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold."""
+        """Return what the format cannot store of an episode."""
         names = name_columns(info.lanes, self.separator)
-        lost = [f"{block}: no column of this format" for block in info.lanes if block not in names]
+        losses = [f"{block}: no column of this format" for block in info.lanes if block not in names]
         for block, lane in info.lanes.items():
             image = lane.modality is Modality.RGB or (lane.dtype.value == "u8" and len(lane.shape) == 3)
             fits = image and lane.shape[2:] in ((1,), (3,)) and lane.encoding != self.frame_encoding
             if self.frame_encoding and fits:
-                lost.append(f"{block}: stored as {self.frame_encoding}, which changes values a little")
-        kept = ("task", *self.texts)
-        gone = [key for key in info.metadata if key not in kept and not is_text_index(key, info.metadata[key], names)]
-        return [*lost, *(f"metadata {key!r}: only per-timestep texts are stored" for key in gone)]
+                losses.append(f"{block}: stored as {self.frame_encoding}, which changes values a little")
+        for key, value in info.metadata.items():
+            if key not in ("task", *self.texts) and not is_text_index(key, value, names):
+                losses.append(f"metadata {key!r}: only per-timestep texts are stored")
+        return losses
 
 
 def is_image(channel: Channel) -> bool:
-    """Say whether a lane has images [H, W, 1] or [H, W, 3] of uint8, as far as it declares what it has."""
+    """Say whether a lane has uint8 images [H, W, 1] or [H, W, 3], unless it declares another modality."""
     image = channel.encoded is not None or channel.modality in (None, Modality.RGB)
     return image and channel.dtype.value == "u8" and len(channel.shape) == 3 and channel.shape[2] in (1, 3)
 
 
 def is_text_index(name: str, value: object, columns: Mapping[str, Any]) -> bool:
-    """Say whether metadata list the texts whose numbers a column has."""
+    """Say whether a metadata value lists the texts that a column indexes."""
     texts = isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
     return texts and (name in columns or f"signal/{name}" in columns)
 
@@ -200,7 +204,7 @@ def is_text_index(name: str, value: object, columns: Mapping[str, Any]) -> bool:
 def compare_columns(
     known: Mapping[str, StepColumn], found: Mapping[str, StepColumn], where: str, other_shape: str
 ) -> None:
-    """Raise EpisodeError where the columns of an episode are not those of the others; other_shape: its name."""
+    """Raise EpisodeError for columns that differ from those of other episodes; other_shape: name of that error."""
     missing, unexpected = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
     if missing or unexpected:
         raise EpisodeError(
@@ -220,10 +224,21 @@ def _dtype_of(column: StepColumn) -> str:
 
 
 def image_bytes(channel: Channel, quality: int) -> Any:
-    """Yield the JPEG of each frame: as it is where the lane is encoded so, else encoded."""
+    """Yield the JPEG of each frame, unchanged if the lane is already encoded so."""
     frames = channel.encoded
     for step in range(channel.length):
         if isinstance(frames, ImageFrames) and frames.encoding == "jpeg":
             yield bytes(frames.image(step))
         else:
             yield encode_image(channel.data[step], "jpeg", quality=quality)
+
+
+def encode_mp4(channel: Channel, fps: float, codec: str) -> bytes:
+    """Return the frames of a lane as an MP4: a video that starts with its first frame unchanged, others encoded."""
+    if isinstance(channel.encoded, VideoFrames):
+        data, first = copy_video(channel.encoded)
+        if first == 0:
+            return data
+    file = io.BytesIO()
+    encode_video(channel.data, file, fps=fps, codec=codec)
+    return file.getvalue()

@@ -1,4 +1,4 @@
-"""What Sources of world-model data sets have in common: episodes are spans of rows, columns are lanes."""
+"""The base of Sources of world-model data sets: episodes are spans of rows, columns are lanes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class RowsSource(LazySource[RowSpan]):
         return os.fspath(self._location)
 
     def length_of(self, key: str) -> int:
-        """Return the number of timesteps of an episode; reads and describes nothing else."""
+        """Return the number of timesteps of an episode without describing it."""
         return self._find(key).length
 
     def stored_columns(self) -> dict[str, StepColumn]:
-        """Return the columns as they are stored in the first episode, by name; none without episodes."""
+        """Return the columns of the first episode by name; none without episodes."""
         first = next(iter(self._episodes.values()), None)
         return {} if first is None else {column.name: column for column in self._columns(first)}
 

@@ -287,6 +287,18 @@ def test_an_error_leaves_what_was_there(tmp_path, name, mode, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [place.name]
 
 
+@pytest.mark.parametrize("message", ["No space left on device", "write failed: errno = 28", "LanceError: os error 28"])
+def test_libraries_errors_for_a_full_disk_become_those_of_the_system(tmp_path, message, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ValueError(message)
+
+    with open_sink(tmp_path / "a.h5", "hdf5") as sink:
+        monkeypatch.setattr(sink, "_append", fail)
+        with pytest.raises(OSError, match="No space") as raised:
+            sink.write(make_episode(image_size=8))
+    assert raised.value.filename == str(tmp_path / "a.h5")
+
+
 def _full_disk(*_: object):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

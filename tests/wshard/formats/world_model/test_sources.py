@@ -29,10 +29,9 @@ from wshard.data import LanceDataset
 from wshard.errors import FormatError, LimitError, MissingFileError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
-from wshard.formats.world_model.folder import ImageFolderSource
+from wshard.formats.world_model.folder import ImageFolderSource, VideoFolderSource
 from wshard.formats.world_model.hdf5 import ColumnsHDF5Source
 from wshard.formats.world_model.lance import LanceSource
-from wshard.formats.world_model.video import VideoFolderSource
 from wshard.open import open_location
 from wshard.types import Episode
 
@@ -203,12 +202,10 @@ DAMAGE = {
     "column 'reward': expected 12 rows": lambda file: file["reward"].resize((3,)),
     "ep_len: expected whole numbers >= 0": lambda file: file["ep_len"].write_direct(np.array([3, -1, 4], np.int32)),
     "ep_offset: expected the sums of ep_len": lambda file: file["ep_offset"].write_direct(np.array([0, 7, 8])),
-    "expected a dataset in this file, found ExternalLink": lambda file: file.__setitem__(
-        "outside", h5py.ExternalLink("/etc/passwd", "/x")
-    ),
-    "one with external data": lambda file: file.create_dataset("o", (12,), "u1", external=[("/etc/passwd", 0, 12)]),
-    "found one with external data": _add_virtual,
-    "found Group": lambda file: file.create_group("outside"),
+    "expected data, found a link": lambda file: file.__setitem__("outside", h5py.ExternalLink("/etc/passwd", "/x")),
+    "found a reference to those": lambda file: file.create_dataset("o", (12,), "u1", external=[("/etc/passwd", 0, 12)]),
+    "found a reference to those of other files": _add_virtual,
+    "expected a dataset 'outside', found a group": lambda file: file.create_group("outside"),
     "column 'outside': dtype: expected one of": lambda file: file.__setitem__("outside", np.zeros(12, np.complex64)),
 }
 
