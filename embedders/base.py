@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = NDArray[np.float32]
 """float32 [N, E], rows of length 1."""
 
-_UNIT: Final = 1e-5  # how far from 1 the squared length of a row of length 1 may be
-_AT_ONCE: Final = 32  # windows checked and z-scored in one go: few calls, and all of it stays in the processor's cache
+_UNIT: Final = 1e-5  # tolerance of the squared length of a unit row
+_AT_ONCE: Final = 32  # windows per batch: few calls, and all of it fits into the processor's cache
 
 
 @runtime_checkable
@@ -65,6 +66,31 @@ class Embedder(Protocol):
         """
 
 
+class LaneEmbedder(ABC):
+    """The base of embedders of lanes that are dataclasses of their parameters: a subclass describes windows."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    uses_statistics: ClassVar[bool] = True
+    metric: ClassVar[str] = "cosine"
+
+    def parameters(self) -> Mapping[str, JSON]:
+        """Return the constructor parameters."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]  # a subclass is a dataclass
+
+    @abstractmethod
+    def dim(self, channels: int) -> int:
+        """Return the size of a vector."""
+
+    @abstractmethod
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of windows before scaling to unit length; z-scored if it uses statistics."""
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
+        return project(self, windows, statistics, self.describe)
+
+
 def takes_frames(embedder: Embedder) -> bool:
     """Say whether an embedder takes the images of one lane, rather than lanes side by side (see Embedder)."""
     return bool(getattr(embedder, "takes_frames", False))
@@ -96,7 +122,7 @@ def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) 
     """
     if len(windows) == 0:
         return np.empty((0, space.dim), np.float32)
-    with told_of(embedder.name):
+    with translate_errors(embedder.name):
         vectors = embedder.embed(windows, space.scaling)
     shape = (len(windows), space.dim)
     if not isinstance(vectors, np.ndarray) or vectors.shape != shape or not is_real(vectors.dtype):
@@ -107,10 +133,10 @@ def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) 
             f"embedder {embedder.name!r}: expected finite numbers of at most {LARGEST:.3g}, found {vectors[bad]} at "
             f"place {bad[1]} of the vector of window {bad[0]}"
         )
-    return _of_length_1(vectors) if space.metric == "cosine" else vectors.astype(np.float32, copy=False)
+    return _scale_to_unit(vectors) if space.metric == "cosine" else vectors.astype(np.float32, copy=False)
 
 
-def _of_length_1(vectors: NDArray[Any]) -> Vectors:
+def _scale_to_unit(vectors: NDArray[Any]) -> Vectors:
     """Return the rows scaled to unit length; unit rows are not changed."""
     found: Vectors = vectors.astype(np.float32, copy=False)
     other = np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind") - 1) > _UNIT
@@ -121,14 +147,14 @@ def _of_length_1(vectors: NDArray[Any]) -> Vectors:
 
 
 def dim_of(embedder: Embedder, channels: int) -> int:
-    """Return the size of the embedder's vectors; raises EmbedderError, naming the embedder, for whatever it raises."""
-    with told_of(embedder.name):
+    """Return the size of the embedder's vectors; raises EmbedderError, naming the embedder, for its exceptions."""
+    with translate_errors(embedder.name):
         return embedder.dim(channels)
 
 
 @contextmanager
-def told_of(name: str) -> Iterator[None]:
-    """Let whatever anybody's code raises become an EmbedderError that names the embedder."""
+def translate_errors(name: str) -> Iterator[None]:
+    """Translate all exceptions of an embedder to an EmbedderError that names it."""
     try:
         yield
     except (WShardError, MemoryError):

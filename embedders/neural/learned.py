@@ -5,33 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from embedders.base import Vectors, project
+from embedders.base import LaneEmbedder
 from embedders.neural.temporal_encoder import Encoder, load_encoder
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
+    from embedders.space import JSON
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(LaneEmbedder):
     """z-score, resample along the arc, encode, unit length. weights: the file written by training.
 
     A stored Space identifies the encoder by the sha256 of its weights, not by its path: pass the embedder to searches.
     """
 
     name: ClassVar[str] = "learned"
-    version: ClassVar[int] = 1
-    uses_statistics: ClassVar[bool] = True
-    metric: ClassVar[str] = "cosine"
 
     weights: str | os.PathLike[str]
 
@@ -55,10 +52,7 @@ class Learned:
             raise EmbedderError(f"{self.weights}: trained on {trained} channels, found windows of {channels}")
         return self.encoder.shape.dim
 
-    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self._describe)
-
-    def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the outputs of the encoder for z-scored windows."""
         self.dim(windows[0].shape[1])
         return self.encoder.encode(windows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from embedders.base import unit_rows
 from embedders.neural.temporal_encoder import DILATIONS, SEGMENTS, TAPS, Encoder, Shape, along_arc
 from embedders.trajectory.arc import ArcDct
-from wshard.errors import EmbedderError, MissingExtraError
-from wshard.messages import how_to_install
+from wshard.errors import EmbedderError
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from embedders.numeric import Rows
 
 FEWEST: Final = 64
-"""Windows below which training is refused: nothing is learned from so few."""
+"""Minimum number of windows for training."""
 
 _NEIGHBOURS: Final = 10
 _FROM_NEIGHBOURS: Final = 0.8  # of the second views: more than that and a window no longer knows itself
@@ -54,7 +53,7 @@ def train(
     """
     if len(windows) < FEWEST:
         raise EmbedderError(f"training: expected at least {FEWEST} windows, found {len(windows)}")
-    torch = _torch()
+    torch = import_library("torch", "torch")
     rng = np.random.default_rng(training.seed)
     like = mutual_neighbours(windows)
     weights = {name: torch.from_numpy(array).requires_grad_() for name, array in _initial(shape, rng).items()}
@@ -159,10 +158,3 @@ def _contrast(torch: Any, first: Any, second: Any, alike: NDArray[np.bool_], tem
     truth = torch.arange(len(similar))
     entropy = torch.nn.functional.cross_entropy
     return (entropy(similar, truth) + entropy(similar.T, truth)) / 2
-
-
-def _torch() -> Any:
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise MissingExtraError(f"training: expected torch to be installed: {how_to_install('torch')}") from error

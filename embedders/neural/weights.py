@@ -9,14 +9,13 @@ import copy
 import hashlib
 import warnings
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.errors import EmbedderError, MissingExtraError
-from wshard.messages import how_to_install
+from wshard.errors import EmbedderError
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     import os
@@ -42,14 +41,14 @@ def open_network(model: Any, weights: str | os.PathLike[str] | None, device: str
 
     model: a torch.nn.Module, with the weights that it has or those of the state dict in the file `weights`; or the path
     of a TorchScript file, or of an ONNX file (*.onnx) that holds its weights itself. Such files are programs: load only
-    those that you trust. Raises EmbedderError for what cannot be loaded, MissingExtraError where torch or onnxruntime
+    those that you trust. Raises EmbedderError for what cannot be loaded, MissingExtraError if torch or onnxruntime
     is not installed.
     """
     if isinstance(model, str | Path):
         if weights is not None:
             raise EmbedderError(f"network {model}: expected no other weights, the file has its own; found {weights}")
         return _onnx(Path(model), device) if Path(model).suffix == ".onnx" else _script(Path(model), device)
-    torch = extra("torch", "torch")
+    torch = import_library("torch", "torch")
     if not isinstance(model, torch.nn.Module):
         raise EmbedderError(f"network: expected a torch.nn.Module or the path of a file, found {type(model).__name__}")
     own = copy.deepcopy(model)  # training it further must not change an embedder that Spaces know by its weights
@@ -60,7 +59,7 @@ def open_network(model: Any, weights: str | os.PathLike[str] | None, device: str
 
 
 def _script(path: Path, device: str) -> Network:
-    torch = extra("torch", "torch")
+    torch = import_library("torch", "torch")
     digest = _digest_of_file(path)
     try:
         with warnings.catch_warnings():
@@ -87,7 +86,7 @@ def open_onnx(path: Path, device: str) -> tuple[Any, str]:
 
     Raises EmbedderError for what cannot be loaded, MissingExtraError where onnxruntime is not installed.
     """
-    runtime = extra("onnxruntime", "onnx")
+    runtime = import_library("onnxruntime", "onnx")
     content = read_weights(path)
     provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
     if provider not in runtime.get_available_providers():
@@ -136,7 +135,7 @@ def _torch_runner(module: Any, device: str, torch: Any) -> Callable[[NDArray[np.
 
 
 def _fill(module: Any, path: Path, torch: Any) -> None:
-    _digest_of_file(path)  # tells of a missing file in our words
+    _digest_of_file(path)  # raises EmbedderError for a missing file
     try:
         module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # its errors share no base class but Exception
@@ -167,11 +166,3 @@ def _digest_of_file(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise EmbedderError(f"{path}: expected a file of weights: {error.strerror}") from error
-
-
-def extra(module: str, name: str) -> Any:
-    """Import a module that comes with this extra. Raises MissingExtraError if it is not installed."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(f"networks: expected {module} to be installed: {how_to_install(name)}") from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from embedders.base import told_of, unit_rows
+from embedders.base import translate_errors, unit_rows
 from embedders.numeric import is_real
 from embedders.space import TEXT, Space
 from embedders.text.sentence_transformer import Sentences
@@ -57,8 +57,8 @@ def as_text_encoder(value: AnyTextEncoder) -> TextEncoder:
 
 
 def text_space(encoder: TextEncoder) -> Space:
-    """Return the Space of an encoder's vectors, one per episode. Raises EmbedderError for whatever the encoder does."""
-    with told_of(encoder.name):
+    """Return the Space of an encoder's vectors, one per episode. Raises EmbedderError for its exceptions."""
+    with translate_errors(encoder.name):
         return Space(
             embedder=encoder.name,
             version=encoder.version,
@@ -77,7 +77,7 @@ def encode_by(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
     Raises EmbedderError, naming the encoder, for any exception that it raises and for anything but finite numbers of
     that shape.
     """
-    with told_of(encoder.name):
+    with translate_errors(encoder.name):
         vectors, shape = encoder.encode(texts), (len(texts), encoder.dim())
     if not isinstance(vectors, np.ndarray) or vectors.shape != shape or not is_real(vectors.dtype):
         found = f"{vectors.dtype} {vectors.shape}" if isinstance(vectors, np.ndarray) else type(vectors).__name__

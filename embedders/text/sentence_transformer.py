@@ -17,8 +17,9 @@ import numpy as np
 
 from embedders.base import unit_rows
 from embedders.canonical_json import check_count
-from embedders.neural.weights import extra, open_onnx, read_weights, run_onnx
+from embedders.neural.weights import open_onnx, read_weights, run_onnx
 from wshard.errors import EmbedderError
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     import os
@@ -184,7 +185,7 @@ def _load(asked: Sentences) -> _Loaded:
 
 
 def _tokenizer(path: Path, max_tokens: int) -> tuple[Any, str]:
-    library, content = extra("tokenizers", "text"), read_weights(path)
+    library, content = import_library("tokenizers", "text"), read_weights(path)
     try:
         tokenizer = library.Tokenizer.from_buffer(content)
         tokenizer.no_padding()

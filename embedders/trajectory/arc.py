@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from embedders.base import Vectors, project
+from embedders.base import LaneEmbedder, Vectors
 from embedders.numeric import check_number
 from embedders.trajectory.resample import arc_resample, joined
 from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ArcDct:
+class ArcDct(LaneEmbedder):
     """z-score, resample to `length` rows along the arc, DCT-II coefficient k times exp(-damping * k), unit length.
 
     Coefficient 0, the mean along the path, is multiplied by `level`: use less than 1 for sensors that drift.
@@ -34,9 +34,6 @@ class ArcDct:
     """
 
     name: ClassVar[str] = "arcdct"
-    version: ClassVar[int] = 1
-    uses_statistics: ClassVar[bool] = True
-    metric: ClassVar[str] = "cosine"
 
     length: int = 64
     coefficients: int = 8
@@ -60,7 +57,7 @@ class ArcDct:
 
     def parameters(self) -> Mapping[str, JSON]:
         """Return the constructor parameters, without `level` if it is unset, for compatibility with earlier Spaces."""
-        given = asdict(self)
+        given = dict(super().parameters())
         if self.level == 1.0:
             del given["level"]
         return given
@@ -77,7 +74,7 @@ class ArcDct:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
         if isinstance(windows, Cuts) and windows and statistics is not None:
             return project_cuts(windows, statistics, self._describe)
-        return project(self, windows, statistics, self.describe)
+        return super().embed(windows, statistics)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from embedders.base import Vectors, project, unit_rows
+from embedders.base import LaneEmbedder, Vectors, unit_rows
 from embedders.numeric import check_number
-from embedders.trajectory.resample import arc_resample, joined, resample
-from embedders.trajectory.smooth import smooth
+from embedders.trajectory.resample import arc_resample, joined, resample, smooth
 from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
 
 MOST_PAIRED: Final = 64
-"""Channels of which every pair has an area; of more, each channel has one area with the mean of all."""
+"""Maximum number of channels with an area per pair; of more, each has one area with the mean of all."""
 
 _EPSILON: Final = 1e-4
 _SILENT: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(LaneEmbedder):
     """Describe an episode by three blocks of z-scored values, scaled to equal length so that a search can weigh them.
 
     path: the geometric path, sampled at `length` points of equal arc length over all channels: the first `coefficients`
@@ -43,8 +39,6 @@ class Blocks:
 
     name: ClassVar[str] = "blocks"
     version: ClassVar[int] = 2
-    uses_statistics: ClassVar[bool] = True
-    metric: ClassVar[str] = "cosine"
 
     length: int = 64
     coefficients: int = 8
@@ -64,12 +58,8 @@ class Blocks:
                 f"found {found}"
             )
 
-    def parameters(self) -> Mapping[str, JSON]:
-        """Return what the constructor takes."""
-        return asdict(self)
-
     def blocks(self, channels: int) -> tuple[int, ...]:
-        """Return how many values of a vector each descriptor has; a single channel has no areas."""
+        """Return the number of values of each descriptor; a single channel has no areas."""
         sizes = (self.coefficients * channels, (self.time_coefficients - 1) * channels, area_count(channels))
         return tuple(size for size in sizes if size)
 
@@ -78,15 +68,11 @@ class Blocks:
         return sum(self.blocks(channels))
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: which channel each value of a vector is of; an area is half of each of its two."""
+        """Return [dim, channels]: the channel of each value of a vector; an area is shared by its two channels."""
         eye = np.eye(channels)
         first, second = np.triu_indices(channels, k=1)
         halves = (eye[first] + eye[second]) / 2 if channels <= MOST_PAIRED else eye
         return np.concatenate([np.tile(eye, (self.coefficients + self.time_coefficients - 1, 1)), halves])
-
-    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
@@ -103,7 +89,7 @@ class Blocks:
 
 
 def _unit(block: NDArray[np.float64]) -> Vectors:
-    silent = np.abs(block).max(axis=1) < _SILENT  # what rounding leaves of nothing
+    silent = np.abs(block).max(axis=1) < _SILENT  # rounding errors of zeros
     return unit_rows(np.where(silent[:, None], 0.0, block))
 
 
@@ -115,7 +101,7 @@ def area_count(channels: int) -> int:
 def areas(rows: Rows) -> NDArray[np.float64]:
     """Return [area_count(D)] of z-scored rows [T, D]: the signed root of the area between every two channels.
 
-    It is what their path sweeps around its mean along the arc, so that no speed changes it: positive where the first
+    It is swept by their path around its mean along the arc, so it does not depend on speed; it is positive if the first
     channel moves before the second.
     """
     steps = np.diff(rows, axis=0)
@@ -134,7 +120,7 @@ def areas(rows: Rows) -> NDArray[np.float64]:
 
 
 def _arc_mean(rows: Rows, steps: Rows) -> Rows:
-    """Return the mean [D] of rows [T, D] along their path: the middle of every step counts the step's length."""
+    """Return the mean [D] of rows [T, D] along their path: the middles of steps weighted by their lengths."""
     lengths = np.sqrt(np.einsum("td,td->t", steps, steps))
     middles = rows[:-1] + steps / 2
     return np.average(middles, axis=0, weights=lengths) if lengths.any() else rows[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from embedders.base import Vectors, project
+from embedders.base import LaneEmbedder
 from embedders.numeric import check_number
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.pooled import Stats
@@ -16,24 +16,19 @@ from embedders.trajectory.spectral import Dct
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
 
     _Describe = Callable[[list[Rows]], NDArray[np.float64]]
-    from numpy.typing import NDArray
-
-    from embedders.numeric import Rows
-
 
 _BLOCKS = ("arcdct", "dct", "stats", "sig2")
 
 
 @dataclass(frozen=True)
-class Combo:
+class Combo(LaneEmbedder):
     """z-score, then the blocks `arcdct`, `stats`, `dct` and `sig2` side by side, each multiplied by its weight.
 
     A block is divided by the square root of its number of values (`sig2`: of its 2 * channels sums), so that equal
@@ -43,9 +38,6 @@ class Combo:
     """
 
     name: ClassVar[str] = "combo"
-    version: ClassVar[int] = 1
-    uses_statistics: ClassVar[bool] = True
-    metric: ClassVar[str] = "cosine"
 
     arcdct: float = 1.0
     dct: float = 1.0
@@ -64,10 +56,6 @@ class Combo:
         if min(weights.values()) < 0 or not any(weights.values()):
             raise EmbedderError(f"weights of blocks: expected numbers >= 0, one of them above 0, found {weights}")
         self._arc()
-
-    def parameters(self) -> Mapping[str, JSON]:
-        """Return the constructor parameters."""
-        return asdict(self)
 
     def dim(self, channels: int) -> int:
         """Return the total size of the blocks with a weight."""
@@ -90,10 +78,6 @@ class Combo:
             (self.sig2, np.concatenate([eye, eye, (eye[first] + eye[second]) / 2])),
         )
         return np.concatenate([shares for weight, shares in blocks if weight])
-
-    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""
@@ -131,7 +115,7 @@ def _signatures(windows: list[Rows]) -> NDArray[np.float64]:
 
 
 AREA_WEIGHT = 0.5
-"""What the areas count against the sums: there are many more of them."""
+"""Weight of the areas relative to the sums, of which there are far fewer."""
 
 
 def signature_size(channels: int) -> int:
@@ -140,10 +124,10 @@ def signature_size(channels: int) -> int:
 
 
 def signature(rows: Rows) -> NDArray[np.float64]:
-    """Return [signature_size(D)] of z-scored `rows` [T, D]: way from zero, mean, signed areas between channels.
+    """Return [signature_size(D)] of z-scored `rows` [T, D]: last row, mean, signed areas between channels.
 
-    The path starts at zero, the archive's mean. The area of a pair of channels says which of them moves first; its
-    square root grows as the path does, so that no long way outweighs all else.
+    The path starts at zero, the archive's mean. The sign of an area shows which channel moves first; its square root
+    grows like the path, so that long paths do not dominate.
     """
     steps = np.diff(rows, axis=0, prepend=0.0)
     before = rows - steps  # where each step begins

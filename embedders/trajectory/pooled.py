@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from embedders.base import Vectors, project
+from embedders.base import LaneEmbedder, Vectors, project
 from embedders.numeric import first_bad, is_real
 from wshard.errors import EmbedderError
 
@@ -25,17 +25,11 @@ PooledFunction: TypeAlias = Callable[[NDArray[np.float32]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(LaneEmbedder):
     """The raw mean over time, unit length: dim = channels. A weak baseline, for comparison with older collections."""
 
     name: ClassVar[str] = "mean"
-    version: ClassVar[int] = 1
     uses_statistics: ClassVar[bool] = False
-    metric: ClassVar[str] = "cosine"
-
-    def parameters(self) -> Mapping[str, JSON]:
-        """Return an empty mapping: there are no parameters."""
-        return {}
 
     def dim(self, channels: int) -> int:
         """Return `channels`."""
@@ -45,9 +39,9 @@ class Mean:
         """Return [dim, channels]: the channel of each value of a vector."""
         return np.eye(channels)
 
-    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return float32 [N, D], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, _means)
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return the means [N, D]."""
+        return _means(windows)
 
 
 def _place(fn: PooledFunction) -> str:
@@ -118,17 +112,10 @@ def _means(windows: list[Rows]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(LaneEmbedder):
     """z-score, then [mean, population std, first, last] over time, D numbers each, unit length: dim = 4 * channels."""
 
     name: ClassVar[str] = "stats"
-    version: ClassVar[int] = 1
-    uses_statistics: ClassVar[bool] = True
-    metric: ClassVar[str] = "cosine"
-
-    def parameters(self) -> Mapping[str, JSON]:
-        """Return an empty mapping: there are no parameters."""
-        return {}
 
     def dim(self, channels: int) -> int:
         """Return 4 * channels."""
@@ -137,10 +124,6 @@ class Stats:
     def shares(self, channels: int) -> NDArray[np.float64]:
         """Return [dim, channels]: the channel of each value of a vector."""
         return np.tile(np.eye(channels), (4, 1))
-
-    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""

@@ -1,4 +1,4 @@
-"""Resample windows to a fixed number of rows, evenly in time or evenly along the path."""
+"""Resample windows to a fixed number of rows, evenly in time or along the path, and smooth them."""
 
 from __future__ import annotations
 
@@ -91,3 +91,15 @@ def _places(arcs: NDArray[np.float64], sizes: Spans, length: int) -> NDArray[np.
     beyond = np.where(gaps > 0, wanted - before, 0.0)
     places: NDArray[np.float64] = 1.0 / np.where(gaps > 0, gaps, 1.0) * beyond + row
     return places
+
+
+def smooth(rows: Rows, count: int) -> Rows:
+    """Return rows [T, D], each the mean of `count` (odd) rows around it, fewer at the ends, to remove jitter."""
+    total, counts = rows.copy(), np.ones((len(rows), 1))
+    for apart in range(1, min(count // 2, len(rows) - 1) + 1):  # in one order for every row: equal rows stay equal
+        total[apart:] += rows[:-apart]
+        total[:-apart] += rows[apart:]
+        counts[apart:] += 1
+        counts[:-apart] += 1
+    total /= counts
+    return total

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from embedders.base import Vectors, project
+from embedders.base import LaneEmbedder
 from embedders.trajectory.resample import resample
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
 
 
 @dataclass(frozen=True)
-class Dct:
+class Dct(LaneEmbedder):
     """z-score, resample to `length` rows in time, first `coefficients` of the DCT-II per channel, unit length.
 
     A vector holds all channels of coefficient 0, then all of coefficient 1, and so on: dim = coefficients * channels.
     """
 
     name: ClassVar[str] = "dct"
-    version: ClassVar[int] = 1
-    uses_statistics: ClassVar[bool] = True
-    metric: ClassVar[str] = "cosine"
 
     length: int = 64
     coefficients: int = 8
 
     def __post_init__(self) -> None:
         check_resolution(self.length, self.coefficients)
-
-    def parameters(self) -> Mapping[str, JSON]:
-        """Return the constructor parameters."""
-        return asdict(self)
 
     def dim(self, channels: int) -> int:
         """Return coefficients * channels."""
@@ -50,10 +40,6 @@ class Dct:
     def shares(self, channels: int) -> NDArray[np.float64]:
         """Return [dim, channels]: the channel of each value of a vector."""
         return np.tile(np.eye(channels), (self.coefficients, 1))
-
-    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""

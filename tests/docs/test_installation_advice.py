@@ -36,10 +36,10 @@ def test_of_a_url_that_is_invalid_nothing_secret_is_shown():
 def test_every_package_reports_extras_in_the_same_words():
     """And names only extras that there are."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = set()
+    named: set[str] = set()
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         text = path.read_text()
-        named |= set(re.findall(r"how_to_install\(['\"](\w+)", text))
+        named |= set(re.findall(r"(?:how_to_install\(|import_library\([^,()]+, )['\"](\w+)", text))
         assert path.name == "messages.py" or not re.search(r"pip install '?wshard", text), path
     assert {"torch", "postgres", "parquet", "pandas", "watch", "hub"} <= named <= set(known)
 

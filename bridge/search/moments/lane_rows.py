@@ -12,7 +12,7 @@ from bridge.episodes.read import read_lanes
 from embedders.base import validate_windows
 from embedders.image.frames import sketches
 from embedders.standardise import scales, standardise
-from embedders.trajectory.smooth import smooth
+from embedders.trajectory.resample import smooth
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import StaleEpisodeError
 

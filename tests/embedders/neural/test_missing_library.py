@@ -17,9 +17,7 @@ from wshard.errors import MissingExtraError
 )
 def test_a_missing_library_is_reported_with_its_extra(monkeypatch, library, model, extra):
     monkeypatch.setitem(sys.modules, library, None)  # what Python itself does for a module that must not be imported
-    with pytest.raises(
-        MissingExtraError, match=rf"expected {library} to be installed: pip install 'wshard\[{extra}\]'"
-    ):
+    with pytest.raises(MissingExtraError, match=rf"expected to import {library}: .*: pip install 'wshard\[{extra}\]'"):
         make_embedder("torchmodule", {"model": model}).dim(3)
 
 

@@ -228,9 +228,7 @@ def test_no_more_tokens_are_taken_than_requested_not_even_the_marks_of_both_ends
 @pytest.mark.parametrize(("library", "extra"), [("tokenizers", "text"), ("onnxruntime", "onnx")])
 def test_a_missing_library_is_reported_with_its_extra(folder, monkeypatch, library, extra):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(
-        MissingExtraError, match=rf"expected {library} to be installed: pip install 'wshard\[{extra}\]'"
-    ):
+    with pytest.raises(MissingExtraError, match=rf"expected to import {library}: .*: pip install 'wshard\[{extra}\]'"):
         text_space(Sentences(folder))
 
 
