@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from wshard.chunks.open import open_episode_file
+from wshard.chunks.reader import open_episode_file
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.errors import UnknownSchemeError
 from wshard.formats.base import open_source

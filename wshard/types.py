@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from wshard.arguments import array_of, check_chunk, integer
 from wshard.array_fields import DType, EqualByValue, PackedBits, StepField, check_declared
 from wshard.errors import EntryNotFoundError, EpisodeError
-from wshard.media.frames import EncodedFrames
-from wshard.media.lane_data import LaneData
+from wshard.media.frames import EncodedFrames, LaneData
 from wshard.media.same_frames import are_same_frames
 from wshard.messages import shown
 
@@ -74,13 +73,13 @@ class TimebaseType(StrEnum):
 
 
 class AssumedRate(float):
-    """A rate that nobody gave. It is a float like any other; setting tick_hz to a number replaces it."""
+    """A default rate, otherwise an ordinary float; setting tick_hz to a number replaces it."""
 
     __slots__ = ()
 
 
 ASSUMED_HZ: Final = AssumedRate(30.0)
-"""What a file says where nobody gave a rate, as the format's reference package has it."""
+"""The rate in files for which none was given, as in the format's reference package."""
 
 
 @dataclass

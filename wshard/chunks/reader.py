@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +15,18 @@ from wshard.chunks.manifest import (
     validate_chunk_continuity,
 )
 from wshard.chunks.split import join
+from wshard.container.layout import ROLE_MANIFEST
 from wshard.container.open_file import name_missing_file, open_file, within
 from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
 from wshard.errors import ChecksumError, ManifestError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Sequence
 
     from wshard.chunks.manifest import Chunk
+    from wshard.container.byte_source import PathOrFile
+    from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
 
 
@@ -152,6 +155,20 @@ class ChunkedEpisodeReader:
             ep = file.load(channels)
         total = max(self.num_chunks, row.index + 1)
         return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
+
+
+def open_episode_file(path: PathOrFile, *, hashed: bool = True) -> EpisodeReader:
+    """Open an episode file, a file object with the bytes of one, or the manifest of a chunked episode, lazily.
+
+    hashed: compare each chunk with its SHA-256 before its data is used, which reads all of it; the checksums of blocks
+    are compared either way. Raises FormatError and its subclasses (ManifestError if chunks are inconsistent),
+    FileNotFoundError.
+    """
+    shard = ShardReader(path)
+    if shard.header.role != ROLE_MANIFEST or not isinstance(path, (str, os.PathLike)):  # chunks lie beside a path
+        return EpisodeFile(shard)
+    shard.close()
+    return ChunkedEpisodeReader(path, hashed=hashed).open()
 
 
 def hash_file(path: Path) -> str:

@@ -127,7 +127,7 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
 
 
 def _list_infos(jobs: Iterable[ConversionJob]) -> list[dict[str, Any]]:
-    from wshard.conversion.open_sources import OpenSources
+    from wshard.conversion.jobs import OpenSources
 
     sources, found = OpenSources(), []
     try:

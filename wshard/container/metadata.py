@@ -11,7 +11,6 @@ import reprlib
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wshard.container.json_keys import check_keys
 from wshard.container.layout import MAX_SECTION_SIZE, MAX_TAGS
 from wshard.errors import LimitError, MetadataError
 
@@ -199,3 +198,22 @@ def _plain(value: Any) -> Any:
         return value
     named = {known.name: getattr(value, known.name) for known in fields(value) if known.name != "unknown"}
     return {key: _plain(inner) for key, inner in named.items() if inner} | dict(value.unknown)
+
+
+def check_keys(value: object, where: str = "") -> None:
+    """Raise ValueError with the location if two keys of one dict are the same in JSON, such as 1 and "1".
+
+    The value must be serialisable by json.
+    """
+    if isinstance(value, dict):
+        spelt: dict[str, object] = {}
+        for key, part in value.items():
+            name = key if isinstance(key, str) else next(iter(json.loads(json.dumps({key: None}))))
+            if name in spelt:
+                at = f" of {where}" if where else ""
+                raise ValueError(f"the keys {spelt[name]!r} and {key!r}{at} are the same in JSON")
+            spelt[name] = key
+            check_keys(part, f"{where}.{name}" if where else name)
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            check_keys(part, f"{where}[{number}]")

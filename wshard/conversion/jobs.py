@@ -1,11 +1,11 @@
-"""What is to be converted: episodes of locations, single ones, and spans."""
+"""List the episodes to convert, and keep their locations open."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.formats.detect import detect_format
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wshard.formats.base import Source
+
+_MOST_OPEN: Final = 16
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,24 @@ def open_for_conversion(address: EpisodeAddress) -> Source:
         own = any(name.endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
         return open_location(path, "wshard" if own else None)
     return open_location(address.uri, address.read_as or None)
+
+
+class OpenSources:
+    """Opens each location once; the oldest of more than 16 is closed."""
+
+    def __init__(self) -> None:
+        self._sources: dict[tuple[str, str], Source] = {}
+
+    def source_of(self, address: EpisodeAddress) -> Source:
+        """Return the Source of an address; raises what open_location raises."""
+        place = address.uri, address.read_as
+        if place not in self._sources:
+            if len(self._sources) >= _MOST_OPEN:
+                self._sources.pop(next(iter(self._sources))).close()
+            self._sources[place] = open_for_conversion(address)
+        return self._sources[place]
+
+    def close(self) -> None:
+        """Close all."""
+        while self._sources:
+            self._sources.popitem()[1].close()

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from wshard.conversion.open_sources import OpenSources
+from wshard.conversion.jobs import OpenSources
 from wshard.episode.encode_cameras import encode_cameras
 from wshard.errors import WShardError
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.container.json_keys import check_keys
 from wshard.container.layout import MAX_META_SIZE
+from wshard.container.metadata import check_keys
 from wshard.episode.meta_reader import META_CHANNELS, META_EPISODE, META_WSHARD, unicode_text, usable_rate
 from wshard.errors import EpisodeError, LaneError
 from wshard.types import Modality

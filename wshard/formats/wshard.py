@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.chunks.open import open_episode_file
+from wshard.chunks.reader import open_episode_file
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import FormatError
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of

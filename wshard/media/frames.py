@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, overload
 
 import numpy as np
 
@@ -185,3 +185,27 @@ class ImageFrames(EncodedFrames):
         if not self.length:
             raise CodecError(f"{self.where}: expected at least one image to determine the shape, found none")
         return read_image_header(self.image(0), f"{self.where}: step 0")
+
+
+class _HasFrames(Protocol):
+    encoded: EncodedFrames | None
+
+
+class LaneData:
+    """A field `data` backed by a field `encoded`: assigning an array replaces the encoded frames."""
+
+    @overload
+    def __get__(self, lane: None, owner: type) -> NDArray[Any]: ...
+    @overload
+    def __get__(self, lane: _HasFrames, owner: type) -> NDArray[Any]: ...
+    def __get__(self, lane: _HasFrames | None, owner: type) -> NDArray[Any]:
+        if lane is None:
+            raise AttributeError("data")  # so that dataclasses see a field without a default
+        frames = lane.__dict__.get("encoded")
+        array: NDArray[Any] = lane.__dict__["_data"] if frames is None else frames.pixels
+        return array
+
+    def __set__(self, lane: _HasFrames, values: Any) -> None:
+        lane.__dict__["_data"] = values
+        if lane.__dict__.get("encoded") is not None:
+            lane.encoded = None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.arguments import integer
-from wshard.errors import CodecError, EpisodeError, LaneError, MissingExtraError
+from wshard.errors import CodecError, EpisodeError, LaneError
 from wshard.media.image_header import ImageHeader, check_pixels, read_image_header
-from wshard.messages import how_to_install
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -100,14 +100,6 @@ def find_simplejpeg() -> ModuleType | None:
     return module
 
 
-def _import_pillow() -> Any:
-    try:
-        from PIL import Image  # noqa: PLC0415  (an optional dependency)
-    except ImportError as error:
-        raise MissingExtraError(f"images: expected to import Pillow: {error}: {how_to_install('images')}") from error
-    return Image
-
-
 def _decode_quickly(data: Buffer, header: ImageHeader, out: NDArray[Any]) -> bool:
     """Decode a JPEG with simplejpeg; returns False if it fails, so that Pillow decides."""
     fast = find_simplejpeg()
@@ -122,7 +114,7 @@ def _decode_quickly(data: Buffer, header: ImageHeader, out: NDArray[Any]) -> boo
 
 
 def _decode_with_pillow(data: Buffer, header: ImageHeader, where: str) -> NDArray[Any]:
-    pillow = _import_pillow()
+    pillow = import_library("PIL.Image", "images")
     try:
         with pillow.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
             mode = _MODES[header.shape[2]]
@@ -134,7 +126,7 @@ def _decode_with_pillow(data: Buffer, header: ImageHeader, where: str) -> NDArra
 
 
 def _encode_with_pillow(pixels: NDArray[Any], encoding: str, quality: int) -> bytes:
-    pillow = _import_pillow()
+    pillow = import_library("PIL.Image", "images")
     file = io.BytesIO()
     image = pillow.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     if encoding == "jpeg":

@@ -1,4 +1,4 @@
-"""One open MP4 and the place where its decoder is: frames by their time, with as little decoding as possible."""
+"""An open MP4 and the position of its decoder: frames by their time, with as little decoding as possible."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import CodecError, LaneError, MissingExtraError, MissingFileError
+from wshard.errors import CodecError, LaneError, MissingFileError
 from wshard.media.image_header import MAX_PIXELS, check_pixels
-from wshard.messages import how_to_install
+from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,11 +38,8 @@ _NEAR: Final = 4  # frames: what is nearer is decoded without seeking
 
 def import_av() -> ModuleType:
     """Return PyAV; raises MissingExtraError."""
-    try:
-        import av  # noqa: PLC0415  (an optional dependency)
-    except ImportError as error:
-        raise MissingExtraError(f"video: expected to import PyAV: {error}: {how_to_install('video')}") from error
-    return av
+    module: ModuleType = import_library("av", "video")
+    return module
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.json_keys import check_keys
 from wshard.container.layout import MAX_SECTION_SIZE, checksum, name_hash
+from wshard.container.metadata import check_keys
 from wshard.errors import ChecksumError, IndexCorruptError, LimitError, MetadataError
 from wshard.shardpack.layout import (
     COUNT,

@@ -6,19 +6,19 @@ import os
 import shutil
 import threading
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 
-from wshard.conversion.jobs import ConversionJob, list_jobs
-from wshard.conversion.open_sources import OpenSources
+from wshard.conversion.jobs import ConversionJob, OpenSources, list_jobs
 from wshard.errors import DatasetError, NoClipsError, WShardError
 from wshard.formats.draft import Draft
 from wshard.shardpack.tar import TarOutput
-from wshard.webdataset.bounded import map_bounded
 from wshard.webdataset.config_files import (
     is_own_file,
     write_config,
@@ -34,13 +34,15 @@ from wshard.webdataset.spool import Spool, SpooledEpisode, spool_episode
 from wshard.webdataset.statistics import SampleStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wshard.formats.draft import WriteMode
 
     Progress = Callable[[str, int, int], None]
 
 _SPOOL: Final = ".spool"
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 
 @dataclass
@@ -178,7 +180,7 @@ class _Export:
                 return error
 
         found: list[SpooledEpisode | None] = []
-        for number, one in enumerate(map_bounded(read, range(len(self._jobs)), self._options.num_workers)):
+        for number, one in enumerate(_map_bounded(read, range(len(self._jobs)), self._options.num_workers)):
             if isinstance(one, WShardError):
                 self._report.failed.append((self._jobs[number], one))
                 found.append(None)
@@ -212,7 +214,7 @@ class _Export:
             return build_sample(recipe, about, self._spool.load(number), anchor)
 
         places = (int(place) for place in order)
-        for done, sample in enumerate(map_bounded(build, places, self._options.num_workers), 1):
+        for done, sample in enumerate(_map_bounded(build, places, self._options.num_workers), 1):
             yield sample
             self._progress("writing", done, len(order))
 
@@ -237,7 +239,7 @@ class _Export:
 
 
 def _with_unique_names(episodes: list[SpooledEpisode | None]) -> list[SpooledEpisode | None]:
-    """Tell episodes of one name apart by a number, so that no two samples have one key."""
+    """Append numbers to repeated names of episodes, so that keys of samples are unique."""
     seen: dict[str, int] = {}
     found: list[SpooledEpisode | None] = []
     for one in episodes:
@@ -247,3 +249,22 @@ def _with_unique_names(episodes: list[SpooledEpisode | None]) -> list[SpooledEpi
         else:
             found.append(None)
     return found
+
+
+def _map_bounded(function: Callable[[_Given], _Made], items: Iterable[_Given], workers: int) -> Iterator[_Made]:
+    """Yield the results of threads in the order of the items, with at most two items per worker in progress."""
+    if workers == 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = deque[Future[_Made]]()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) >= 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -161,7 +161,7 @@ def test_messages_name_what_and_where():
 
 def test_missing_libraries_name_their_extra(monkeypatch):
     data = saved(picture(8, 8, 3), "PNG")
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingExtraError, match=r"wshard\[images\]"):
         decode_image(data)
     assert read_image_header(data).shape == (8, 8, 3)

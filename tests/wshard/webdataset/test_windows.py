@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wshard.errors import DatasetError
 from wshard.webdataset.options import ShardifyOptions, parse_size
 from wshard.webdataset.resize import resize_lanczos, resize_nearest
-from wshard.webdataset.rotations import relative_poses
+from wshard.webdataset.sample import relative_poses
 from wshard.webdataset.windows import ShardWindows, find_still
 
 DEFAULT = ShardWindows(past=1, future=19, stride=3)
