@@ -169,7 +169,7 @@ rb_b: $(VENV)/.dev .bench/venv-ogbench/.created .bench/venv-stumpy/.created
 .bench/venv-minari/.created:
 	@echo "== an environment for Minari alone (about half a minute)"
 	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-minari
-	@.bench/venv-minari/bin/python -m pip --disable-pip-version-check -q install --no-compile 'minari[hdf5]==0.5.4' pillow
+	@.bench/venv-minari/bin/python -m pip --disable-pip-version-check -q install --no-compile 'minari[hdf5,arrow]==0.5.4' pillow
 	@touch $@
 
 peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created

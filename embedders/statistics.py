@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SPREAD: Final = 4  # numbers of one channel: low, high, mean, std
+_AS_SPREAD: Final = np.array([2, 3, 0, 1])  # of the rows of a table
 _MERGED_AT_ONCE: Final = 4096  # bounds the memory of merge, however many parts come
 
 
@@ -81,8 +82,9 @@ class Moments:
     @property
     def spreads(self) -> NDArray[np.float64]:
         """Low, high, mean and population standard deviation of each channel [D, 4], of one timestep or more."""
-        mean, m2, low, high = self.table
-        return np.stack([low, high, mean, np.sqrt(m2 / self.count)], axis=1)
+        rows: NDArray[np.float64] = self.table[_AS_SPREAD]
+        rows[3] = np.sqrt(rows[3] / self.count)
+        return rows.T
 
 
 def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[Moments | None]]:

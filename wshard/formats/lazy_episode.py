@@ -136,8 +136,7 @@ class LazyEpisode(EpisodeReader):
 
     def lane(self, name: str) -> Array:
         """Return a lane as a read-only array [T, *shape]; raises EntryNotFoundError, FormatError."""
-        array: Array = self.lane_view(name)[:]
-        return array
+        return self.read_shared(self._declaration(name).block, 0, self.length)
 
     def encoded(self, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane, None for a numeric lane."""

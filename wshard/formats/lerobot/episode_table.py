@@ -89,6 +89,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         self._first_rows = np.full(files, np.iinfo(np.int64).max)
         np.minimum.at(self._first_rows, self._file_of, columns.starts)
         self._last: tuple[str, EpisodeEntry] | None = None
+        self._paths: dict[str, tuple[tuple[int, int, int], str]] = {}  # by camera, "" that of the numbers
         self._file_rows = np.bincount(self._file_of, columns.lengths, files)
 
     def __len__(self) -> int:
@@ -136,6 +137,13 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         )
 
     def _path(self, template: str, number: int, chunk: int, file: int, camera: str = "") -> str:
+        place = chunk, file, number if "{episode_" in template else -1
+        before = self._paths.get(camera)  # most episodes are in the file of the one before
+        if before is None or before[0] != place:
+            before = self._paths[camera] = place, self._fill(template, number, chunk, file, camera)
+        return before[1]
+
+    def _fill(self, template: str, number: int, chunk: int, file: int, camera: str) -> str:
         fields: dict[str, int | str] = {
             "chunk_index": int(chunk),
             "file_index": int(file),

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 MOST_FOOTERS: Final = 12
-"""Footers that stay in memory: one of 1,000 row groups of ten columns takes 9 MB, and 25 ms to read."""
+"""Footers that stay open with a Source: one of 1,000 row groups of ten columns takes 9 MB, and 25 ms to read."""
+
+_RECENT_FOOTERS: Final = 2
+"""Footers that the next Source need not read: a catalog of any size is filled file by file."""
 
 _MOST_DECODED: Final = 1 << 32
 _AHEAD: Final = 1 << 21
@@ -47,7 +50,7 @@ class _Rows(NamedTuple):
     values: Any
 
 
-@lru_cache(maxsize=MOST_FOOTERS)
+@lru_cache(maxsize=_RECENT_FOOTERS)
 def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: ARG001  (another state, another footer)
     metadata = import_parquet().read_metadata(path)
     counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
