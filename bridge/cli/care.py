@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli.options import IndexOption, ReadersOption, index_target
+from bridge.cli.options import IndexOption, ReadersOption, open_named
 from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption, open_catalog, print_table, shorten
 from wshard.cli.common import EXIT_FAILED, JsonOption, named_path, print_items, printable, reported
@@ -29,13 +29,10 @@ def fsck(
     as_json: JsonOption = False,
 ) -> None:
     """Check files, catalog, vectors and index for consistency; exit 1 if problems remain."""
-    from bridge.archive import open_archive
     from bridge.maintenance import fsck as maintenance
     from bridge.support.progress import watched
-    from catalog.location import archive_named
 
-    named = archive_named(archive)
-    with open_archive(index or named, archive=named) as opened, watched() as progress:
+    with open_named(archive, index) as opened, watched() as progress:
         found = (maintenance.repair if repair else maintenance.check)(
             opened, data=data, workers_count=workers, progress=progress
         )
@@ -47,13 +44,10 @@ def fsck(
 @reported()
 def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Report stale and duplicate vectors, hubness and search cost, for every Space."""
-    from bridge.archive import open_archive
     from bridge.maintenance.health import examine
     from bridge.present.reports import present_health
-    from catalog.location import archive_named
 
-    named = archive_named(archive)
-    with open_archive(index_target(index, named), archive=named) as opened:
+    with open_named(archive, index) as opened:
         found = [present_health(one) for one in examine(opened)]
     if as_json:
         print_items(found)

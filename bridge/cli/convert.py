@@ -9,16 +9,7 @@ import typer
 
 from bridge.cli.options import WorkersOption
 from catalog.cli.common import ArchiveOption, print_table
-from wshard.cli.common import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    JsonOption,
-    option_read,
-    print_items,
-    print_json,
-    printable,
-    reported,
-)
+from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
 from wshard.cli.convert import CompressionOption, format_named
 from wshard.episode.protocol import read_as
 from wshard.errors import WShardError
@@ -35,7 +26,7 @@ _AT_ONCE: Final = 16
 _SHOWN: Final = 20  # failures and losses by name
 
 
-@reported()
+@reported("complete episodes are kept; run the same command again to resume")
 def convert(
     paths: Annotated[
         list[str],
@@ -91,16 +82,12 @@ def convert(
     target = replace(target, encode=encode)
     jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else paths[:-1], how)
     target.prepare(len(jobs))
-    try:
-        with watched() as progress:
-            progress.stage("converting", len(jobs))
-            done = []
-            for one in _run(jobs, target, strict=strict, workers=workers):
-                done.append(one)
-                progress.advance(1)
-    except KeyboardInterrupt:
-        typer.echo("interrupted: complete episodes are kept; run the same command again to resume", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    done = []
+    with watched() as progress:
+        progress.stage("converting", len(jobs))
+        for one in _run(jobs, target, strict=strict, workers=workers):
+            done.append(one)
+            progress.advance(1)
     _print_outcome(paths, target, done)
 
 
@@ -121,7 +108,7 @@ def _run(
             typer.echo(
                 f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written", err=True
             )
-            raise _Refused
+            raise typer.Exit(EXIT_FAILED)
         if workers == 1 or not target.takes_one_per_file or target.mode == "overwrite":
             yield from conversion.run(jobs)
             return
@@ -129,13 +116,6 @@ def _run(
     with start_workers(workers) as crew:
         for results in crew.each(partial(convert_batch, target=target), batches):
             yield from results
-
-
-class _Refused(typer.Exit):
-    """Nothing is written: the target cannot hold all of it."""
-
-    def __init__(self) -> None:
-        super().__init__(EXIT_FAILED)
 
 
 def chosen_spans(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:

@@ -10,15 +10,15 @@ import typer
 from bridge.cli.curation_output import (
     OutputOptions,
     choose_space,
-    open_named,
     parse_set,
     print_ranked,
     print_result,
+    print_twins,
     save_result,
     values_by_id,
 )
-from bridge.cli.options import CollectionOption, LimitOption, NeighboursOption, SpaceOption, WriteOption
-from bridge.cli.output import print_lines, print_twins
+from bridge.cli.options import CollectionOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
+from bridge.cli.output import print_lines
 from catalog.cli.common import ArchiveOption, WhereOption
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.messages import plural
@@ -114,19 +114,14 @@ def leaks(
                 twins = drop_repeats([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.query.ids(others)
-        lines = save_result(
-            opened, OutputOptions(collection=collection), {}, picks=[id_ for id_ in tested if id_ not in leaked]
-        )
+        kept = [id_ for id_ in tested if id_ not in leaked]
+        lines = save_result(opened, OutputOptions(collection=collection), {}, picks=kept)
     if as_json:
         print_items(map(present_pair, twins), leaked=len(leaked), episodes=len(tested))
     else:
         print_twins(twins[:limit])
-        print_lines(
-            [
-                f"{len(leaked)} of {len(tested)} episodes of the second set are in the first, or duplicate one there",
-                *lines,
-            ]
-        )
+        share = f"{len(leaked)} of {len(tested)} episodes of the second set"
+        print_lines([f"{share} are in the first, or duplicate one there", *lines])
     if twins:
         raise typer.Exit(EXIT_FAILED)
 
@@ -145,9 +140,8 @@ def outliers(
     from bridge.curation.signals import find_outliers
 
     def find(opened: Archive, progress: Progress) -> list[Valued]:
-        return find_outliers(
-            opened, where or "", neighbours=neighbours, space=choose_space(opened, where, space), progress=progress
-        )
+        chosen = choose_space(opened, where, space)
+        return find_outliers(opened, where or "", neighbours=neighbours, space=chosen, progress=progress)
 
     options = OutputOptions(write, limit=limit, as_json=as_json)
     print_ranked(archive, options, "outlier", find, beyond=(RARE, ", which is rare"))
@@ -203,9 +197,8 @@ def weights(
         raise typer.BadParameter(f"--clip: expected a number above 1, found {clip}")
     options = OutputOptions(write, collection, limit, as_json)
     with open_named(archive) as opened:
-        found = weigh(
-            opened, parse_set(opened, target), where or "", clip=clip, space=choose_space(opened, where, space)
-        )
+        chosen = choose_space(opened, where, space)
+        found = weigh(opened, parse_set(opened, target), where or "", clip=clip, space=chosen)
         values = values_by_id(found)
         lines = save_result(opened, options, values, picks=values, weights=values)
     print_result(found, "weight", options, lines)

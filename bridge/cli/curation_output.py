@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bridge.cli.output import print_lines, print_ranking
+from bridge.cli.options import open_named
+from bridge.cli.output import print_lines
+from catalog.cli.common import print_table, shorten
 from wshard.cli.common import print_items, printable
 from wshard.messages import plural
 
@@ -15,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bridge.archive import Archive
+    from bridge.curation.duplicates import Twin
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
+    from catalog.records import EpisodeRow
 
 
 @dataclass(frozen=True)
@@ -28,14 +32,6 @@ class OutputOptions:
     collection: str | None = None
     limit: int = 20
     as_json: bool = False
-
-
-def open_named(archive: str | None) -> Archive:
-    """Open the archive given by --archive."""
-    from bridge.archive import open_archive
-    from catalog.location import archive_named
-
-    return open_archive(archive_named(archive))
 
 
 def parse_set(archive: Archive, text: str) -> Where:
@@ -134,3 +130,31 @@ def print_ranked(
         lines = save_result(opened, options, values_by_id(found))
     limit, meaning = beyond
     print_result(found, heading, options, [f"{sum(one.value > limit for one in found)} above {limit}{meaning}", *lines])
+
+
+def print_twins(twins: Iterable[Twin]) -> None:
+    """Print pairs of episodes, if there are any."""
+    from bridge.present.findings import spans_of
+
+    rows = []
+    for twin in twins:
+        left, right = spans_of(twin)
+        rows.append((twin.kind, f"{twin.apart:.4f}", *_cells(twin.left, left), *_cells(twin.right, right)))
+    if rows:
+        print_table(("same", ">apart", "episode", "/file", "timesteps", "twin", "/its file", "its timesteps"), rows)
+
+
+def _cells(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str, str]:
+    return row.episode_id, shorten(str(row.address)), f"{span[0]}:{span[1]}"
+
+
+def print_ranking(found: Sequence[Valued], heading: str) -> None:
+    """Print episodes with their values below `heading`; with labels where those are ranked."""
+    labels = any(one.label for one in found)
+    rows = []
+    for rank, one in enumerate(found, 1):
+        row = one.episode
+        kind = (one.label, one.suggested) if labels else (row.env_id,)
+        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(str(row.address))))
+    kinds = ("label", "suggested") if labels else ("env",)
+    print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)

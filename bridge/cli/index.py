@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli.options import IndexOption, index_target
+from bridge.cli.options import IndexOption, open_named
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.messages import plural
@@ -19,12 +19,10 @@ app = typer.Typer(help="Manage Spaces and vector indexes: list, audit, rebuild, 
 
 def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """List the Spaces of the archive: embedder, lanes, windows, size."""
-    from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from bridge.present.reports import present_space
-    from catalog.location import archive_named
 
-    with open_archive(archive_named(archive)) as opened:
+    with open_named(archive) as opened:
         rows = [present_space(one) for one in indexes.list_spaces(opened)]
     if as_json:
         print_items(rows)
@@ -41,13 +39,10 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Confirm.")] = False,
 ) -> None:
     """Remove the vectors of a Space from archive and index. The episodes stay and can be embedded again."""
-    from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from bridge.spaces.identity import describe
-    from catalog.location import archive_named
 
-    named = archive_named(archive)
-    with open_archive(index_target(index, named), archive=named) as opened:
+    with open_named(archive, index) as opened:
         found = indexes.find(opened, space)
         about = f"{plural(found.vectors, 'vector')} of {plural(found.episodes, 'episode')}, {found.size} bytes"
         about = f"{about}: {describe(found.space)}"
@@ -71,23 +66,17 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Compare an index with the catalog; exit 1 if they differ."""
-    from bridge.archive import open_archive
     from bridge.maintenance import indexes
-    from catalog.location import archive_named
 
-    named = archive_named(archive)
-    with open_archive(index_target(index, named), archive=named) as opened:
+    with open_named(archive, index) as opened:
         _print_states(indexes.audit(opened, full=full), as_json)
 
 
 def rebuild(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Rebuild this archive's part of an index from the catalog, without embedding again."""
-    from bridge.archive import open_archive
     from bridge.maintenance import indexes
-    from catalog.location import archive_named
 
-    named = archive_named(archive)
-    with open_archive(index_target(index, named), archive=named) as opened:
+    with open_named(archive, index) as opened:
         _print_states(indexes.rebuild(opened), as_json)
 
 
@@ -98,16 +87,10 @@ def copy(
     as_json: JsonOption = False,
 ) -> None:
     """Copy the vectors of one index to another, without embedding again."""
-    from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from bridge.spaces.identity import describe
-    from catalog.location import archive_named
 
-    named = archive_named(archive)
-    with (
-        open_archive(index_target(source, named), archive=named) as opened,
-        open_archive(index_target(to, named), archive=named) as target,
-    ):
+    with open_named(archive, source) as opened, open_named(archive, to) as target:
         copied = indexes.copy(opened, target.index)
     if as_json:
         print_items({"space": describe(space), "read": read, "vectors": count} for space, read, count in copied)
@@ -123,16 +106,10 @@ def _print_states(states: list[State], as_json: bool) -> None:
     if as_json:
         print_items(map(present_index_state, states))
     else:
-        rows: list[tuple[str, ...]] = [
-            (
-                state.finding.state,
-                str(state.held),
-                str(state.ledger),
-                str(state.finding.documents),
-                describe(state.space),
-            )
-            for state in states
-        ]
+        rows = []
+        for state in states:
+            counts = (state.held, state.ledger, state.finding.documents)
+            rows.append((state.finding.state, *map(str, counts), describe(state.space)))
         print_table(("state", ">vectors", ">catalog", ">documents", "space"), rows)
         for state in states:
             if state.finding.reason:

@@ -13,25 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from bridge.cli.options import (
-    CheckOption,
-    EmbedderOption,
-    IndexOption,
-    LanesOption,
-    LimitsOption,
-    PlansOption,
-    SentencesOption,
-    WorkersOption,
-    index_target,
-    parse_lanes,
-    parse_plans,
-    read_quality_limits,
-)
+from bridge.cli import options
 from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption
 from wshard.cli.common import (
     EXIT_FAILED,
-    EXIT_INTERRUPTED,
     JsonOption,
     named_path,
     named_place,
@@ -51,7 +37,7 @@ _SUFFIXES: Final = 5  # listed by name
 _WATCHED: Final = ("new", "changed", "moved", "unchanged", "embedded", "tasks")
 
 
-@reported()
+@reported("committed work is kept; run the same command again to resume")
 def ingest(
     paths: Annotated[
         list[str],
@@ -71,17 +57,17 @@ def ingest(
             "--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'. Applies to later runs, too."
         ),
     ] = None,
-    index: IndexOption = None,
-    embedder: EmbedderOption = None,
-    lanes: LanesOption = None,
-    windows: PlansOption = None,
-    sentences: SentencesOption = None,
-    workers: WorkersOption = 1,
+    index: options.IndexOption = None,
+    embedder: options.EmbedderOption = None,
+    lanes: options.LanesOption = None,
+    windows: options.PlansOption = None,
+    sentences: options.SentencesOption = None,
+    workers: options.WorkersOption = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove episodes below the given folders whose files are gone.")
     ] = False,
-    check: CheckOption = True,
-    limits: LimitsOption = None,
+    check: options.CheckOption = True,
+    limits: options.LimitsOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prune even if most of the episodes there are gone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,7 +80,7 @@ def ingest(
     from wshard.formats.lane_map import encode_lane_map
 
     named = archive_named(archive)
-    plans = parse_plans(windows)
+    plans = options.parse_plans(windows)
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     with option_read():
         how = read_as(format_name, encode_lane_map(lane_map or ()))
@@ -102,18 +88,13 @@ def ingest(
     if not known:
         expect_episodes(places)  # before an archive is created for nothing
     encoder = loaded(sentences)
-    thresholds = read_quality_limits(limits) if check else None
-    with TrajectoryIngestor(
-        index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=thresholds
-    ) as ingestor:
+    thresholds = options.read_quality_limits(limits) if check else None
+    target, names = options.index_target(index, named), options.parse_lanes(lanes)
+    with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
-        try:
-            with watched() as progress:
-                options: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
-                report = ingestor.ingest(places, prune=forget, progress=progress, **options)
-        except KeyboardInterrupt:
-            typer.echo("interrupted: committed work is kept; run the same command again to resume", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+        how_to: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
+        with watched() as progress:
+            report = ingestor.ingest(places, prune=forget, progress=progress, **how_to)
     if as_json:
         from bridge.present.reports import present_ingest
 
@@ -128,14 +109,14 @@ def ingest(
 def watch(
     folders: Annotated[list[Path], typer.Argument(help="Folders.", parser=named_path, metavar="FOLDERS")],
     archive: ArchiveOption = None,
-    index: IndexOption = None,
-    embedder: EmbedderOption = None,
-    lanes: LanesOption = None,
-    windows: PlansOption = None,
-    sentences: SentencesOption = None,
-    workers: WorkersOption = 1,
-    check: CheckOption = True,
-    limits: LimitsOption = None,
+    index: options.IndexOption = None,
+    embedder: options.EmbedderOption = None,
+    lanes: options.LanesOption = None,
+    windows: options.PlansOption = None,
+    sentences: options.SentencesOption = None,
+    workers: options.WorkersOption = 1,
+    check: options.CheckOption = True,
+    limits: options.LimitsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ingest new files in folders as soon as they are complete, until Ctrl-C; --json prints one line per batch."""
@@ -145,15 +126,14 @@ def watch(
     from wshard.errors import SourceNotFoundError
 
     named, begun, total = archive_named(archive), time.monotonic(), Counter[str]()
-    plans = parse_plans(windows)
+    plans = options.parse_plans(windows)
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is created for nothing
-    encoder, thresholds = loaded(sentences), read_quality_limits(limits) if check else None
+    encoder, thresholds = loaded(sentences), options.read_quality_limits(limits) if check else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager ends it like Ctrl-C does
+    target, names = options.index_target(index, named), options.parse_lanes(lanes)
     with (
-        TrajectoryIngestor(
-            index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=thresholds
-        ) as ingestor,
+        TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor,
         contextlib.suppress(KeyboardInterrupt),
     ):
         typer.echo(f"watching {', '.join(map(str, folders))}", err=True)

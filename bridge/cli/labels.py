@@ -1,4 +1,4 @@
-"""The verbs about labels: mislabeled, evaluate."""
+"""The verbs about labels: mislabeled, evaluate, and probe, which learns one from examples."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli.curation_output import OutputOptions, choose_space, open_named, print_ranked
-from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, SpaceOption, WriteOption
+from bridge.cli.curation_output import OutputOptions, choose_space, print_ranked
+from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import ArchiveOption, WhereOption, print_table
-from wshard.cli.common import JsonOption, print_items, reported
+from catalog.cli.common import ArchiveOption, WhereOption, find_episode, print_table, shorten
+from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +84,50 @@ def evaluate(
         _print_labels(found[0], f">recall@{k}", limit)
 
 
+@reported()
+def probe(
+    right: Annotated[
+        list[str],
+        typer.Option("--right", help="Positive example (id, uid or file); may be repeated.", metavar="EPISODE"),
+    ],
+    wrong: Annotated[
+        list[str] | None, typer.Option("--wrong", help="Negative example; may be repeated.", metavar="EPISODE")
+    ] = None,
+    where: WhereOption = None,
+    space: SpaceOption = None,
+    write: Annotated[
+        str | None,
+        typer.Option("--write", help="Name of the score, and of the collection of positive examples, to save."),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", "-k", min=1, help="Number of episodes to print.")] = 20,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank episodes with a linear classifier trained on a few positive and negative examples."""
+    from bridge.curation.probe import save_probe, train_probe
+    from bridge.present.probe import present_probe
+    from catalog.cli.annotate import account
+
+    with open_named(archive) as opened:
+        marked = [[find_episode(opened.catalog, name).id for name in names] for names in (right, wrong or [])]
+        found = train_probe(opened, marked[0], marked[1], where or "", space=space)
+        if write is not None:
+            save_probe(opened, found, write, who=account())
+    result = present_probe(found, top=top)
+    if as_json:
+        print_json(result)
+        return
+    rows = [
+        (str(one["rank"]), f"{one['value']:.3f}", one["episode_id"], one["env_id"], shorten(one["address"]))
+        for one in result["items"]
+    ]
+    print_table((">rank", ">value", "episode", "env", "/file"), rows)
+    measured = "" if found.precision is None else f"; precision {found.precision:.2f}, recall {found.recall or 0:.2f}"
+    typer.echo(f"{found.positive} of {plural(result['total'], 'episode')} are positive{measured} (cross-validated)")
+    if write is not None:
+        typer.echo(f"saved as score.{printable(write)} and as the collection {printable(write)}")
+
+
 def _print_scores(found: Sequence[Evaluated], recall: str) -> None:
     from bridge.present.reports import name_ranking
 
@@ -109,4 +154,4 @@ def _cells(figures: Figures) -> tuple[str, ...]:
 def _chance(one: Evaluated) -> float:
     """Return the mean share of relevant episodes, which is about the mAP of a random ranking."""
     counts = [(of.figures.queries, of.size - 1) for of in one.scores.of_labels]
-    return sum(asking * others for asking, others in counts) / (one.scores.queries * (one.episodes - 1))
+    return sum(queries * others for queries, others in counts) / (one.scores.queries * (one.episodes - 1))

@@ -8,30 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import bridge.cli.care
-import bridge.cli.check
-import bridge.cli.convert
-import bridge.cli.curate
-import bridge.cli.index
-import bridge.cli.ingest
-import bridge.cli.labels
-import bridge.cli.moments
-import bridge.cli.plot
-import bridge.cli.probe
-import bridge.cli.search
-import bridge.cli.serve
-import bridge.cli.shardify
-import bridge.cli.show
-import bridge.cli.train
-import catalog.cli.annotate
-import catalog.cli.annotations
-import catalog.cli.collection
-import catalog.cli.explore
-import catalog.cli.ls
-import wshard.cli.convert
-import wshard.cli.doctor
-import wshard.cli.files
-import wshard.cli.shardpack
+from bridge.cli import care, check, curate, index, ingest, labels, search, serve, shardify, show, train
+from bridge.cli import convert as convert_any
+from catalog.cli import annotate, collection, explore, ls
+from catalog.cli.annotations import app as annotations_app
+from wshard.cli import convert, doctor, files, shardpack
 from wshard.cli.common import EXIT_INTERRUPTED
 from wshard.cli.interrupts import interrupt_once, restore_interrupts
 
@@ -65,44 +46,27 @@ def options(
 
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Archive": (
-        *(bridge.cli.ingest.ingest, bridge.cli.ingest.watch, catalog.cli.ls.ls, bridge.cli.show.show),
-        bridge.cli.plot.plot,
-        bridge.cli.serve.serve,
-        *(catalog.cli.explore.facets, catalog.cli.explore.stats, catalog.cli.explore.sql),
+        *(ingest.ingest, ingest.watch, ls.ls, show.show, show.plot, serve.serve),
+        *(explore.facets, explore.stats, explore.sql),
     ),
-    "Search": (
-        *(bridge.cli.search.search, bridge.cli.moments.moments, bridge.cli.probe.probe),
-        *(bridge.cli.labels.evaluate, bridge.cli.train.train_embedder),
-    ),
+    "Search": (search.search, search.moments, labels.probe, labels.evaluate, train.train_embedder),
     "Curate": (
-        *(bridge.cli.check.check, *bridge.cli.curate.VERBS, bridge.cli.labels.mislabeled),
-        *(
-            catalog.cli.annotate.tag,
-            catalog.cli.annotate.note,
-            catalog.cli.annotate.review,
-            catalog.cli.collection.export_list,
-        ),
+        *(check.check, *curate.VERBS, labels.mislabeled),
+        *(annotate.tag, annotate.note, annotate.review, collection.export_list),
     ),
-    "Care": (bridge.cli.care.fsck, bridge.cli.care.health, bridge.cli.care.backup, bridge.cli.care.restore),
+    "Care": (care.fsck, care.health, care.backup, care.restore),
     "Files": (
-        *(
-            wshard.cli.files.inspect,
-            wshard.cli.files.verify,
-            wshard.cli.files.repair,
-            wshard.cli.files.recover,
-            wshard.cli.files.cat,
-        ),
-        *(bridge.cli.convert.convert, bridge.cli.convert.formats, wshard.cli.convert.export),
-        bridge.cli.shardify.shardify,
-        *(wshard.cli.shardpack.pack, wshard.cli.shardpack.unpack, wshard.cli.doctor.doctor),
+        *(files.inspect, files.verify, files.repair, files.recover, files.cat),
+        *(convert_any.convert, convert_any.formats, convert.export, shardify.shardify),
+        *(shardpack.pack, shardpack.unpack, doctor.doctor),
     ),
 }
 for _panel, _verbs in _VERBS.items():
     for _verb in _verbs:
         app.command(rich_help_panel=_panel)(_verb)
-app.add_typer(catalog.cli.collection.app, name="collection", rich_help_panel="Curate")
-app.add_typer(catalog.cli.annotations.app, name="annotations", rich_help_panel="Curate")
-app.add_typer(bridge.cli.index.app, name="index", rich_help_panel="Care")
+app.add_typer(collection.app, name="collection", rich_help_panel="Curate")
+app.add_typer(annotations_app, name="annotations", rich_help_panel="Curate")
+app.add_typer(index.app, name="index", rich_help_panel="Care")
 
 
 def command() -> Any:

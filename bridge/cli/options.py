@@ -10,6 +10,7 @@ import typer
 from wshard.cli.common import option_read
 
 if TYPE_CHECKING:
+    from bridge.archive import Archive
     from embedders.windows import WindowPlan
     from wshard.quality.thresholds import Thresholds
 
@@ -117,9 +118,10 @@ def parse_windows(text: str) -> WindowPlan:
         return WindowPlan.read(text)
 
 
-def index_target(index: str | None, archive: str | Path, timeout: float | None = None) -> str | Path:
+def index_target(index: str | None, archive: str | Path | None, timeout: float | None = None) -> str | Path:
     """Return what ingestor and retriever are opened with: the index URL with its time limit, else the archive."""
     from bridge.archive import is_url
+    from catalog.location import archive_named
     from wshard.errors import UnknownIndexError
     from wshard.messages import public_url
 
@@ -128,5 +130,14 @@ def index_target(index: str | None, archive: str | Path, timeout: float | None =
     if timeout is not None and index is None:
         raise typer.BadParameter("--timeout requires --index")
     if index is None:
-        return archive
+        return archive_named(archive)
     return index if timeout is None else f"{index}{'&' if '?' in index else '?'}timeout={timeout:.6f}"
+
+
+def open_named(archive: str | None, index: str | None = None) -> Archive:
+    """Open the archive given by --archive, with the index given by --index."""
+    from bridge.archive import open_archive
+    from catalog.location import archive_named
+
+    named = archive_named(archive)
+    return open_archive(index_target(index, named), archive=named)

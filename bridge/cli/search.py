@@ -1,4 +1,4 @@
-"""The verb `search`: similar episodes or windows, as a table or JSON."""
+"""The verbs `search` and `moments`: similar episodes, windows or spans, as a table or JSON."""
 
 from __future__ import annotations
 
@@ -8,36 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli.options import (
-    EmbedderOption,
-    ExcludeSelfOption,
-    ExplainOption,
-    IndexOption,
-    LanesOption,
-    LikeOption,
-    MinScoreOption,
-    SentencesOption,
-    TimeoutOption,
-    TopOption,
-    UnlikeOption,
-    WindowsOption,
-    index_target,
-    parse_lanes,
-    parse_windows,
-)
-from catalog.cli.common import (
-    ArchiveOption,
-    EnvOption,
-    MinLengthOption,
-    RewardOption,
-    WhereOption,
-    find_episode,
-    format_number,
-    open_catalog,
-    parse_range,
-    print_table,
-    shorten,
-)
+from bridge.cli import options
+from catalog.cli import common
+from catalog.cli.common import find_episode, format_number, open_catalog, parse_range, print_table, shorten
 from wshard.cli.common import JsonOption, parse_span, print_json, printable, reported
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.messages import plural
@@ -47,6 +20,7 @@ if TYPE_CHECKING:
 
     from bridge.results import Hits
     from bridge.search.query.fit import Query
+    from bridge.search.retriever import TrajectoryRetriever
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
 
@@ -54,28 +28,28 @@ EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; appen
 @reported()
 def search(
     query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}. Optional with --like or --text.")] = None,
-    archive: ArchiveOption = None,
-    index: IndexOption = None,
-    timeout: TimeoutOption = None,
-    top: TopOption = 10,
+    archive: common.ArchiveOption = None,
+    index: options.IndexOption = None,
+    timeout: options.TimeoutOption = None,
+    top: options.TopOption = 10,
     span: Annotated[str | None, typer.Option(help="Span START:STOP of the query.")] = None,
-    like: LikeOption = None,
-    unlike: UnlikeOption = None,
+    like: options.LikeOption = None,
+    unlike: options.UnlikeOption = None,
     text: Annotated[
         str | None, typer.Option(help="Text of task descriptions or notes; alone, or combined with a query.")
     ] = None,
-    sentences: SentencesOption = None,
+    sentences: options.SentencesOption = None,
     moments: Annotated[
         bool, typer.Option("--moments", help="Search windows instead of episodes (see ingest --windows).")
     ] = False,
-    windows: WindowsOption = None,
+    windows: options.WindowsOption = None,
     distinct: Annotated[bool, typer.Option("--distinct", help="With --moments: at most one hit per episode.")] = False,
-    env: EnvOption = None,
-    reward: RewardOption = None,
-    min_length: MinLengthOption = None,
-    where: WhereOption = None,
-    embedder: EmbedderOption = None,
-    lanes: LanesOption = None,
+    env: common.EnvOption = None,
+    reward: common.RewardOption = None,
+    min_length: common.MinLengthOption = None,
+    where: common.WhereOption = None,
+    embedder: options.EmbedderOption = None,
+    lanes: options.LanesOption = None,
     expand: Annotated[
         int | None, typer.Option(min=0, help="Query expansion: number of top hits to add to the query.")
     ] = None,
@@ -83,7 +57,7 @@ def search(
         bool, typer.Option("--plain", help="Rank only by the cosine similarity of whole episodes.")
     ] = False,
     least: Annotated[bool, typer.Option("--least", help="Rank the least similar first.")] = False,
-    min_score: MinScoreOption = None,
+    min_score: options.MinScoreOption = None,
     diversity: Annotated[
         float,
         typer.Option(
@@ -96,35 +70,29 @@ def search(
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Show the timestep alignment and a score per lane.")
     ] = False,
-    exclude_self: ExcludeSelfOption = False,
-    explain: ExplainOption = False,
+    exclude_self: options.ExcludeSelfOption = False,
+    explain: options.ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find episodes or windows similar to a query, to examples (minus counter-examples), or by text."""
-    from bridge.search.retriever import TrajectoryRetriever
-    from catalog.location import archive_named
-
     if query is None and not like and text is None:
         raise typer.BadParameter("expected at least one of QUERY, --like and --text")
     if distinct and not (moments or windows is not None):
         raise typer.BadParameter("--distinct requires --moments: a search for episodes returns each only once")
     if sentences is not None and text is None:
         raise typer.BadParameter("--sentences requires --text")
-    named = archive_named(archive)
-    target, used = index_target(index, named, timeout), None if span is None else parse_span(span)
-    options: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
-    options |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
-    options |= {"alignment": alignment, "exclude_self": exclude_self}
-    options |= {"like": [read_query(one, named) for one in like or ()]}
-    options |= {"unlike": [read_query(one, named) for one in unlike or ()]}
-    opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named, sentences=sentences)
-    with report_compiling(), opened as retriever:
+    used = None if span is None else parse_span(span)
+    wanted: dict[str, Any] = {"text": text, "expand": expand, "plain": plain, "least": least, "where": where}
+    wanted |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
+    wanted |= {"alignment": alignment, "exclude_self": exclude_self}
+    with _open_retriever(archive, index, timeout, embedder, lanes, sentences=sentences) as (retriever, named):
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps
-            options |= {"windows": None if windows is None else parse_windows(windows), "distinct": distinct}
+            wanted |= {"windows": None if windows is None else options.parse_windows(windows), "distinct": distinct}
+        wanted |= _read_examples(named, like, unlike)
         example = None if query is None else read_query(query, named, used)
-        hits = find(example, top, env or None, min_length, parse_range(reward), **options)
+        hits = find(example, top, env or None, min_length, parse_range(reward), **wanted)
     if as_json:
         from bridge.present.hits import present_hits
 
@@ -133,13 +101,89 @@ def search(
         print_hits(hits, with_span=moments or windows is not None)
 
 
-@contextmanager
-def report_compiling() -> Iterator[None]:
-    """Print a message if the alignment has to be compiled first."""
-    from bridge.alignment.align import compiling
+@reported()
+def moments(
+    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}.")] = None,
+    start: Annotated[int | None, typer.Option("--from", help="First timestep of the query (default: 0).")] = None,
+    stop: Annotated[int | None, typer.Option("--to", help="End of the query span (exclusive; default: end).")] = None,
+    like: options.LikeOption = None,
+    unlike: options.UnlikeOption = None,
+    archive: common.ArchiveOption = None,
+    index: options.IndexOption = None,
+    timeout: options.TimeoutOption = None,
+    top: options.TopOption = 10,
+    exclude_self: options.ExcludeSelfOption = False,
+    per_episode: Annotated[int | None, typer.Option(min=1, help="Maximum number of hits per episode.")] = None,
+    min_score: options.MinScoreOption = None,
+    max_overlap: Annotated[
+        float, typer.Option(min=0, max=0.99, help="Maximum overlap of two moments of one episode.")
+    ] = 0.3,
+    refine: Annotated[bool, typer.Option(help="Refine the bounds by aligning the lanes in the files.")] = True,
+    windows: options.WindowsOption = None,
+    env: common.EnvOption = None,
+    reward: common.RewardOption = None,
+    min_length: common.MinLengthOption = None,
+    where: common.WhereOption = None,
+    embedder: options.EmbedderOption = None,
+    lanes: options.LanesOption = None,
+    explain: options.ExplainOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find moments similar to a span of an episode, with exact bounds and a timestep alignment."""
+    if query is None and not like:
+        raise typer.BadParameter("expected QUERY or --like")
+    if query is None and (start, stop) != (None, None):
+        raise typer.BadParameter("--from and --to require QUERY; for --like append @START:STOP")
+    if start is not None and stop is not None and start >= stop:
+        raise typer.BadParameter(f"--from and --to: expected FROM < TO, found {start}:{stop}")
+    span = None if start is None and stop is None else (start, stop)
+    wanted: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
+    wanted |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
+    wanted |= {"windows": None if windows is None else options.parse_windows(windows)}
+    with _open_retriever(archive, index, timeout, embedder, lanes) as (retriever, named):
+        wanted |= _read_examples(named, like, unlike)
+        example = None if query is None else read_query(query, named, span)
+        hits = retriever.search_moments(example, top, env or None, min_length, parse_range(reward), **wanted)
+    if as_json:
+        from bridge.present.hits import present_hits
 
-    with compiling(lambda: typer.echo("compiling the alignment (once per machine, up to 30 seconds)", err=True)):
-        yield
+        print_json(present_hits(hits, moments=True))
+    else:
+        print_hits(hits, with_span=True)
+        if 0 < len(hits) < top and not hits.missing:
+            limits = {"--per-episode": per_episode, "--min-score": min_score}
+            chosen = ", ".join(["--max-overlap", *(name for name, limit in limits.items() if limit is not None)])
+            typer.echo(f"fewer than {top}: other candidates were excluded by {chosen}", err=True)
+
+
+@contextmanager
+def _open_retriever(
+    archive: str | None,
+    index: str | None,
+    timeout: float | None,
+    embedder: str | None,
+    lanes: str | None,
+    *,
+    sentences: str | None = None,
+) -> Iterator[tuple[TrajectoryRetriever, Path | str]]:
+    """Open the archive for searching, and yield it with its name; report if the alignment has to be compiled first."""
+    from bridge.alignment.align import compiling
+    from bridge.search.retriever import TrajectoryRetriever
+    from catalog.location import archive_named
+
+    named, names = archive_named(archive), options.parse_lanes(lanes)
+    target = options.index_target(index, named, timeout)
+    opened = TrajectoryRetriever(target, embedder, lanes=names, archive=named, sentences=sentences)
+    with (
+        compiling(lambda: typer.echo("compiling the alignment (once per machine, up to 30 seconds)", err=True)),
+        opened as retriever,
+    ):
+        yield retriever, named
+
+
+def _read_examples(archive: Path | str, like: list[str] | None, unlike: list[str] | None) -> dict[str, list[Query]]:
+    given = {"like": like, "unlike": unlike}
+    return {name: [read_query(one, archive) for one in texts or ()] for name, texts in given.items()}
 
 
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
@@ -170,10 +214,8 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{plural(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
-        typer.echo(
-            f"{hits.missing} skipped: their files are gone or changed; re-ingest them from their new location",
-            err=True,
-        )
+        skipped = f"{hits.missing} skipped: their files are gone or changed"
+        typer.echo(f"{skipped}; re-ingest them from their new location", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
         scored = f"{explained.scored} of {explained.passing} filtered vectors scored by {explained.kernel}"

@@ -11,15 +11,7 @@ import typer
 
 from bridge.cli.convert import chosen_spans
 from catalog.cli.common import ArchiveOption
-from wshard.cli.common import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    JsonOption,
-    option_read,
-    print_json,
-    printable,
-    reported,
-)
+from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
 from wshard.cli.convert import format_named
 from wshard.episode.protocol import read_as
 from wshard.messages import plural
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 20  # failures by name
 
 
-@reported()
+@reported("shards that were not complete are removed")
 def shardify(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="IN...", help="Locations, PATH#KEY or PATH#KEY@START:STOP.")
@@ -93,6 +85,7 @@ def shardify(
     as_json: JsonOption = False,
 ) -> None:
     """Write episodes as windowed WebDataset shards, in the layout that vla_foundry trains on."""
+    from wshard.conversion.jobs import list_jobs
     from wshard.webdataset.options import ShardifyOptions, parse_size
 
     with option_read():
@@ -122,34 +115,24 @@ def shardify(
             keep_incomplete=keep_incomplete,
         )
         how = read_as(format_named(source_format), "")
-    places = _Places(output_dir, task_name, to, how)
+
+    def plan(places: Sequence[Any], name: str) -> tuple[Sequence[Any], Path]:
+        folder = Path(output_dir, task_name or name, "shards") if to is None else Path(to)
+        return list_jobs(places, how), folder
+
     chosen = collection is not None or where is not None
     if sum((bool(paths), bool(tasks), chosen, interactive)) != 1:
         raise typer.BadParameter("expected one of IN..., --task, --interactive, and --collection or --where")
     if interactive:
         tasks = _ask_for_tasks(data_dir)
     if chosen:
-        exports = [places.of(chosen_spans(archive, collection, where), collection or "archive")]
+        exports = [plan(chosen_spans(archive, collection, where), collection or "archive")]
     elif paths:
-        exports = [places.of(paths, Path(os.path.realpath(paths[0])).name.partition("#")[0])]
+        exports = [plan(paths, Path(os.path.realpath(paths[0])).name.partition("#")[0])]
     else:
-        exports = [places.of([path], path.name) for path in _find_tasks(data_dir, tasks or [])]
+        exports = [plan([path], path.name) for path in _find_tasks(data_dir, tasks or [])]
     reports = [_export(jobs, folder, options, field or [], mode) for jobs, folder in exports]
     _print_reports(reports, as_json=as_json)
-
-
-class _Places:
-    """Where exports go, and how their episodes are read."""
-
-    def __init__(self, output_dir: str, task_name: str | None, to: str | None, how: str) -> None:
-        self._output_dir, self._task_name, self._to, self._how = output_dir, task_name, to, how
-
-    def of(self, places: Sequence[Any], name: str) -> tuple[list[Any], Path]:
-        """Return the jobs of an export and its folder."""
-        from wshard.conversion.jobs import list_jobs
-
-        folder = Path(self._output_dir, self._task_name or name, "shards") if self._to is None else Path(self._to)
-        return list(list_jobs(places, self._how)), folder
 
 
 def _ask_for_tasks(data_dir: str) -> list[str]:
@@ -194,21 +177,18 @@ def _export(
     from bridge.support.progress import watched
     from wshard.webdataset.export import shardify as export
 
-    try:
-        with watched() as progress:
-            shown = [""]
+    shown = ""
+    with watched() as progress:
 
-            def show(stage: str, _: int, total: int) -> None:
-                if stage != shown[0]:
-                    progress.stage(stage, total)
-                    shown[0] = stage
-                progress.advance(1)
+        def show(stage: str, _: int, total: int) -> None:
+            nonlocal shown
+            if stage != shown:
+                progress.stage(stage, total)
+                shown = stage
+            progress.advance(1)
 
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            return export(jobs, folder, options, fields=field, mode=mode, progress=show)
-    except KeyboardInterrupt:
-        typer.echo("interrupted: nothing was written", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return export(jobs, folder, options, fields=field, mode=mode, progress=show)
 
 
 def _print_reports(reports: Sequence[ShardifyReport], *, as_json: bool) -> None:
@@ -221,7 +201,7 @@ def _print_reports(reports: Sequence[ShardifyReport], *, as_json: bool) -> None:
             | {"left_out": one.left_out, "failed": [str(job.span.address) for job, _ in one.failed]}
             for one in reports
         ]
-        print_json({"items": rows, "total": len(rows)})
+        print_items(rows)
     else:
         for one in reports:
             counts = [plural(one.samples, "sample"), plural(len(one.shards), "shard"), plural(one.episodes, "episode")]

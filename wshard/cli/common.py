@@ -24,16 +24,16 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 
 @contextlib.contextmanager
-def reported() -> Iterator[None]:
+def reported(interrupted: str = "") -> Iterator[None]:
     """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of verbs.
 
-    Warnings are one line, too, without the place in the code.
+    Warnings are one line, too, without the place in the code. interrupted: what Ctrl-C leaves behind.
     """
     before, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+        typer.echo(f"interrupted: {interrupted}" if interrupted else "interrupted", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except BrokenPipeError:
         raise  # the reader closed the pipe: Typer exits quietly
