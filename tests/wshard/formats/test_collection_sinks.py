@@ -23,6 +23,8 @@ FORMATS = {
     "folder": "a",
     "lance": "a.lance",
     "shardpack": "a.shardpack",
+    "video": "a",
+    "lance_video": "a",
 }
 
 
@@ -30,8 +32,8 @@ class TestCollectionSinks(CollectionSinkContract):
     @pytest.fixture(autouse=True, params=FORMATS)
     def _choose(self, request):
         self.name, self.place = request.param, FORMATS[request.param]
-        self.knows_ids = self.name not in ("hdf5", "folder", "lance")  # which number episodes
-        self.deterministic = self.name != "lance"  # its files have random names
+        self.knows_ids = self.name not in ("hdf5", "folder", "lance", "video", "lance_video")  # which number episodes
+        self.deterministic = self.name not in ("lance", "lance_video")  # its files have random names
 
 
 class CarelessSink:

@@ -22,28 +22,30 @@ _ROOT: Final = "rosbag2_bagfile_information"
 
 @dataclass(frozen=True)
 class BagMetadata:
-    """What a bag says of itself. storage: of STORAGES; compressed: each message by zstd."""
+    """What a bag says of itself. storage: of STORAGES; compressed: each message by zstd; packed: each file."""
 
     storage: str
     files: tuple[Path, ...]
     distribution: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
     compressed: bool = False
+    packed: bool = False
 
 
 def read_bag_metadata(folder: Path) -> BagMetadata:
-    """Read metadata.yaml; raises FormatError, MissingFileError, UnsupportedFormatError for bags of compressed files."""
+    """Read metadata.yaml; raises FormatError, MissingFileError, UnsupportedFormatError."""
     where = folder / NAME
     about = _mapping(_read_yaml(where), _ROOT, where)
     storage = about.get("storage_identifier")
     if storage not in STORAGES:
         raise UnsupportedFormatError(f"{where}: expected storage {' or '.join(STORAGES)}, found {shown(storage)}")
     compression = str(about.get("compression_mode") or ""), str(about.get("compression_format") or "")
-    is_compressed = compression in (("MESSAGE", "zstd"), ("message", "zstd"))
-    if any(compression) and not is_compressed:
+    mode, method = (one.lower() for one in compression)
+    if any(compression) and (mode not in ("message", "file") or method != "zstd"):
         raise UnsupportedFormatError(
-            f"{where}: expected no compression, or that of messages by zstd, found compression_mode "
-            f"{shown(compression[0])}: `ros2 bag convert` writes a bag without"
+            f"{where}: expected no compression, or that of messages or files by zstd, found compression_mode "
+            f"{shown(compression[0])}, compression_format {shown(compression[1])}: `ros2 bag convert` "
+            "writes one without"
         )
     names = about.get("relative_file_paths")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -58,7 +60,9 @@ def read_bag_metadata(folder: Path) -> BagMetadata:
         files.append(path)
     custom = about.get("custom_data")
     notes = {"custom_data": {str(key): str(value) for key, value in custom.items()}} if isinstance(custom, dict) else {}
-    return BagMetadata(str(storage), tuple(files), str(about.get("ros_distro") or ""), notes, is_compressed)
+    return BagMetadata(
+        str(storage), tuple(files), str(about.get("ros_distro") or ""), notes, mode == "message", mode == "file"
+    )
 
 
 def _read_yaml(path: Path) -> object:

@@ -14,6 +14,7 @@ from wshard.errors import CodecError, LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
 
     from numpy.typing import NDArray
 
@@ -64,10 +65,15 @@ class MessageLog(Protocol):
 
 
 class JoinedLog:
-    """The files of a recording that was split, as one. compressed: each message is a frame of zstd."""
+    """The files of a recording that was split, as one. compressed: each message is a frame of zstd.
 
-    def __init__(self, parts: Sequence[MessageLog], notes: Mapping[str, Any], *, compressed: bool = False) -> None:
-        self._parts, self._compressed = parts, compressed
+    opened: what is closed with it.
+    """
+
+    def __init__(
+        self, parts: Sequence[MessageLog], notes: Mapping[str, Any], *, compressed: bool, opened: ExitStack
+    ) -> None:
+        self._parts, self._compressed, self._opened = parts, compressed, opened
         self._orders: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
         self.notes = notes
         self.topics: dict[str, Topic] = {}
@@ -98,8 +104,7 @@ class JoinedLog:
 
     def close(self) -> None:
         """Close the files."""
-        for part in self._parts:
-            part.close()
+        self._opened.close()
 
 
 def _decompress(data: bytes, where: str) -> bytes:

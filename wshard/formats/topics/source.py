@@ -20,6 +20,7 @@ from wshard.formats.topics.mcap_log import MAGIC, McapLog
 from wshard.formats.topics.message_log import JoinedLog, MessageLog
 from wshard.formats.topics.sqlite_log import SIGNATURE, SqliteLog
 from wshard.formats.topics.topic_episode import TopicEpisode
+from wshard.formats.topics.unpack_file import PACKED, unpack_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,18 +153,18 @@ class Rosbag2Source(TopicsSource):
         return [*self._about().files, *about]
 
     def _name(self) -> str:
-        return _SPLIT.sub("", self._about().files[0].stem)
+        return _SPLIT.sub("", self._about().files[0].name.removesuffix(PACKED).rpartition(".")[0])
 
     def _open_log(self) -> MessageLog:
         about = self._about()
         with contextlib.ExitStack() as opened:
             parts: list[MessageLog] = []
-            for path in about.files:
+            for stored in about.files:
+                path = opened.enter_context(unpack_file(stored)) if about.packed else stored
                 part = McapLog(path) if about.storage == "mcap" else SqliteLog(path, about.distribution)
                 opened.callback(part.close)
                 parts += [part]
-            opened.pop_all()
-        return JoinedLog(parts, about.notes, compressed=about.compressed)
+            return JoinedLog(parts, about.notes, compressed=about.compressed, opened=opened.pop_all())
 
 
 def _look(location: str | os.PathLike[str]) -> LocationLook:

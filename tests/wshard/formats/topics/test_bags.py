@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 import sqlite3
+import tempfile
 
 import mcap_ros2.decoder
 import numpy as np
@@ -13,9 +15,10 @@ import zstandard
 from mcap.reader import make_reader
 
 from wshard import open_episode
-from wshard.errors import FormatError, LimitError, MissingFileError, UnsupportedFormatError
+from wshard.errors import CodecError, FormatError, LimitError, MissingFileError, UnsupportedFormatError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
+from wshard.formats.topics import unpack_file
 from wshard.formats.topics.source import Rosbag2Source
 from wshard.testing import assert_same_episode
 
@@ -102,7 +105,7 @@ def test_a_single_sqlite_file_is_a_bag(copy):
         ("talker.db3", "../../etc/passwd", FormatError),
         ("talker.db3", "missing.db3", MissingFileError),
         ("storage_identifier: sqlite3", "storage_identifier: other", UnsupportedFormatError),
-        ('compression_mode: ""', 'compression_mode: "FILE"', UnsupportedFormatError),
+        ('compression_mode: ""', 'compression_mode: "OTHER"', UnsupportedFormatError),
         ("  relative_file_paths:\n    - talker.db3", "  relative_file_paths: 5", FormatError),
         ("version: 4", "version: !!python/object/apply:os.system ['touch /tmp/x']", FormatError),
         ("version: 4", "version: &a [1, 2]\n  other: [*a, *a]", LimitError),
@@ -133,6 +136,37 @@ def test_messages_that_were_compressed_one_by_one_are_read(copy):
     about.write_text(text.replace('compression_mode: ""', "compression_mode: MESSAGE"))
     with open_episode(folder) as episode:
         assert_same_episode(episode.load(), expected)
+
+
+@pytest.mark.parametrize("name", ["sqlite3_cdr_test", "mcap_cdr_test"])
+def test_files_that_were_compressed_as_a_whole_are_read(copy, tmp_path, monkeypatch, name):
+    folder = copy(name)
+    with open_episode(folder) as episode:
+        expected = episode.load()
+    (path,) = [one for one in folder.iterdir() if one.suffix in {".db3", ".mcap"}]
+    packed = path.with_name(f"{path.name}.zstd")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+    about = folder / "metadata.yaml"
+    text = re.sub("compression_format: .*", "compression_format: zstd", about.read_text())
+    about.write_text(re.sub("compression_mode: .*", "compression_mode: FILE", text).replace(path.name, packed.name))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with open_episode(folder) as episode:
+        assert_same_episode(episode.load(), expected)
+    assert not any((tmp_path / "temporary").iterdir())
+    whole = packed.read_bytes()
+    bomb = zstandard.compress(bytes(1 << 20))
+    for data, most, error in (
+        (whole[:-9], 1 << 34, CodecError),
+        (b"no", 1 << 34, CodecError),
+        (bomb, 1 << 16, LimitError),
+    ):
+        packed.write_bytes(data)
+        monkeypatch.setattr(unpack_file, "MOST_UNPACKED", most)
+        with pytest.raises(error, match=re.escape(packed.name)), Rosbag2Source(folder) as source:
+            source.info("")
+    assert not any((tmp_path / "temporary").iterdir())
 
 
 def test_a_hostile_database_is_refused(copy):

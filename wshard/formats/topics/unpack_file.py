@@ -1,0 +1,48 @@
+"""Files that were compressed as a whole, as ROS 2 bags can be: a plain copy that is deleted after use."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import zstandard
+
+from wshard.container.open_file import open_file
+from wshard.errors import CodecError, LimitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKED: Final = ".zstd"
+MOST_UNPACKED: Final = 1 << 34
+"""Bytes of the plain copy, if half of what is free on the disk of temporary files is not less."""
+
+_AT_ONCE: Final = 1 << 20
+_LARGEST_HEADER: Final = 18
+_LARGEST_WINDOW: Final = 1 << 27
+
+
+@contextlib.contextmanager
+def unpack_file(path: Path) -> Iterator[Path]:
+    """Give a plain copy of a file of zstd; raises CodecError, LimitError, MissingFileError."""
+    with tempfile.TemporaryDirectory(prefix="wshard-") as folder:
+        most = min(MOST_UNPACKED, shutil.disk_usage(folder).free // 2)
+        plain = Path(folder, path.name.removesuffix(PACKED))
+        with open_file(path) as packed, plain.open("wb") as file:
+            try:
+                stated = zstandard.frame_content_size(packed.read(_LARGEST_HEADER))
+                packed.seek(0)
+                if not 0 <= stated <= most:
+                    raise LimitError(f"{path}: expected a file that states at most {most} bytes, found {stated}")
+                decoder = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+                with decoder.stream_reader(packed) as reader:
+                    while data := reader.read(_AT_ONCE):
+                        file.write(data)
+            except zstandard.ZstdError as error:
+                raise CodecError(f"{path}: expected a file of zstd: {error}") from error
+            if file.tell() != stated:
+                raise CodecError(f"{path}: expected {stated} bytes in the file of zstd, found {file.tell()}")
+        yield plain
