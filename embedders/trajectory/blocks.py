@@ -33,29 +33,32 @@ class Blocks(LaneEmbedder):
     path: the geometric path, sampled at `length` points of equal arc length over all channels: the first `coefficients`
     of its DCT-II, with damping. shape: the course over time: `time_coefficients` of the DCT-II without the mean.
     areas: which channel leads which: the signed root of the area between each pair of channels, around the mean along
-    the path. Path and areas use rows averaged over `smoothing` timesteps and do not depend on speed. Permuting channels
-    or lanes changes no similarity.
+    the path, of rows averaged over `smoothing` timesteps. Path and areas do not depend on speed. The arc is that of
+    rows averaged over `arc_smoothing` timesteps, in which a channel counts as much as it moves steadily: positions in
+    full, jittering actions and sensors little. Permuting channels or lanes changes no similarity.
     """
 
     name: ClassVar[str] = "blocks"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     length: int = 64
     coefficients: int = 8
     time_coefficients: int = 16
     damping: float = 0.15
     smoothing: int = 5
+    arc_smoothing: int = 9
 
     def __post_init__(self) -> None:
         check_resolution(self.length, self.coefficients)
         check_resolution(self.length, self.time_coefficients)
         object.__setattr__(self, "damping", check_number(self.damping, "damping"))
-        odd = type(self.smoothing) is int and self.smoothing >= 1 and self.smoothing % 2 == 1
+        counts = (self.smoothing, self.arc_smoothing)
+        odd = all(type(count) is int and count >= 1 and count % 2 == 1 for count in counts)
         if self.damping < 0 or not odd or self.time_coefficients < 2:
-            found = f"{self.damping}, {self.smoothing!r} and {self.time_coefficients}"
+            found = f"{self.damping}, {self.smoothing!r}, {self.arc_smoothing!r} and {self.time_coefficients}"
             raise EmbedderError(
-                f"damping, smoothing, time_coefficients: expected damping >= 0, an odd number >= 1, and 2 or more, "
-                f"found {found}"
+                f"damping, smoothing, arc_smoothing, time_coefficients: expected damping >= 0, two odd numbers >= 1, "
+                f"and 2 or more, found {found}"
             )
 
     def blocks(self, channels: int) -> tuple[int, ...]:
@@ -78,7 +81,8 @@ class Blocks(LaneEmbedder):
         """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
         smoothed = [smooth(rows, self.smoothing) for rows in windows]
         rows, spans = joined(windows)
-        even = arc_resample(rows, spans, self.length, path=np.concatenate(smoothed), epsilon=_EPSILON)
+        arcs = np.concatenate([smooth(window, self.arc_smoothing) * steadiness(window) for window in windows])
+        even = arc_resample(rows, spans, self.length, path=arcs, epsilon=_EPSILON)
         damped = np.exp(-self.damping * np.arange(self.coefficients))
         path = spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))
         in_time = np.stack([resample(window, self.length) for window in windows])
@@ -91,6 +95,20 @@ class Blocks(LaneEmbedder):
 def _unit(block: NDArray[np.float64]) -> Vectors:
     silent = np.abs(block).max(axis=1) < _SILENT  # rounding errors of zeros
     return unit_rows(np.where(silent[:, None], 0.0, block))
+
+
+def steadiness(rows: Rows) -> NDArray[np.float64]:
+    """Return [D] of rows [T, D]: how steadily each channel moves, from 1 (steps continue) to 0 (each is turned back).
+
+    It is 1 minus the energy of second differences in the most that those steps could have, to the fourth power; 1 for
+    a channel that never moves. Rows are averaged over 3 timesteps first, so that noise on a position counts little.
+    """
+    steps = np.diff(smooth(rows, 3), axis=0)
+    turns = np.diff(steps, axis=0)
+    most = 4 * np.einsum("td,td->d", steps, steps)
+    share = np.divide(np.einsum("td,td->d", turns, turns), most, out=np.zeros(most.shape), where=most > _SILENT)
+    found: NDArray[np.float64] = np.maximum(1 - share, 0.0) ** 4
+    return found
 
 
 def area_count(channels: int) -> int:

@@ -145,8 +145,20 @@ def slow_combo(window, statistics, weights=(1.0, 1.0, 1.0, 1.0), damping=0.0):
     return slow_unit([w * x / math.sqrt(size) for w, size, block in weighed if w for x in block])
 
 
-def slow_smooth(rows):
-    return [slow_mean(rows[max(0, at - 2) : at + 3]) for at in range(len(rows))]
+def slow_smooth(rows, around=2):
+    return [slow_mean(rows[max(0, at - around) : at + around + 1]) for at in range(len(rows))]
+
+
+def slow_steadiness(column):
+    steps = [b - a for a, b in pairwise(column)]
+    turns = [b - a for a, b in pairwise(steps)]
+    most = 4 * math.fsum(step**2 for step in steps)
+    return max(0.0, 1 - math.fsum(turn**2 for turn in turns) / most) ** 4 if most > 1e-9 else 1.0
+
+
+def slow_arc_path(rows):
+    steady = [slow_steadiness(column) for column in zip(*slow_smooth(rows, 1), strict=True)]
+    return [[x * share for x, share in zip(row, steady, strict=True)] for row in slow_smooth(rows, 4)]
 
 
 def slow_arc_mean(rows):
@@ -178,7 +190,7 @@ def slow_silent(block):
 
 def slow_blocks(window, statistics):
     z = slow_z(window, statistics)
-    path = slow_dct(slow_arc_resample(z, 64, None, 1e-4, slow_smooth(z)), 8, 0.15)
+    path = slow_dct(slow_arc_resample(z, 64, None, 1e-4, slow_arc_path(z)), 8, 0.15)
     shape = slow_dct(slow_resample(z, 64), 16, 0.0)[len(z[0]) :]
     return slow_unit([x for block in (path, shape, slow_areas(slow_smooth(z))) if block for x in slow_silent(block)])
 
