@@ -212,6 +212,15 @@ def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors
     return np.frombuffer(data, "<f4").reshape(shape)
 
 
+def find_firsts(ids: Ids) -> Ids:
+    """Return the places where each id comes first, ascending; np.unique imports the masked arrays of numpy for it."""
+    order = ids.argsort(kind="stable")
+    ranked = ids[order]
+    new = np.ones(len(ids), np.bool_)
+    np.not_equal(ranked[1:], ranked[:-1], out=new[1:])
+    return np.sort(order[new])
+
+
 def check_points(space: Space, points: Sequence[Point]) -> None:
     """Raise SpaceMismatchError unless every point holds float32 vectors [n, E] of the Space's size."""
     for point in points:

@@ -176,7 +176,7 @@ class EmbeddedIndex:
 
     def read_vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors [n, E], read-only, of those of the episodes that have any, by id; most are memory maps."""
-        wanted = np.unique(np.fromiter(episodes, np.int64, len(episodes)))
+        wanted = np.array(sorted({*episodes}), np.int64)
         with self._lock:
             return self._using(space, lambda snapshot: snapshot.read_vectors(wanted))
 

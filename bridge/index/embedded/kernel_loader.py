@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
 WORTH_IT: Final = 100  # scans; most searches make one
+_BRIEF: Final = 2e-4  # seconds after which the import lets a search go on, which gives way some dozens of times
 
 
 class KernelLoader:
@@ -42,12 +44,16 @@ class KernelLoader:
             self._thread.join()
 
     def _load(self) -> None:
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(_BRIEF)
         try:
             import_module("numba")
             if threading.main_thread().is_alive():  # else the process is ending: nobody will search any more
                 self.module = import_module("bridge.index.embedded.numba_kernel")
         except Exception:  # noqa: BLE001  (not installed, or broken: whatever it is, numpy goes on)
             return
+        finally:
+            sys.setswitchinterval(usual)
 
 
 @cache

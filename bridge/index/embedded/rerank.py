@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Match
+from bridge.index.base import Match, find_firsts
 from bridge.index.embedded.router import find_candidates
 from bridge.index.metric import Scores, score
 
@@ -49,8 +49,7 @@ def rank(copies: Sequence[SearchCopy], query: Vectors, wanted: Ids | None, plan:
     values, episodes, windows = exact[0] if len(exact) == 1 else map(np.concatenate, zip(*exact, strict=True))
     order = np.lexsort((windows, episodes, -values))
     if request.distinct:
-        _, first = np.unique(episodes[order], return_index=True)
-        order = order[np.sort(first)]
+        order = order[find_firsts(episodes[order])]
     order = order[: request.top_k]
     rows = zip(episodes[order].tolist(), windows[order].tolist(), values[order].tolist(), strict=True)
     matches = tuple(map(Match._make, rows))

@@ -80,9 +80,10 @@ class Segment:
     @cached_property
     def terms(self) -> Ids:
         """What each episode adds to the checksum of the ledger's rows (catalog/vectors/checksums.py)."""
-        sums = [checksum(self.vectors[a:b].data) for a, b in pairwise(self.starts.tolist())]
-        known = np.array(sums, np.int64) if self.sums is None else self.sums
-        found: Ids = term(known, self.seqs, self.episodes)
+        sums = self.sums
+        if sums is None:
+            sums = np.array([checksum(self.vectors[a:b].data) for a, b in pairwise(self.starts.tolist())], np.int64)
+        found: Ids = term(sums, self.seqs, self.episodes)
         return found
 
     @staticmethod

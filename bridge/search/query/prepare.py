@@ -172,9 +172,11 @@ class QueryPreparer:
             if other.windows.scales
             and all(getattr(other, name) == getattr(space, name) for name in ("lanes", "weights", "metric"))
         ]
-        default = space.embedder == DEFAULT_EMBEDDER
-        names = {default_embedder(other.windows).name if default else space.embedder for other in alike}
-        for other in sorted(alike, key=lambda other: other.embedder not in names):
+        if len(alike) > 1:
+            default = space.embedder == DEFAULT_EMBEDDER
+            names = {default_embedder(other.windows).name if default else space.embedder for other in alike}
+            alike.sort(key=lambda other: other.embedder not in names)
+        for other in alike:
             with suppress(EmbedderError):  # another one's embedder, which nobody passed
                 return self._embed(other, view.windows)
         return None

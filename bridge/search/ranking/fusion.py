@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Answer, Match
+from bridge.index.base import Answer, Match, find_firsts
 from bridge.search.ranking.rankers import depth, join_explanations
 from bridge.search.ranking.scores import calibrate, combine_examples, combine_nearness, expand_query, fuse_scores
 
@@ -228,8 +228,7 @@ def _answer(scored: _Scored, request: Request) -> Answer:
     episodes, windows = np.array(keys, np.int64).reshape(-1, 2).T
     order = np.lexsort((windows, episodes, -scores))
     if request.distinct:
-        _, first = np.unique(episodes[order], return_index=True)
-        order = order[np.sort(first)]
+        order = order[find_firsts(episodes[order])]
     chosen = [(*keys[number], float(scores[number])) for number in order[: request.top_k].tolist()]
     matches = tuple(Match(episode, window, score) for episode, window, score in chosen)
     enough = len(matches) == request.top_k and matches[-1].score > scored.proof
