@@ -1,4 +1,4 @@
-"""Episodes as points of a plane: the two directions along which their vectors differ most."""
+"""Episodes as points of a plane: by principal components, or by a stored layout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.curation.archive_vectors import read_chosen_vectors
+from bridge.curation.layouts import choose_whole_space, compute_layout, load_layout
+from wshard.errors import QueryError
 
 if TYPE_CHECKING:
     from bridge.archive import Archive
@@ -21,22 +23,51 @@ _SAMPLE: Final = 20_000  # vectors that give the directions
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Episodes and their positions, float64 [M, 2]; share: fraction of the variance that the plane explains."""
+    """Episodes and their positions, float64 [M, 2].
+
+    share: fraction of the variance that the plane explains, None for layouts other than "pca". stale: the vectors have
+    changed since the layout was computed.
+    """
 
     space: Space
     episodes: tuple[EpisodeRow, ...]
     places: Floats
-    share: float
+    share: float | None
+    stale: bool = False
 
 
-def project_episodes(archive: Archive, where: Where | str = "", *, space: str | None = None) -> Projection:
-    """Project the vectors of the episodes that match the filter onto their first two principal components.
+def project_episodes(
+    archive: Archive, where: Where | str = "", *, space: str | None = None, method: str = "pca"
+) -> Projection:
+    """Return the episodes that match the filter as points of a plane.
 
-    space: a fingerprint prefix; None = see archive_vectors.choose_space. Raises QueryError, FilterError.
+    method: "pca" projects their vectors onto the first two principal components; "tsne", "umap" and "pacmap" lay out
+    all episodes of the Space, and store the result until vectors change. space: a fingerprint prefix; None = see
+    archive_vectors.choose_space. Raises QueryError, FilterError, MissingExtraError.
     """
+    if method != "pca":
+        found = find_projection(archive, where, space=space, method=method)
+        if found is None or found.stale:
+            compute_layout(archive, choose_whole_space(archive, space), method)
+            found = find_projection(archive, where, space=space, method=method)
+        if found is None:
+            raise QueryError("expected a stored layout: its file was removed just now")
+        return found
     known = read_chosen_vectors(archive, where, space)
     places, share = project_vectors(known.directions)
     return Projection(known.space, known.episodes, places, share)
+
+
+def find_projection(archive: Archive, where: Where | str, *, space: str | None, method: str) -> Projection | None:
+    """Return the episodes that match as points of the stored layout, which may be stale; None if there is none."""
+    chosen = choose_whole_space(archive, space)
+    layout = load_layout(archive, chosen, method)
+    if layout is None:
+        return None
+    rows = archive.catalog.episodes.rows(set(archive.catalog.query.ids(where)) & set(layout.ids.tolist()))
+    shown = np.isin(layout.ids, [*rows])
+    episodes = tuple(rows[number] for number in layout.ids[shown].tolist())
+    return Projection(chosen, episodes, layout.places[shown], None, layout.stale)
 
 
 def project_vectors(vectors: Vectors) -> tuple[Floats, float]:

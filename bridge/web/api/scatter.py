@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.curation.labels import labels_of
-from bridge.curation.projection import project_episodes
+from bridge.curation.layouts import choose_whole_space, compute_layout
+from bridge.curation.projection import find_projection, project_episodes
+from bridge.present.jobs import present_job
 from bridge.spaces.identity import describe
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 
 if TYPE_CHECKING:
     from bridge.curation.projection import Projection
+    from bridge.support.progress import Progress
+    from bridge.web.served import ServedArchive
+    from embedders.space import Space
 
 _MOST_POINTS: Final = 200_000
 _SIDE: Final = 400  # cells of an aggregated map, in either direction
@@ -23,14 +29,31 @@ def show_map(call: ApiCall) -> dict[str, Any]:
     """Return the episodes that pass a filter as points of a plane; of more than 200,000, one for each cell of it.
 
     labels: the values of the field `colour`, by the number that each point has of it; counts: episodes of each point.
+    stale: vectors have changed since the layout was computed. A layout that is not stored: the job that computes it.
     """
-    asked = ("map", call["where"], call["space"], call["colour"])
-    found: dict[str, Any] = call.archive.remember(asked, lambda: _project(call))
-    return found
+    archive, method = call.archive, call["method"]
+    if method == "pca":
+        asked = ("map", call["where"], call["space"], call["colour"])
+        found: dict[str, Any] = archive.remember(
+            asked,
+            lambda: _present(call, project_episodes(archive.archive, call["where"], space=call["space"])),
+        )
+        return found
+    stored = find_projection(archive.archive, call["where"], space=call["space"], method=method)
+    if stored is not None and not call["fresh"]:
+        return _present(call, stored)
+    space = choose_whole_space(archive.archive, call["space"])
+    kind = f"map {method} {space.fingerprint[:12]}"
+    work = partial(_compute, archive, space, method)
+    return {"job": present_job(archive.jobs.start(kind, work, who=call.account.name))}
 
 
-def _project(call: ApiCall) -> dict[str, Any]:
-    found = project_episodes(call.archive.archive, call["where"], space=call["space"])
+def _compute(archive: ServedArchive, space: Space, method: str, progress: Progress) -> dict[str, str]:
+    compute_layout(archive.archive, space, method, progress=progress)
+    return {"space": space.fingerprint}
+
+
+def _present(call: ApiCall, found: Projection) -> dict[str, Any]:
     chosen, counts = _thin(found)
     rows = [found.episodes[place] for place in chosen]
     values = labels_of(call.archive.archive, rows, call["colour"]) if call["colour"] else [None] * len(rows)
@@ -47,6 +70,7 @@ def _project(call: ApiCall) -> dict[str, Any]:
         "counts": counts,
         "total": len(found.episodes),
         "share": found.share,
+        "stale": found.stale,
         "space": found.space.fingerprint,
         "about": describe(found.space),
     }
@@ -74,12 +98,14 @@ ENDPOINTS: Final = (
     Endpoint(
         "GET",
         "/api/map",
-        "Episodes as points of the plane of their principal components",
+        "Episodes as points of a plane: by principal components, or by a layout that a job computes and stores",
         show_map,
         (
             WHERE,
             Parameter("space", "fingerprint prefix of the Space, if there are several"),
             Parameter("colour", "field to colour the points by", default="env"),
+            Parameter("method", "pca, tsne, umap or pacmap (all but the first by the extra `map`)", default="pca"),
+            Parameter("fresh", "compute the layout again", bool, default=False),
         ),
     ),
 )

@@ -14,6 +14,8 @@ import { readState, writeState } from "./url_state.js";
 /** @typedef {import("./api.js").Json} Json */
 
 const MOST_LABELS = 24;
+const POLL_MS = 500;
+const METHODS = [["pca", "PCA"], ["tsne", "t-SNE"], ["umap", "UMAP"], ["pacmap", "PaCMAP"]];
 
 export function showMap() {
   new MapPage().begin();
@@ -32,6 +34,8 @@ class MapPage {
     this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.load(); } });
     this.colour = h("input", { type: "text", "aria-label": "Coloured by", onchange: () => { writeState({ colour: this.colour.value.trim() }); void this.load(); } });
     this.space = h("select", { "aria-label": "Space", onchange: () => { writeState({ space: this.space.value }); void this.load(); } });
+    this.method = h("select", { "aria-label": "Layout", onchange: () => { writeState({ method: this.method.value === "pca" ? null : this.method.value }); void this.load(); } },
+      METHODS.map(([value, title]) => h("option", { value }, title)));
     /** @type {Json} */
     this.found = { uids: [] };
     /** @type {number[]} */
@@ -42,7 +46,7 @@ class MapPage {
 
   begin() {
     fill(this.main, h("h1", { class: "unseen" }, "Map"),
-      h("div", { class: "tools" }, this.box.element, h("label", {}, "colour ", this.colour), this.space),
+      h("div", { class: "tools" }, this.box.element, h("label", {}, "colour ", this.colour), this.space, this.method),
       h("div", { class: "status" }, this.status, this.actions),
       h("div", { class: "plane" }, this.canvas, this.lasso, this.card, this.legend,
         h("p", { class: "hint" }, "drag: pan · wheel: zoom · Shift and drag: lasso")));
@@ -72,25 +76,49 @@ class MapPage {
     });
   }
 
-  async load() {
+  /** @param {boolean} [fresh] compute the layout again */
+  async load(fresh = false) {
     const state = readState();
     this.box.set(state.get("q") || "");
     this.colour.value = state.get("colour") || "env";
+    this.method.value = state.get("method") || "pca";
     this.control.abort();
     this.control = new AbortController();
     fill(this.status, "computing …");
     try {
-      const asked = { where: state.get("q"), space: state.get("space") || this.space.value, colour: this.colour.value };
-      this.found = await get("/api/map", asked, this.control.signal);
+      const asked = { where: state.get("q"), space: state.get("space") || this.space.value, colour: this.colour.value, method: this.method.value };
+      const { signal } = this.control;
+      let found = await get("/api/map", { ...asked, fresh: fresh || null }, signal);
+      if (found.job) {
+        await this.follow(found.job, signal);
+        found = await get("/api/map", asked, signal);
+      }
+      this.found = found;
       this.box.report(null);
-      this.points?.setPlaces(this.found.x, this.found.y);
+      this.points?.setPlaces(found.x, found.y);
       this.select([]);
-      fill(this.status, plural(this.found.total, "episode"), this.found.counts ? `, ${plural(this.found.uids.length, "point")}` : "", ` · principal components, ${Math.round(100 * this.found.share)} % of the variance`);
+      const how = found.share === null ? this.method.selectedOptions[0].text : `principal components, ${Math.round(100 * found.share)} % of the variance`;
+      fill(this.status, plural(found.total, "episode"), found.counts ? `, ${plural(found.uids.length, "point")}` : "", ` · ${how}`,
+        found.stale && h("span", {}, " · vectors have changed since ", h("button", { onclick: () => void this.load(true) }, "Compute again")));
     } catch (error) {
       if (isAborted(error)) return;
       this.box.report(error);
       fill(this.status, h("span", { class: "problem" }, error instanceof Error ? error.message : String(error)));
     }
+  }
+
+  /**
+   * Show how far the job is that computes a layout, until it ends. Raises its error.
+   * @param {Json} job
+   * @param {AbortSignal} signal
+   */
+  async follow(job, signal) {
+    while (job.state === "waiting" || job.state === "running") {
+      fill(this.status, `${job.what || "waiting for other jobs"} … `, h("a", { href: "/machine" }, "Machine room"));
+      await new Promise((then) => { setTimeout(then, POLL_MS); });
+      job = await get(`/api/jobs/${job.id}`, {}, signal);
+    }
+    if (job.state !== "done") throw new Error(job.error || "the job was stopped");
   }
 
   /** Whether the labels are numbers, which are shown by a ramp. */

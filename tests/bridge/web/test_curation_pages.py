@@ -151,6 +151,19 @@ def test_the_map_shows_colours_and_a_lasso_selects(page, app):
     page.screenshot(path=PICTURES / "map.png")
 
 
+def test_another_layout_is_computed_in_the_background_and_stored(page, app):
+    pytest.importorskip("openTSNE")
+    page.goto(f"{app.url}/map")
+    page.get_by_text("principal components").wait_for()
+    page.get_by_label("Layout").select_option("t-SNE")
+    page.get_by_text("13 episodes · t-SNE").wait_for(timeout=60000)
+    assert "method=tsne" in page.url
+    assert any(job.kind.startswith("map tsne") and job.state == "done" for job in app.archive.jobs.all())
+    page.reload()
+    page.get_by_text("13 episodes · t-SNE").wait_for()
+    assert sum(job.kind.startswith("map") for job in app.archive.jobs.all()) == 1, "it is stored"
+
+
 def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
     right, wrong = uids_of(app, "episode:arm-01,arm-03,arm-05"), uids_of(app, "episode:arm-00,arm-04,arm-06")
     marks = "&".join([*(f"like={uid}" for uid in right), *(f"unlike={uid}" for uid in wrong)])
