@@ -33,7 +33,7 @@ _FEWEST: Final = 8  # episodes that neighbours can be told of
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class PointLayout:
     """Positions float64 [M, 2] of the episodes with these ids, ascending; stale: vectors have changed since."""
 
     ids: Ids
@@ -41,7 +41,7 @@ class Layout:
     stale: bool
 
 
-def load_layout(archive: Archive, space: Space, method: str) -> Layout | None:
+def load_layout(archive: Archive, space: Space, method: str) -> PointLayout | None:
     """Return the stored layout of a Space, None if there is none. Raises QueryError for an unknown method."""
     path = _path(archive, space, method)
     try:
@@ -51,7 +51,7 @@ def load_layout(archive: Archive, space: Space, method: str) -> Layout | None:
         return None
     if ids.ndim != 1 or places.shape != (len(ids), 2):
         return None
-    return Layout(ids.astype(np.int64), places.astype(np.float64), state.tolist() != _state_of(archive, space))
+    return PointLayout(ids.astype(np.int64), places.astype(np.float64), state.tolist() != _state_of(archive, space))
 
 
 def compute_layout(archive: Archive, space: Space, method: str, *, progress: Progress | None = None) -> None:
