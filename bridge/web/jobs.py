@@ -1,4 +1,4 @@
-"""Long work that pages start and watch: one at a time, in the background, with its progress."""
+"""Long work that pages start and follow: in the background, one at a time, with its progress."""
 
 from __future__ import annotations
 
@@ -63,9 +63,13 @@ class Jobs:
         self._jobs: dict[int, Job] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "job")
+        self._beside = ThreadPoolExecutor(2, "lasting job")
 
-    def start(self, kind: str, work: Callable[[Job], Any], *, who: str = "") -> Job:
-        """Begin a job, or return the one of that kind that is waiting or running already."""
+    def start(self, kind: str, work: Callable[[Job], Any], *, who: str = "", lasting: bool = False) -> Job:
+        """Begin a job, or return the one of that kind that is waiting or running already.
+
+        lasting: it runs until it is stopped, beside the others.
+        """
         with self._lock:
             for known in self._jobs.values():
                 if known.kind == kind and known.state in ("waiting", "running"):
@@ -77,7 +81,7 @@ class Jobs:
             for old in list(self._jobs)[:-_MOST]:
                 if self._jobs[old].state not in ("waiting", "running"):
                     del self._jobs[old]
-        self._pool.submit(self._run, job, work)
+        (self._beside if lasting else self._pool).submit(self._run, job, work)
         return job
 
     def _run(self, job: Job, work: Callable[[Job], Any]) -> None:
@@ -111,4 +115,5 @@ class Jobs:
         """Stop what is running, and wait for it."""
         for job in self.all():
             job.stopped.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._beside):
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.archive import open_archive
@@ -10,6 +12,7 @@ from bridge.results import make_ref
 from bridge.search.retriever import TrajectoryRetriever
 from bridge.web.jobs import Jobs
 from bridge.web.undo import Undos
+from wshard.errors import WShardError
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_RETRIEVERS: Final = 4
 _MOST_QUEUES: Final = 32
+_WARMING: Final = 40  # timesteps of the search that loads what searches need
 
 
 class ServedArchive:
@@ -38,6 +42,20 @@ class ServedArchive:
         self.searching = threading.Lock()  # searches compute: side by side they only take each other's time
         self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}
         self._known: dict[object, tuple[object, Any]] = {}
+        self._warming: threading.Thread | None = None
+
+    def warm_up(self) -> None:
+        """Search once in the background, so that the first search of a page finds everything loaded."""
+        self._warming = threading.Thread(target=self._search_once, name="warm-up")
+        self._warming.start()
+
+    def _search_once(self) -> None:
+        with suppress(WShardError, OSError):  # without vectors or files there is nothing to load
+            row = self.catalog.query.select(limit=1).rows[:1]
+            if row and row[0].length > _WARMING:
+                retriever = self.retriever()
+                with self.searching:
+                    retriever.search_moments(replace(self.episode(row[0].uid), span=(0, _WARMING)), 4)
 
     def keep_queue(self, asked: tuple[Any, ...], found: dict[str, Any]) -> None:
         """Remember a review queue, while people work through it."""
@@ -87,6 +105,8 @@ class ServedArchive:
 
     def close(self) -> None:
         """Wait for jobs, and close everything."""
+        if self._warming is not None:
+            self._warming.join()
         self.jobs.close()
         for retriever in self._retrievers.values():
             retriever.close()

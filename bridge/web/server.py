@@ -70,6 +70,7 @@ def serve(place: str | os.PathLike[str], options: ServeOptions, *, report: Calla
         server = _Server(
             uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_CLOSE_S, ws="none")
         )
+        server.archive = archive
         server.link = _link(options, port, sign_ins)
         server.report = report
         server.opened = options.opened
@@ -114,11 +115,13 @@ class _Server(uvicorn.Server):
 
     link = ""
     opened = False
+    archive: ServedArchive
     report: Callable[[str], None] = print
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
         self.report(self.link)
+        self.archive.warm_up()
         if self.opened:  # a browser may take long to start, and the server must answer it meanwhile
             threading.Thread(target=webbrowser.open, args=(self.link,), daemon=True).start()

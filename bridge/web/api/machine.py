@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance import fsck, health, indexes
 from bridge.present.findings import present_failures, present_finding
 from bridge.present.jobs import present_job
-from bridge.present.reports import present_health, present_ingest, present_space
+from bridge.present.reports import COUNTS, present_health, present_ingest, present_space
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from wshard.errors import RequestError
 
 if TYPE_CHECKING:
+    from bridge.episodes.read import Failure
     from bridge.maintenance.fsck import FsckResult
     from bridge.support.progress import Progress
+    from bridge.web.jobs import Job
     from bridge.web.served import ServedArchive
     from catalog.query.summary_records import NumberSummary
 
@@ -65,12 +69,13 @@ def stop_job(call: ApiCall) -> dict[str, Any]:
 
 
 def start_job(call: ApiCall) -> dict[str, Any]:
-    """Start a check, a repair, or an ingest of the known folders."""
+    """Start a check, a repair, or an ingest of the known folders, once or of all that comes."""
     work = _JOBS.get(call["kind"])
     if work is None:
         raise RequestError(f"expected a job among {', '.join(_JOBS)}, found {call['kind']!r}")
-    archive = call.archive
-    return present_job(archive.jobs.start(call["kind"], lambda job: work(archive, job), who=call.account.name))
+    archive, kind = call.archive, call["kind"]
+    job = archive.jobs.start(kind, lambda job: work(archive, job), who=call.account.name, lasting=kind == "watch")
+    return present_job(job)
 
 
 def _present_check(found: FsckResult) -> dict[str, Any]:
@@ -84,6 +89,20 @@ def _ingest(archive: ServedArchive, progress: Progress) -> dict[str, Any]:
         return present_ingest(ingestor.ingest(archive.catalog.episodes.roots(), progress=progress))
 
 
+def _watch(archive: ServedArchive, job: Job) -> None:
+    """Ingest what comes into the known folders until the job is stopped; its result has counts and last failures."""
+    counts = Counter[str]()
+    failed: list[Failure] = []
+    folders = [root for root in archive.catalog.episodes.roots() if Path(root).is_dir()]
+    job.stage(f"{len(folders)} folders", 0)
+    with TrajectoryIngestor(archive.place) as ingestor:
+        for report in ingestor.watch(folders, stop=job.stopped):
+            counts.update({name: getattr(report, name) for name in COUNTS})
+            failed = [*failed, *report.failed][-_LAST_FAILURES:]
+            job.result = {**{name: counts[name] for name in COUNTS}, "failed": present_failures(failed)}
+    job.check_stopped()
+
+
 def _health(archive: ServedArchive, _progress: Progress) -> dict[str, Any]:
     items = [present_health(one) for one in health.examine(archive.archive)]
     return {"items": items, "total": len(items)}
@@ -94,7 +113,9 @@ _JOBS: Final = {
     "repair": lambda archive, progress: _present_check(fsck.repair(archive.archive, progress=progress)),
     "health": _health,
     "ingest": _ingest,
+    "watch": _watch,
 }
+_LAST_FAILURES: Final = 20
 _ID: Final = Parameter("id", "id of the job", int, required=True, least=0, most=1 << 40)
 
 ENDPOINTS: Final = (
@@ -106,9 +127,9 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/jobs",
-        "Begin a background job: fsck, repair, health, or ingest of the known folders",
+        "Begin a background job: fsck, repair, health, ingest of the known folders, or watch them until it is stopped",
         start_job,
-        (Parameter("kind", "fsck, repair, health or ingest", required=True),),
+        (Parameter("kind", "fsck, repair, health, ingest or watch", required=True),),
         changes=True,
         body=True,
     ),

@@ -11,6 +11,7 @@ def show_state(call: ApiCall) -> dict[str, Any]:
     """Return the archive's name and state; between two answers with equal `instant` nothing has changed."""
     catalog = call.archive.catalog
     running = [job for job in call.archive.jobs.all() if job.state == "running"]
+    running.sort(key=lambda job: job.kind == "watch")  # which runs on and on, beside others
     return {
         "archive": call.archive.archive.place.name,
         "archive_id": catalog.archive_id,

@@ -10,7 +10,7 @@ import { makeShell } from "./shell.js";
 const POLL_MS = 700;
 const KINDS = /** @type {[string, string][]} */ ([
   ["fsck", "Check files, catalog and vectors"], ["repair", "Repair what can be repaired"],
-  ["health", "Health of the vectors"], ["ingest", "Ingest the known folders again"],
+  ["health", "Health of the vectors"], ["ingest", "Ingest the known folders again"], ["watch", "Watch the known folders"],
 ]);
 
 export function showMachine() {
@@ -86,7 +86,9 @@ class MachinePage {
       ...exportResult(job),
       job.result?.items && this.found(job.result),
       job.result?.done?.length > 0 && h("p", {}, `repaired: ${job.result.done.join("; ")}`),
-      job.kind === "ingest" && job.result && h("p", {}, ["new", "changed", "moved", "unchanged", "missing", "embedded"].map((name) => `${name} ${job.result[name]}`).join(" · ")));
+      job.result?.embedded !== undefined && h("p", {}, ["new", "changed", "moved", "unchanged", "missing", "embedded"].map((name) => `${name} ${job.result[name]}`).join(" · ")),
+      job.result?.failed?.length > 0 && job.kind in { ingest: 1, watch: 1 } && h("ul", { "aria-label": "Failed files" }, job.result.failed.slice(-20).map((/** @type {Json} */ one) =>
+        h("li", { class: "problem" }, Object.values(one).filter((part) => typeof part === "string" && part).join(": ")))));
   }
 }
 

@@ -34,6 +34,8 @@ export class HitList {
     this.least = 0;
     /** @type {Json[]} */
     this.hits = [];
+    this.redraw = () => {};
+    window.addEventListener("themechange", () => this.redraw());
     this.count = h("p", { class: "count", role: "status" });
     this.notes = h("div", { class: "notes" });
     this.grid = h("ul", { class: "hits" });
@@ -73,6 +75,7 @@ export class HitList {
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
     const cards = this.hits.map((hit) => this.card(hit, spanOf(hit)));
     fill(this.grid, cards.map((card) => card.element));
+    this.redraw = () => {};
     this.filter();
     if (!this.hits.length) return;
     const spans = this.hits.map((hit) => `${hit.uid}@${spanOf(hit)[0]}:${spanOf(hit)[1]}`);
@@ -83,7 +86,9 @@ export class HitList {
     const truth = /** @type {Series | undefined} */ (asked?.lanes[0]);
     const shifted = truth && { ...truth, steps: truth.steps.map((step) => step - from) };
     const channels = truth ? liveliest(truth, CHANNELS) : [];
-    items.forEach((item, index) => cards[index].draw(shifted, item, channels.length ? channels : liveliest(item.lanes[0] || { values: [] }, CHANNELS), [from, asked?.span[1] ?? 0]));
+    this.redraw = () => items.forEach((item, index) =>
+      cards[index].draw(shifted, item, channels.length ? channels : liveliest(item.lanes[0] || { values: [] }, CHANNELS), [from, asked?.span[1] ?? 0]));
+    this.redraw();
   }
 
   /** @param {Json} hit @param {[number, number]} span */

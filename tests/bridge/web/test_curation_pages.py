@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 
 import h5py
 import pytest
@@ -191,6 +192,23 @@ def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
     page.get_by_text("unchanged 13").wait_for(timeout=30000)
     page.get_by_text("arcdct").first.wait_for()
     page.screenshot(path=PICTURES / "machine.png")
+
+
+def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
+    (folder,) = app.archive.catalog.episodes.roots()
+    page.goto(f"{app.url}/machine")
+    page.get_by_role("button", name="Watch the known").click()
+    page.locator(".job.running", has_text="watch").wait_for()
+    bad = Path(folder, "zz.wshard")
+    bad.write_bytes(b"no episode")
+    try:
+        page.get_by_role("list", name="Failed files").get_by_text("zz.wshard").wait_for(timeout=20000)
+    finally:
+        bad.unlink()
+    page.get_by_role("button", name="Check files").click()
+    page.locator(".job.done", has_text="fsck").first.wait_for(timeout=20000)
+    page.locator(".job.running").get_by_role("button", name="Stop").click()
+    page.locator(".job.stopped", has_text="watch").wait_for()
 
 
 def test_nothing_is_hard_to_reach_or_to_read(browser, app):
