@@ -7,7 +7,7 @@ import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js
 
 /** @typedef {import("./api.js").Json} Json */
 /** @typedef {import("./lane_plots.js").Series} Series */
-/** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number }} Options */
+/** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number, more?: Record<string, string | boolean | null> }} Options */
 
 const WIDTH = 260;
 const CHANNELS = 4;
@@ -22,8 +22,11 @@ export function findHits(query, options, signal) {
   const examples = [query, ...options.like].filter(Boolean);
   const common = { query, like: options.like, unlike: options.unlike, where: options.where, top: options.top, exclude_self: examples.length > 0 && options.others };
   const ofSpans = examples.some((one) => one?.includes("@")) && !options.text;
-  if (ofSpans) return get("/api/moments", { ...common, per_episode: options.onePer ? 1 : null }, signal);
-  return get("/api/search", { ...common, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null }, signal);
+  const more = options.more || {};
+  const chosen = (/** @type {string[]} */ names) => Object.fromEntries(names.map((name) => [name, more[name] || null]));
+  const shared = { ...common, ...chosen(["embedder", "windows", "explain", "top"].filter((name) => more[name])), lane: more.lanes ? String(more.lanes).split(",").map((one) => one.trim()) : null };
+  if (ofSpans && !more.of_windows) return get("/api/moments", { ...shared, ...chosen(["max_overlap"]), per_episode: options.onePer ? 1 : null, refine: more.no_refine ? false : null }, signal);
+  return get("/api/search", { ...shared, ...chosen(["expand", "plain", "least", "of_windows", "contributions"]), distinct: more.of_windows && options.onePer ? true : null, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null }, signal);
 }
 
 /** Hits of one search, drawn. */
@@ -51,14 +54,19 @@ export class HitList {
       this.notes, this.grid);
   }
 
+  /** Whether a hit is shown: with the slider at its left end all are, also those with scores below 0. @param {Json} hit */
+  passes(hit) {
+    return this.least === 0 || hit.score >= this.least;
+  }
+
   passing() {
-    return this.hits.filter((hit) => hit.score >= this.least);
+    return this.hits.filter((hit) => this.passes(hit));
   }
 
   filter() {
     this.leastText.textContent = this.least.toFixed(2);
     const cards = /** @type {HTMLElement[]} */ ([...this.grid.children]);
-    cards.forEach((card, index) => { card.hidden = this.hits[index].score < this.least; });
+    cards.forEach((card, index) => { card.hidden = !this.passes(this.hits[index]); });
     this.count.textContent = `${plural(this.passing().length, "hit")}${this.how}`;
   }
 
@@ -71,6 +79,7 @@ export class HitList {
     this.hits = found.items;
     this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
     fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
+      found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
       found.missing > 0 && h("p", {}, `${found.missing} passed over: their files are gone or changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
     const cards = this.hits.map((hit) => this.card(hit, spanOf(hit)));
@@ -105,6 +114,7 @@ export class HitList {
       "aria-pressed": String((right ? marks.like : marks.unlike).includes(name)),
       onclick: () => this.options.onMark(name, right),
     }, right ? "+" : "−");
+    const parts = Object.entries(hit.contributions || {}).map(([lane, share]) => `${lane.split("/").slice(1).join("/") || lane} ${Number(share).toFixed(3)}`);
     const lanes = Object.entries(hit.lane_scores || {}).map(([lane, score]) => `${lane.split("/").slice(1).join("/") || lane} ${score.toFixed(2)}`);
     const element = h("li", { class: "hit" },
       h("header", {},
@@ -114,6 +124,7 @@ export class HitList {
       h("p", { class: "soft" }, isSpan ? `${span[0]}:${span[1]} of ${hit.metadata.length} · ` : "", `${hit.metadata.env_id}`),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
       lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),
+      parts.length > 0 && h("p", { class: "soft lanes" }, "contributions: ", parts.join(" · ")),
       hit.remaining > 0 && h("a", { class: "next", href: address(episodePath(hit.uid), { span: `${span[1]}:${Math.min(hit.metadata.length, span[1] + (span[1] - span[0]))}` }) }, "what comes next there"));
     /** @param {Series | undefined} query @param {Json} item @param {number[]} channels @param {[number, number]} asked */
     const draw = (query, item, channels, asked) => {

@@ -205,3 +205,19 @@ def test_nothing_is_hard_to_reach_or_to_read(browser, app):
         page.screenshot(path=PICTURES / "episode-dark.png")
         assert found == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_words_of_the_command_line_are_options_of_the_search(page, app):
+    page.goto(f"{app.url}/search?query={uid_of(app, 'arm-01')}")
+    page.locator(".hit").nth(5).wait_for(timeout=60000)
+    page.get_by_text("More options").click()
+    page.get_by_label("contributions").check()
+    page.locator(".hit .lanes", has_text="contributions:").first.wait_for()
+    page.get_by_label("number of hits").fill("3")
+    page.keyboard.press("Tab")
+    page.locator(".hit-list .count", has_text="3 hits").wait_for()
+    best = page.locator(".hit header a").first.inner_text()
+    page.get_by_label("least similar").check()
+    page.locator(".hit header a", has_text=best).wait_for(state="detached")
+    assert all(part in page.url for part in ("contributions=1", "top=3", "least=1"))
+    assert find_violations(page) == []
