@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 _APART = ("metadata", "lanes", "stored_lanes", "files", "layout_id", "id")  # printed in their own way, or not at all
+_FRAMES = 6  # of an episode on a terminal
 _SUFFIXES = (".png", ".svg", ".html")
 
 
@@ -59,13 +63,15 @@ def show(
 
 
 def _print_courses(row: EpisodeRow) -> None:
-    """Print the course of the first channels of each lane as blocks, where the file can be read."""
+    """Print the course of the first channels of each lane, and frames if the terminal can; of readable files only."""
     from bridge.episodes.drawing import draw_text
+    from bridge.episodes.terminal_frames import draw_frames, find_protocol
     from bridge.results import make_ref, sketch_hit
     from wshard.errors import WShardError
 
+    protocol = find_protocol(os.environ) if sys.stdout.isatty() else None
     try:
-        sketch = sketch_hit(make_ref(row, 1.0, (0, row.length)), frames=0)
+        sketch = sketch_hit(make_ref(row, 1.0, (0, row.length)), frames=_FRAMES if protocol else 0)
     except (WShardError, OSError):
         return
     drawn = [
@@ -74,6 +80,8 @@ def _print_courses(row: EpisodeRow) -> None:
         for at, line in enumerate(one.lines[:3])
     ]
     print_table(("", ""), drawn, whole=True)
+    if protocol and sketch.frames:
+        typer.echo(draw_frames(sketch.frames, protocol, columns=shutil.get_terminal_size().columns))
 
 
 def _open_in_browser(name: str, archive: str | None) -> None:
