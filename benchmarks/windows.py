@@ -2,15 +2,20 @@
 
 Run `python benchmarks/windows.py` to print Markdown; `--write docs/performance.md` replaces the section "## Windows of
 LeRobot folders". A window has 2 frames of each camera and 16 actions, in random order, 32 to a batch. Both sides give
-equal frames; they are measured in turns, and CPU seconds are those of all threads.
+equal frames; they are measured in turns, and CPU seconds are those of all threads. lerobot's own loader is measured in
+the environment that `make peers` creates, if it is there, on the same files and windows.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import statistics
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -26,11 +31,30 @@ from wshard.types import Episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 EPISODES, T, SIZE, FPS, BATCH, BATCHES, ROUNDS = 40, 200, 128, 30, 32, 8, 7
 CAMERAS = ("observation.images.left", "observation.images.right")
 HISTORY, CHUNK = 2, 16
+LEROBOT = Path(__file__).parents[1] / ".bench" / "venv-lerobot" / "bin" / "python"
+PEER = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np, torch
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+folder, backend, rows, fps, batch, history, chunk = json.loads(sys.argv[1])
+cameras = ("observation.images.left", "observation.images.right")
+deltas = {name: [-step / fps for step in reversed(range(history))] for name in cameras}
+deltas["action"] = [step / fps for step in range(chunk)]
+data = LeRobotDataset("peer/set", root=folder, video_backend=backend, delta_timestamps=deltas)
+spent = []
+for turn in range(4):
+    some = torch.utils.data.Subset(data, np.roll(rows, turn * 97).tolist())
+    began, busy = time.perf_counter(), time.process_time()
+    sizes = [item[cameras[0]].shape for item in torch.utils.data.DataLoader(some, batch)]
+    spent.append((len(rows) / (time.process_time() - busy), len(rows) / (time.perf_counter() - began)))
+    assert sizes[0][1] == history
+print(json.dumps(np.median(spent[1:], axis=0).tolist()))
+"""
 
 
 def encode(frames: np.ndarray) -> VideoFrames:
@@ -102,6 +126,20 @@ def measure(works: dict[str, Callable[[np.ndarray], Any]], rows: np.ndarray) -> 
     return {name: tuple(map(statistics.median, zip(*rounds, strict=True))) for name, rounds in found.items()}
 
 
+def measure_lerobot(folder: Path, rows: np.ndarray, backend: str) -> tuple[float, float] | None:
+    """Return windows per CPU second and per second of lerobot's own loader; None where it is not installed or fails."""
+    options = json.dumps([str(folder), backend, rows[:BATCH].tolist(), FPS, BATCH, HISTORY, CHUNK])
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
+    if not LEROBOT.exists():
+        return None
+    done = subprocess.run([LEROBOT, "-c", PEER, options], check=False, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        print(done.stderr[-500:], file=sys.stderr)
+        return None
+    cpu, wall = json.loads(done.stdout.splitlines()[-1])
+    return cpu, wall
+
+
 def report(folder: Path) -> Iterator[str]:
     """Yield the parts of the section."""
     place = folder / "set"
@@ -113,11 +151,13 @@ def report(folder: Path) -> Iterator[str]:
     peer = BarePyAV(place, data.get_col_data("action"))
     order = ClipSampler(windows, seed=0).order(0)
     inside = order[(order % T >= 1) & (order % T <= T - CHUNK)]
-    ours, theirs = collate(windows.__getitems__(inside[:BATCH])), peer.read(inside[:BATCH])
+    ours, bare = collate(windows.__getitems__(inside[:BATCH])), peer.read(inside[:BATCH])
     for name in ("action", *CAMERAS):
-        np.testing.assert_array_equal(ours[name], theirs[name])
+        np.testing.assert_array_equal(ours[name], bare[name])
     works = {"wshard.data": lambda rows: collate(windows.__getitems__(rows)), "bare PyAV": peer.read}
     found = measure(works, inside)
+    theirs = {backend: measure_lerobot(place, inside, backend) for backend in ("pyav", "torchcodec")}
+    found |= {f"lerobot 0.4.4, {backend}": one for backend, one in theirs.items() if one is not None}
     ratio = found["wshard.data"][0] / found["bare PyAV"][0]
     yield (
         f"## Windows of LeRobot folders\n\nMeasured by `benchmarks/windows.py`: {EPISODES} episodes of {T} frames, two "
@@ -125,7 +165,12 @@ def report(folder: Path) -> Iterator[str]:
         f"each camera and {CHUNK} actions. Machine: {facts()}, av {av.__version__}, load {load:.1f}.\n"
     )
     verdict = "met" if ratio >= 0.8 else "**missed**"
-    yield f"- wshard.data over bare PyAV: {ratio:.2f} x the windows per CPU second, goal >= 0.8: {verdict}.\n"
+    yield f"- wshard.data over bare PyAV: {ratio:.2f} x the windows per CPU second, goal >= 0.8: {verdict}."
+    for name, (cpu, _) in list(found.items())[2:]:
+        share = found["wshard.data"][0] / cpu
+        verdict = "met" if share >= 1 else "**missed**"
+        yield f"- wshard.data over {name}: {share:.1f} x the windows per CPU second, goal >= 1: {verdict}."
+    yield ""
     yield "| | windows per CPU second | per second |\n|---|---:|---:|"
     yield from (f"| {name} | {cpu:.0f} | {wall:.0f} |" for name, (cpu, wall) in found.items())
     yield ""

@@ -9,6 +9,7 @@ import numpy as np
 
 from wshard.data.cache import find_repository
 from wshard.data.source_dataset import SourceDataset
+from wshard.data.writers import refuse_option
 from wshard.errors import DatasetError, SourceNotFoundError
 from wshard.formats.base import open_source
 
@@ -28,7 +29,8 @@ class LeRobotAdapter(SourceDataset):
 
     Columns: the primary camera is `pixels`, float32 from 0 to 1, without the axis of time where num_steps is 1;
     `action`; `observation.state` is `proprio`; and those of key_aliases {native: name}. `ep_idx` and `step_idx` number
-    episodes, from 0, and timesteps. Raises SourceNotFoundError, DatasetError where the primary camera is not known.
+    episodes, from 0, and timesteps. lerobot_kwargs: options of lerobot's own loader, which are refused. Raises
+    SourceNotFoundError, UnsupportedFormatError, DatasetError where the primary camera is not known.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the signature of the original)
@@ -43,7 +45,10 @@ class LeRobotAdapter(SourceDataset):
         keys_to_cache: Sequence[str] | None = None,
         primary_camera_key: str | None = None,
         key_aliases: Mapping[str, str] | None = None,
+        **lerobot_kwargs: Any,
     ) -> None:
+        for option, value in lerobot_kwargs.items():
+            refuse_option(option, value)
         place = Path(root) if root is not None else find_repository(repo_id)
         if place is None:
             raise SourceNotFoundError(f"{SCHEME}{repo_id}: expected it in a cache of this machine; or give root")

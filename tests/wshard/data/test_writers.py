@@ -7,7 +7,6 @@ import pytest
 import torch
 from world_model_sets import SETS, make_columns, write_hdf5, write_lance
 
-import wshard.data
 from wshard.data import (
     EPISODE_DATA_KEY,
     FORMATS,
@@ -229,51 +228,6 @@ def test_formats_are_registered_once():
         with pytest.raises(NotImplementedError, match=message):
             call()
     assert not any(one.supports_episode_data for one in FORMATS.values())
-
-
-def test_every_public_name_is_there():
-    names = [
-        "LanceDataset",
-        "HDF5Dataset",
-        "FolderDataset",
-        "ImageDataset",
-        "VideoDataset",
-        "LanceVideoDataset",
-        "LeRobotAdapter",
-        "LanceWriter",
-        "HDF5Writer",
-        "FolderWriter",
-        "VideoWriter",
-        "Dataset",
-        "MergeDataset",
-        "ConcatDataset",
-        "GoalDataset",
-        "ReplayBuffer",
-        "classic_filter",
-        "FORMATS",
-        "WRITE_MODES",
-        "EPISODE_DATA_KEY",
-        "Format",
-        "Writer",
-        "register_format",
-        "list_formats",
-        "get_format",
-        "detect_format",
-        "split_episode_data",
-        "validate_write_mode",
-        "load_dataset",
-        "convert",
-        "merge",
-        "get_cache_dir",
-        "ensure_dir_exists",
-        "column_normalizer",
-        "get_scaler",
-        "ZScoreScaler",
-        "PercentileScaler",
-        "IdentityScaler",
-    ]
-    assert all(hasattr(wshard.data, name) for name in names)
-    assert set(names) <= set(wshard.data.__all__)
 
 
 # ---- finding -------------------------------------------------------------------------------------------------------
