@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wshard.arguments import integer
+from wshard.data.batch_slots import BatchSlots, SlotDataset
 from wshard.data.clips import positive
 from wshard.data.dataset import collate
 from wshard.data.sampler import ClipSampler, EpochIndex
-from wshard.data.tensors import worker_loader
+from wshard.data.tensors import forks_workers, worker_loader
 from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wshard.data.dataset import Dataset, Item
+
+_PREFETCHED: Final = 2  # batches for each worker, as torch does it
+_HELD: Final = 3  # batches that a training loop works with
 
 
 class ClipLoader:
@@ -32,18 +36,32 @@ class ClipLoader:
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
         self.drop_last = drop_last
-        self._workers = None if not num_workers else worker_loader(dataset, _Batches(self), num_workers, collate)
+        self._workers: Any = None
+        if num_workers:
+            inherited = dataset.fork_safe and forks_workers()
+            self._slots = BatchSlots((_PREFETCHED * num_workers + _HELD) * inherited)
+            reading = SlotDataset(dataset, self._slots)
+            self._workers = worker_loader(reading, _Requests(self), num_workers, fork_safe=dataset.fork_safe)
 
     def __len__(self) -> int:
         count, rest = divmod(len(self.sampler), self.batch_size)
         return count + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Item]:
-        read = (collate(self.dataset.__getitems__(numbers)) for numbers in _Batches(self))
-        for batch in read if self._workers is None else self._workers:
+        if self._workers is None:
+            read = (collate(self.dataset.__getitems__(numbers)) for numbers in self.requests())
+        else:
+            read = (self._slots.read(written) for written in self._workers)
+        for batch in read:
             self.sampler.position += self.batch_size
             yield batch
         self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
+
+    def requests(self) -> Iterator[list[int]]:
+        """Yield the numbers of the clips of each batch that is left of the epoch."""
+        epoch, order = self.sampler.epoch, self.sampler.order(self.sampler.epoch)
+        for start in range(self.sampler.position, min(len(self) * self.batch_size, len(order)), self.batch_size):
+            yield [EpochIndex.of(number, epoch) for number in order[start : start + self.batch_size].tolist()]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume an equal loader after the last batch."""
@@ -57,8 +75,8 @@ class ClipLoader:
         self.sampler.load_state_dict({**state, "position": position})
 
 
-class _Batches:
-    """The numbers of the clips of the batches that are left of a loader's epoch."""
+class _Requests:
+    """What workers are asked for: a slot, and the numbers of the clips of a batch."""
 
     def __init__(self, loader: ClipLoader) -> None:
         self._loader = loader
@@ -66,8 +84,7 @@ class _Batches:
     def __len__(self) -> int:
         return len(self._loader)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        sampler, size = self._loader.sampler, self._loader.batch_size
-        epoch, order = sampler.epoch, sampler.order(sampler.epoch)
-        for start in range(sampler.position, min(len(self) * size, len(order)), size):
-            yield [EpochIndex.of(number, epoch) for number in order[start : start + size].tolist()]
+    def __iter__(self) -> Iterator[tuple[int | None, list[int]]]:
+        slots = self._loader._slots  # noqa: SLF001  (of this module)
+        slots.reclaim()
+        return ((slots.take(), numbers) for numbers in self._loader.requests())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from functools import lru_cache
 from importlib import import_module
@@ -75,17 +76,27 @@ def worker_seed() -> int | None:
     return None if about is None else int(about.seed - about.id)
 
 
-def worker_loader(dataset: Any, batches: Any, workers: int, collate: Any) -> Any:
-    """Return torch's loader of batches, with processes that stay; raises MissingExtraError without torch.
+def forks_workers() -> bool:
+    """Say whether worker processes are forked by default, and so inherit memory."""
+    return (multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]) == "fork"
 
-    Processes are forked by default, as torch does it; not where a library of the data set does not bear that.
+
+def worker_loader(dataset: Any, requests: Any, workers: int, *, fork_safe: bool) -> Any:
+    """Return torch's loader of what a data set gives for each request, with processes that stay.
+
+    Processes are forked by default, as torch does it; not where a library of the data set does not bear that. Raises
+    MissingExtraError without torch.
     """
     data = import_library("torch", "torch").utils.data
     return data.DataLoader(
         dataset,
-        batch_sampler=batches,
+        batch_sampler=requests,
         num_workers=workers,
-        collate_fn=collate,
+        collate_fn=_as_is,
         persistent_workers=True,
-        multiprocessing_context=None if dataset.fork_safe else "forkserver",
+        multiprocessing_context=None if fork_safe else "forkserver",
     )
+
+
+def _as_is(batch: Any) -> Any:
+    return batch

@@ -216,3 +216,18 @@ def test_wrong_windows_are_refused():
     data.write_episode({"x": [1]})
     with pytest.raises(DatasetError, match="expected a column 'reward', found x"):
         WindowDataset(data, n_step=1)
+
+
+def test_batches_of_workers_stay_what_they_are_however_long_they_are_used():
+    data = make((40,))
+    expected = [batch["x"].tolist() for batch in ClipLoader(data, 2)]
+    loader = ClipLoader(data, 2, num_workers=2)
+    for batch in loader:  # batches that workers have prefetched are never read
+        first = batch
+        break
+    loader.load_state_dict(ClipLoader(data, 2).state_dict())
+    batches = list(loader)  # more than there are slots
+    assert [batch["x"].tolist() for batch in batches] == expected
+    assert first["x"].tolist() == expected[0]
+    loader.load_state_dict(ClipLoader(data, 2).state_dict())
+    assert [batch["x"].tolist() for batch in loader] == expected
