@@ -107,6 +107,7 @@ fuzz: $(VENV)/.dev
 
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis
+	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error --timeout 3600 tests/bridge/index/test_contract.py -k "TestEmbeddedIndex and random"
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py \

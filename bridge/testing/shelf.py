@@ -42,7 +42,7 @@ def check(shelf: Shelf, space: Space, query: Vectors, request: Request) -> tuple
 class Promises:
     """Archives for the tests of an index; a subclass has open_index, and tests."""
 
-    filters = 150
+    filters = 50
     """Random filters that are compared with the brute force."""
 
     repeatable = False

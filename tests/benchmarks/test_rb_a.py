@@ -57,8 +57,8 @@ def slow_piece(query, rows, free):
 
 
 def test_alignments_equal_slow_loops(modules):
-    archive = walks(9, 30, 17, 1, 22)
-    for query in [*walks(12, 5, 1, 40), archive[1], np.repeat(archive[2], 3, axis=0)]:
+    archive = walks(9, 17, 1, 14)
+    for query in [*walks(12, 5, 1, 20), archive[1], np.repeat(archive[2], 3, axis=0)]:
         for rows in archive:
             assert modules.dtw.full_dtw(query, rows) == pytest.approx(slow_full(query, rows))
             for free in (False, True):

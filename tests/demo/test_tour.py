@@ -22,23 +22,11 @@ def demo(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_the_demo_runs_and_a_second_run_repeats_nothing(tmp_path):
-    folder = tmp_path / "archive"
-    first = demo(folder)
-    out, err = first.communicate(timeout=250)
-    assert first.returncode == 0, err
-    assert "8 recorded" in out
-    assert "8 new, 0 unchanged, 8 embedded, 0 left out" in out
-    assert "bit for bit" in out
-    assert "blocks (default)" in out
-    assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    second = demo(folder)
-    out, err = second.communicate(timeout=250)
-    assert second.returncode == 0, err
-    assert "0 recorded (0 timesteps), 8 were there already" in out
-    assert "0 new, 8 unchanged, 0 embedded, 0 left out" in out
-    with open_archive(folder) as archive:
-        assert archive.catalog.query.count() == 8
+def finished(folder: Path) -> str:
+    running = demo(folder)
+    out, err = running.communicate(timeout=250)
+    assert running.returncode == 0, err
+    return out
 
 
 def interrupted_at(step: str, folder: Path) -> None:
@@ -51,13 +39,21 @@ def interrupted_at(step: str, folder: Path) -> None:
     assert err.strip().splitlines()[-1].startswith("interrupted: ")
 
 
-def test_ctrl_c_is_one_line_and_the_next_run_goes_on(tmp_path):
+def test_the_demo_runs_and_after_ctrl_c_the_next_run_repeats_nothing(tmp_path):
     folder = tmp_path / "archive"
-    for step in ("Record", "Moments"):
-        interrupted_at(step, folder)
-    last = demo(folder)
-    out, err = last.communicate(timeout=250)
-    assert last.returncode == 0, err
+    out = finished(folder)
+    assert "8 recorded" in out
+    assert "8 new, 0 unchanged, 8 embedded, 0 left out" in out
+    assert "bit for bit" in out
+    assert "blocks (default)" in out
+    assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    interrupted_at("Moments", folder)
+    out = finished(folder)
     assert "0 recorded (0 timesteps), 8 were there already" in out
+    assert "0 new, 8 unchanged, 0 embedded, 0 left out" in out
     with open_archive(folder) as archive:
         assert archive.catalog.query.count() == 8
+
+
+def test_ctrl_c_while_recording_is_one_line(tmp_path):
+    interrupted_at("Record", tmp_path / "archive")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+import shlex
 
+from bridge_episodes import command
 from paths import ROOT
 
 from wshard.open import open_location
@@ -19,7 +17,6 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def test_the_first_hour_goes_as_the_page_says(dataset_fixtures, tmp_path, monkeypatch, capsys):
     (tmp_path / "g1").symlink_to(dataset_fixtures / "real" / "g1_lerobot_v21")
     monkeypatch.chdir(tmp_path)
-    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     names: dict[str, object] = {}
     outputs = []
     for kind, text in BLOCK.findall(PAGE.read_text()):
@@ -27,10 +24,10 @@ def test_the_first_hour_goes_as_the_page_says(dataset_fixtures, tmp_path, monkey
             exec(compile(text, str(PAGE), "exec"), names)  # noqa: S102  (it is our own page)
         elif kind == "console":
             for line in text.splitlines():
-                done = subprocess.run(  # noqa: S602  (likewise)
-                    line.removeprefix("$ "), shell=True, env=tools, capture_output=True, text=True, check=False
-                )
-                assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+                program, *arguments = shlex.split(line.removeprefix("$ "))
+                assert program == "wshard"
+                done = command(*arguments, folder=tmp_path)
+                assert done.exit_code == 0, f"{line}: {done.stdout}{done.stderr}"
                 outputs.append(done.stdout)
     ingested, listed, found, moments, *_ = outputs
     assert ingested.startswith("lab: 100 new, 100 embedded")

@@ -13,7 +13,7 @@ import sys
 import pytest
 from paths import SUPPORT
 
-SIZES = int(os.environ.get("WSHARD_DISK_SIZES", "2"))
+SIZES = int(os.environ.get("WSHARD_DISK_SIZES", "1"))
 PROGRAM = SUPPORT / "full_disk.py"
 
 

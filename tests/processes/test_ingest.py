@@ -33,8 +33,8 @@ from bridge.support.workers import interrupts_held, workers
 from embedders.space import WindowPlan
 from wshard.errors import IngestError
 
-EPISODES = 600  # more than two transactions
-KILLS = int(os.environ.get("WSHARD_TORTURE", "8"))
+EPISODES = 160  # more than two transactions of a child
+KILLS = int(os.environ.get("WSHARD_TORTURE", "4"))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_killed_at_any_moment_the_next_run_finishes_the_work(tmp_path, data, see
     if seed % 2:
         shutil.copytree(begun, archive)  # statistics will be taken anew
     victim = child(archive, folder)
-    time.sleep(random.random() * 0.8)
+    time.sleep(random.random() * 0.3)
     victim.kill()
     victim.communicate()
     report = ingest(archive, folder)
@@ -125,8 +125,8 @@ def test_what_no_one_brought_is_shared_by_those_who_embed_it(tmp_path, data, mon
 
 
 def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):
-    one = save(tmp_path / "one", *(episode(0, n, 8) for n in range(150)))
-    two = save(tmp_path / "two", *(episode(5, n, 8, spread=20.0) for n in range(150)))
+    one = save(tmp_path / "one", *(episode(0, n, 8) for n in range(80)))
+    two = save(tmp_path / "two", *(episode(5, n, 8, spread=20.0) for n in range(80)))
     archive = tmp_path / "archive"
     finish([start(INGEST, archive, tmp_path / name, 1) for name in ("one", "two")])
     assert_complete(archive, [*one, *two])

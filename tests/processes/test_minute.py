@@ -8,7 +8,7 @@ import sqlite3
 
 from bridge_episodes import assert_complete, episode, files, looked_into, save, start
 
-SECONDS = float(os.environ.get("WSHARD_MINUTE", "2"))
+SECONDS = float(os.environ.get("WSHARD_MINUTE", "1"))
 
 INGESTING = """
 import json, time
@@ -117,7 +117,7 @@ def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
     assert limited(1 << 30, archive, data)[0] == 0
     with looked_into(archive) as opened:
         opened.catalog.annotations.tag(opened.catalog.query.ids(), "good")
-    save(data / "two", *(episode(1, number, 8) for number in range(400)))
+    save(data / "two", *(episode(1, number, 8) for number in range(150)))
     limit = (archive / "catalog.db").stat().st_size + 30_000
     code, errors = limited(limit, archive, data)
     assert code == 1

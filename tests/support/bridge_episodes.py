@@ -111,8 +111,9 @@ def start(code, *arguments):
 
 
 INGEST = """
-from bridge.index.embedded.index import EmbeddedIndex
 from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.support import batches
+batches.BATCH = 64
 class Told:
     def stage(self, what, total):
         print(what, total, flush=True)

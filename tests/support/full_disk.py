@@ -19,6 +19,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from contextlib import closing, suppress
@@ -513,6 +514,7 @@ def forked(work, disk):
     os.close(writing)
     most, status = used(disk), (0, 0)
     while not status[0]:
+        time.sleep(0.0005)
         most, status = max(most, used(disk)), os.waitpid(child, os.WNOHANG)
     with os.fdopen(reading) as answer:
         return answer.read() or f"foreign signal {os.waitstatus_to_exitcode(status[1])}", most
@@ -581,7 +583,7 @@ def matrix(disk, sizes, chosen):
                     wrong = f"{outcome}, then {traceback.format_exc()}"
                 print(json.dumps({"way": name, "room": room, "outcome": outcome[:300], "wrong": wrong}), flush=True)
                 shutil.rmtree(folder)
-                room += room // 4
+                room += room // 4 if sizes > 1 else room
         call("umount2", str(disk).encode(), _DETACH)
 
 

@@ -57,9 +57,10 @@ def verbs(whole=None, names=()):
 
 
 def test_every_verb_has_a_short_option_for_help(capsys):
-    for names, _ in verbs():
+    whole = bridge.cli.main.command()
+    for names, _ in verbs(whole):
         with pytest.raises(SystemExit) as ended:
-            bridge.cli.main.command()([*names, "-h"], prog_name="wshard")
+            whole([*names, "-h"], prog_name="wshard")
         assert ended.value.code == 0, names
         assert " ".join(("Usage: wshard", *names)) in " ".join(capsys.readouterr().out.split())
 
@@ -256,8 +257,8 @@ TABLES = (
 )
 
 
-@pytest.mark.parametrize("columns", [80, 60])
-def test_a_row_is_one_line_of_the_terminal(home, monkeypatch, columns):
+def test_a_row_is_one_line_of_the_terminal(home, monkeypatch):
+    columns = 60
     monkeypatch.chdir(home)
     monkeypatch.delenv("WSHARD_ARCHIVE", raising=False)
     told = on_a_terminal("-c", EVERY_LINE, *TABLES, columns=columns)

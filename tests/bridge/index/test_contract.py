@@ -1,6 +1,11 @@
-"""The index contract accepts two very different indexes, and catches indexes that break a promise."""
+"""The index contract accepts two very different indexes, and catches indexes that break a promise.
+
+WSHARD_FILTERS: how many random filters the embedded index answers (`make properties`: 2,000).
+"""
 
 from __future__ import annotations
+
+import os
 
 import numpy as np
 import pytest
@@ -13,7 +18,7 @@ from wshard.errors import EmbedderError, SpaceMismatchError
 
 
 class TestEmbeddedIndex(IndexContract):
-    filters = 500
+    filters = int(os.environ.get("WSHARD_FILTERS", "150"))
 
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder)
@@ -26,7 +31,6 @@ class TestEmbeddedIndexThatAlwaysCompacts(IndexContract):
 
 class TestEmbeddedIndexByInnerProduct(IndexContract):
     metric = "dot"
-    filters = 100
 
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder, tail_rows=30, lists_rows=1)

@@ -131,7 +131,7 @@ def test_a_damaged_copy_is_ignored_and_made_again(tmp_path, name):
         lambda data: data + b"\0" * 8,
         lambda data: bytes(len(data)),
         lambda data: random.randbytes(len(data)),
-        *[lambda data: _flip(data, random.randrange(8 * len(data)))] * 12,
+        *[lambda data: _flip(data, random.randrange(8 * len(data)))] * 4,
         None,
     ]
     for damage in damages:
@@ -330,7 +330,7 @@ def finish(process):
 def test_readers_beside_a_writer_see_what_was_committed(tmp_path):
     space = make_space()
     with opened(tmp_path) as shelf:
-        ids = shelf.register(400)
+        ids = shelf.register(200)
         shelf.put(space, {})
         readers = [start(READER, tmp_path) for _ in range(2)]
         for reader in readers:
@@ -348,7 +348,7 @@ def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
     space = make_space()
     code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("query.ids()", "query.ids() * 3")
     with opened(tmp_path) as shelf:
-        ids = shelf.register(150)
+        ids = shelf.register(60)
         shelf.put(space, {})
         for process in [start(code, tmp_path) for _ in range(2)]:
             finish(process)
@@ -363,7 +363,7 @@ def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
     with opened(tmp_path) as shelf:
         ids = shelf.register(100)
         shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids})
-    for _ in range(4):
+    for _ in range(2):
         victim = start(code, tmp_path)
         victim.stdout.readline()
         time.sleep(random.random() * 0.2)

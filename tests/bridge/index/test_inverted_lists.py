@@ -55,12 +55,10 @@ class TestListedIndexWithTail(IndexContract):
 
 class TestListedIndexByDistance(TestListedIndex):
     metric = "l2"
-    filters = 50
 
 
 class TestListedIndexByInnerProduct(TestListedIndex):
     metric = "dot"
-    filters = 50
 
 
 # ---- any data, without a catalog -------------------------------------------------------------------------------------
@@ -151,8 +149,8 @@ def assert_right(answer, points, query, request):
 @pytest.mark.parametrize("clustering", GROUPINGS)
 @pytest.mark.parametrize("data", DATA)
 def test_lists_give_what_brute_force_gives(data, clustering, tmp_path):
-    """18 x 112 = 2,016 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
-    for seed in range(14):
+    """18 x 48 = 864 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
+    for seed in range(6):
         rng = np.random.default_rng([seed, len(data), len(clustering)])
         count, dim = int(rng.integers(1, 900)), int(rng.choice([1, 2, 3, 8, 40]))
         base = cut(rng, DATA[data](rng, count, dim))
@@ -183,7 +181,7 @@ def true_score(metric, vectors, query):
 @pytest.mark.parametrize("metric", ["l2", "dot"])
 def test_lists_of_unit_vectors_serve_other_metrics(metric, data, tmp_path):
     """Vectors as far from unit length as lists take them, queries of any length, also short ones and none."""
-    for seed in range(10):
+    for seed in range(4):
         rng = np.random.default_rng([seed, len(data)])
         vectors = DATA[data](rng, 500, 8) * (1 + 9e-6 * rng.choice([-1, 1], size=(500, 1)))
         points = cut(rng, vectors.astype(np.float32))
@@ -349,7 +347,7 @@ def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
         lambda data: data[:-4],
         lambda data: data + b"\0" * 4,
         lambda data: random.randbytes(len(data)),
-        *[lambda data: flipped(data, random.randrange(8 * len(data)))] * 4,
+        *[lambda data: flipped(data, random.randrange(8 * len(data)))] * 2,
         None,
     ]
     for damage in damages:
@@ -499,7 +497,7 @@ def writer(folder, rounds):
 
 def test_a_process_that_is_killed_while_it_writes_lists_costs_nothing(shelf, tmp_path):
     random = Random(4)
-    for _ in range(4):
+    for _ in range(2):
         victim = writer(tmp_path, 1000)
         victim.stdout.readline()
         time.sleep(random.random() * 0.3)
@@ -510,7 +508,7 @@ def test_a_process_that_is_killed_while_it_writes_lists_costs_nothing(shelf, tmp
 
 
 def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf, tmp_path):
-    processes = [writer(tmp_path, 3) for _ in range(2)]
+    processes = [writer(tmp_path, 1) for _ in range(2)]
     while any(process.poll() is None for process in processes):
         check_everything(shelf, [2])
     for process in processes:

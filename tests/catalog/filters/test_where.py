@@ -139,7 +139,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
         yield Filled(catalog, list(rows.values()), catalog.query.facts(ids))
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(where=wheres(max_clauses=4))
 def test_sql_and_plain_python_agree(where, everywhere) -> None:
     (_, rows, facts), _ = everywhere
@@ -161,7 +161,7 @@ def test_every_field_is_there_in_some_episodes(name: str, filled) -> None:
         assert catalog.query.ids(Compare(name, "exists")) == has
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(where=wheres())
 def test_counts_and_pages_are_those_of_the_filter(where, filled) -> None:
     catalog, rows, facts = filled

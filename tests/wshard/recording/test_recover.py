@@ -158,7 +158,7 @@ def test_hand_made_journal_that_breaks_no_rule_is_recovered(tmp_path):
     assert [lane.block for lane in STEP_LANES] == ["reward", "done", "time/ticks", "aux/truncations"]
 
 
-KILLS = int(os.environ.get("WSHARD_TORTURE", "10"))
+KILLS = int(os.environ.get("WSHARD_TORTURE", "4"))
 
 VICTIM = """
 import sys, time
