@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from paths import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
@@ -42,10 +42,15 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def definitions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node for node in ast.walk(tree(path)) if isinstance(node, kinds)]
 
 
 def test_files_are_short():
@@ -82,9 +87,7 @@ def test_rooms_say_what_they_are_for(folder):
 
 
 def test_module_docstrings_are_short():
-    wordy = [
-        name_of(path) for path in FILES if "Does not know" in (ast.get_docstring(ast.parse(path.read_text())) or "")
-    ]
+    wordy = [name_of(path) for path in FILES if "Does not know" in (ast.get_docstring(tree(path)) or "")]
     assert wordy == []
 
 

@@ -59,7 +59,7 @@ class IndexContract(FilterPromises, SpacePromises):
 
     def test_distinct_gives_each_episode_by_its_best_window(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, _):
-            for seed in range(20):
+            for seed in range(6):
                 query = unit_vectors(1, 1000 + seed)[0]
                 for count in (1, 7, 39):
                     episodes = [match.episode for match in check(shelf, space, query, top(count))]
@@ -87,7 +87,7 @@ class IndexContract(FilterPromises, SpacePromises):
             lengths = np.exp(spread * rng.normal(size=(50, 3, 1))).astype(np.float32)
             shelf.put(space, {id_: unit_vectors(3, id_) * lengths[at] for at, id_ in enumerate(ids)})
             with shelf.still():
-                for seed in range(20):
+                for seed in range(6):
                     query = (unit_vectors(1, 1000 + seed)[0] * np.exp(spread * rng.normal())).astype(np.float32)
                     for where in (EVERYTHING, build_where(env_id="env-1")):
                         for count in (1, 7, 500):
@@ -191,6 +191,6 @@ class IndexContract(FilterPromises, SpacePromises):
         with self.shelf(tmp_path) as again:
             again.held = held
             assert again.index.count(space) == sum(map(len, held[space.fingerprint].values()))
-            for seed in range(10):
+            for seed in range(4):
                 check(again, space, unit_vectors(1, seed)[0], top(9, build_where(min_length=120)))
                 check(again, space, unit_vectors(1, seed)[0], top(9, distinct=False))

@@ -194,12 +194,12 @@ def test_a_thousand_episodes_of_another_packages_format_are_listed_and_opened(tm
     assert all(again[address].size == before.size and again[address] != before for address, before in listed.items())
 
 
-def test_a_hundred_thousand_episodes_are_listed_in_seconds(tmp_path, announced):
+def test_thousands_of_episodes_are_listed_at_once(tmp_path, announced):
     path = tmp_path / f"many{SUFFIX}"
-    path.write_text("".join(f'{{"id": "{number}", "lanes": {{}}}}\n' for number in range(100_000)))
+    path.write_text("".join(f'{{"id": "{number}", "lanes": {{}}}}\n' for number in range(20_000)))
     begin = time.process_time()
-    assert len(list_episodes(path)) == 100_000
-    assert time.process_time() - begin < 10
+    assert len(list_episodes(path)) == 20_000
+    assert time.process_time() - begin < 2
 
 
 def test_formats_of_this_package_cannot_be_taken_over(tmp_path, monkeypatch):

@@ -181,8 +181,8 @@ def renamed(paths, order):
             paths[number].with_suffix(".aside").rename(path)
 
 
-@pytest.mark.parametrize("batch", [1, 3, 256])
-@pytest.mark.parametrize("order", ["10234", "12340", "40123", "43210", "n0123", "1234n", "24n01"])
+@pytest.mark.parametrize("batch", [1, 256])
+@pytest.mark.parametrize("order", ["10234", "40123", "n0123", "24n01"])
 def test_renumbered_files_keep_its_annotations_of_their_episodes(archive, folder, monkeypatch, order, batch):
     monkeypatch.setattr("bridge.support.batches.BATCH", batch)
     paths, numbers = files(folder)[:5], [None if name == "n" else int(name) for name in order]

@@ -288,6 +288,14 @@ def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path
     assert list(path.parent.iterdir()) == [path]
 
 
+EACH_VERB = """
+import contextlib, shlex, sys
+from bridge.cli.main import command
+for line in sys.argv[1:]:
+    with contextlib.suppress(SystemExit):
+        command()(shlex.split(line), prog_name="wshard")
+    print("== end")
+"""
 EVIL = "reach\x1b]0;owned\x07\x9b2J\u202e\x7f\n\rx"
 
 
@@ -295,14 +303,11 @@ def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> Non
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.episodes.register([make_record(99, env_id=EVIL)])
         catalog.collections.save_snapshot("evil", Compare("env_id", "eq", EVIL))
-    for verb in (
-        ("ls", "--csv"),
-        ("export-list", "evil"),
-        ("ls",),
-        ("sql", 'SELECT env_id AS "a\x1b[2J" FROM episode'),
-    ):
-        sent = on_a_terminal("-m", "wshard", *verb, columns=200)
-        assert "owned" in sent
+    verbs = ("ls --csv", "export-list evil", "ls", """sql 'SELECT env_id AS "a\x1b[2J" FROM episode'""")
+    parts = on_a_terminal("-c", EACH_VERB, *verbs, columns=200).split("== end\n")
+    assert parts.pop() == ""
+    for verb, sent in zip(verbs, parts, strict=True):
+        assert "owned" in sent, verb
         assert all(line.isprintable() for line in sent.split("\n")), verb
     # Programs get every value as it is.
     rows = csv.DictReader(io.StringIO(run("ls", "--csv").stdout, newline=""))

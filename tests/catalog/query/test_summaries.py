@@ -92,7 +92,7 @@ def comparable(value: Any) -> Any:
     return comparable_number(value) if type(value) is int else value
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(where=wheres(max_clauses=1), first=st.integers(0, 3))
 def test_facets_count_the_matching_episodes(where, first, filled) -> None:
     facets = filled[0].query.facets(GROUPABLE, where)
@@ -106,7 +106,7 @@ def test_facets_count_the_matching_episodes(where, first, filled) -> None:
     assert filled[0].query.facets(some, where, limit=2) == {name: facets[name][:2] for name in some}
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(where=wheres(max_clauses=1))
 def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
     asked = {"length": 7, "total_reward": 5, "score.quality": 3, 'meta."a.b"': 4}

@@ -215,7 +215,7 @@ def test_kill_while_ending_leaves_the_episode_or_its_journal(tmp_path):
     rng, ended = random.Random(5), 0
     for number in range(KILLS):
         path = tmp_path / f"{number}.wshard"
-        flushed = killed(path, rng.uniform(0, 0.04), last=300)
+        flushed = killed(path, 0.04 * (number + rng.random()) / KILLS, last=300)
         partial = path.with_name(path.name + ".partial")
         if path.exists():
             ended += 1
