@@ -108,7 +108,7 @@ def _print_states(states: list[State], as_json: bool) -> None:
     else:
         rows = []
         for state in states:
-            counts = (state.held, state.ledger, state.finding.documents)
+            counts = (state.indexed, state.ledger, state.finding.documents)
             rows.append((state.finding.state, *map(str, counts), describe(state.space)))
         print_table(("state", ">vectors", ">catalog", ">documents", "space"), rows)
         for state in states:

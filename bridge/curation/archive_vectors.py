@@ -107,8 +107,8 @@ def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[Win
         if len(found) > 1:
             raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(found)}")
     if not found:
-        asked = "" if name is None else f" with the fingerprint {name!r}"
-        raise QueryError(f"expected vectors of {what}{asked}: ingest them; there is:\n{_listed(spaces)}")
+        named = "" if name is None else f" with the fingerprint {name!r}"
+        raise QueryError(f"expected vectors of {what}{named}: ingest them; there is:\n{_listed(spaces)}")
     return found
 
 

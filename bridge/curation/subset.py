@@ -88,11 +88,11 @@ def _best_gain(vectors: Vectors, best: Vectors, queue: list[tuple[float, int]]) 
 
 def _gains(vectors: Vectors, best: Vectors, rows: list[int]) -> Floats:
     """Return by how much the sum of `best` would grow with each of these rows."""
-    asked = vectors[rows].T
+    selected = vectors[rows].T
     gains = np.zeros(len(rows))
     for start in range(0, len(vectors), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        cosines = vectors[part] @ asked
+        cosines = vectors[part] @ selected
         gains += np.maximum(cosines - best[part, None], 0.0).sum(axis=0, dtype=np.float64)
     return gains
 

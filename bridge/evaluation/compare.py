@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
 
-_OF_WINDOWS: Final = (100, 500)  # episodes that ask where windows are compared: among 1,000 each costs 12 ms
-_WORK: Final = 1e11  # products that comparing windows may take before fewer ask: about a minute
-_BY_SEARCH: Final = 100  # episodes that ask the search as it ranks by default: each costs up to 0.1 s
+_OF_WINDOWS: Final = (100, 500)  # queries where windows are compared: among 1,000 each costs 12 ms
+_WORK: Final = 1e11  # products that comparing windows may take before fewer queries are made: about a minute
+_BY_SEARCH: Final = 100  # queries of the search as it ranks by default: each costs up to 0.1 s
 _HITS: Final = 1000  # what it finds later counts as last
 
 
@@ -63,21 +63,27 @@ def evaluate_label(
     for row in archive.catalog.vectors.spaces("active"):
         space = Space.from_json(row.definition)
         if space.of_text:
-            continue  # what is said of the task would be asked for the task
+            continue  # text about the task would reveal the task
         vectors = read_vectors(archive, space, where)
         names = labels_of(archive, vectors.episodes, label)
         vectors = vectors.only([place for place, name in enumerate(names) if name is not None])
         known = [name for name in names if name is not None]
         if len(set(known)) == len(known):
-            continue  # nobody could ask
+            continue  # no episode has another one with its label
         lanes = ", ".join(lane.name for lane in space.lanes)
         watch = Labelled(progress or Silent(), f"{space.embedder} over {lanes}, {space.windows}")
         if space.windows.whole:
             scores = leave_one_out(vectors.vectors, known, metric=space.metric, k=k, progress=watch)
         else:
-            asking = _spread(_able(known), _asking(vectors))
+            query_items = _spread(_able(known), _count_queries(vectors))
             scores = leave_one_out_of_windows(
-                vectors.vectors, vectors.starts, known, asking=asking, metric=space.metric, k=k, progress=watch
+                vectors.vectors,
+                vectors.starts,
+                known,
+                query_items=query_items,
+                metric=space.metric,
+                k=k,
+                progress=watch,
             )
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
@@ -108,7 +114,7 @@ def evaluate_search(
         return None
     places, read = {row.uid: place for place, (row, _) in enumerate(pairs)}, list[int]()
 
-    def ask(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+    def compare(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
         found = np.full((len(wanted), len(places)), -np.inf)
         for similar, place in zip(found, wanted.tolist(), strict=True):
             row = pairs[place][0]
@@ -124,19 +130,19 @@ def evaluate_search(
         return found
 
     try:
-        asking = _spread(np.array(there, np.int64), _BY_SEARCH)
+        query_items = _spread(np.array(there, np.int64), _BY_SEARCH)
         watch = Labelled(progress or Silent(), "search, default ranking")
-        scores = leave_one_out_by(ask, known, asking, k=k, progress=watch)
+        scores = leave_one_out_by(compare, known, query_items, k=k, progress=watch)
     except EmbedderError:
         return None
     except ValueError:
         if read:
             raise
-        return None  # nobody could ask
+        return None  # no episode has another one with its label
     return Evaluated(None, scores, len(known), len(set(known)))
 
 
-def _asking(vectors: EpisodeVectors) -> int:
+def _count_queries(vectors: EpisodeVectors) -> int:
     """Return the number of query episodes with several windows: each compares its windows with those of all others."""
     least, most = _OF_WINDOWS
     each = vectors.vectors.size * len(vectors.vectors) / len(vectors.episodes)

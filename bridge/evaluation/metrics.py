@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Ask = Callable[[Ints], Floats]
+    Comparison = Callable[[Ints], Floats]
 
 _QUERIES: Final = 128  # ranked at a time
 _FIRST: Final = 10
@@ -81,13 +81,13 @@ def leave_one_out(
     Raises ValueError without any query.
     """
     rows = _as_compared(vectors, metric)
-    asking = rows if queries is None else _as_compared(queries, metric)
+    vectors_of_queries = rows if queries is None else _as_compared(queries, metric)
     everyone = np.arange(len(rows))
 
-    def ask(places: Ints) -> Floats:
-        return _similar(asking[places], rows, metric)
+    def compare(places: Ints) -> Floats:
+        return _similar(vectors_of_queries[places], rows, metric)
 
-    return leave_one_out_by(ask, labels, everyone, k=k, progress=progress)
+    return leave_one_out_by(compare, labels, everyone, k=k, progress=progress)
 
 
 def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
@@ -95,20 +95,20 @@ def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
     starts: NDArray[np.int64],
     labels: Sequence[str],
     *,
-    asking: Ints | None = None,
+    query_items: Ints | None = None,
     metric: str = COSINE,
     k: int = 10,
     progress: Progress | None = None,
 ) -> Scores:
     """Score the ranking of episodes of several windows: item i, of M, has the vectors [N, E] starts[i]:starts[i + 1].
 
-    asking: the query items [Q]; None = all. The similarity of an episode to a query: the mean, over the windows of the
-    query, of the score by the metric with the best window of the episode. Otherwise like leave_one_out, which it equals
-    for one window each.
+    query_items: the indices of the query items [Q]; None = all. The similarity of an episode to a query: the mean, over
+    the windows of the query, of the score by the metric with the best window of the episode. Otherwise like
+    leave_one_out, which it equals for one window each.
     """
     rows = _unit_singles(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
 
-    def ask(places: Ints) -> Floats:
+    def compare(places: Ints) -> Floats:
         found = []
         for number in places.tolist():
             similar = _similar(rows[starts[number] : starts[number + 1]], rows, metric)
@@ -117,24 +117,24 @@ def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
         return np.stack(found)
 
     everyone = np.arange(len(labels))
-    return leave_one_out_by(ask, labels, everyone if asking is None else asking, k=k, progress=progress)
+    return leave_one_out_by(compare, labels, everyone if query_items is None else query_items, k=k, progress=progress)
 
 
 def leave_one_out_by(
-    ask: Ask, labels: Sequence[str], asking: Ints, *, k: int = 10, progress: Progress | None = None
+    compare: Comparison, labels: Sequence[str], query_items: Ints, *, k: int = 10, progress: Progress | None = None
 ) -> Scores:
-    """Score any way to rank: the items at the places `asking` [Q] ask, some at a time, for the others of their labels.
+    """Score any way to rank: each item of `query_items` [Q] is a query for the others with its label.
 
-    ask: takes places [n] and returns how similar all are to those, [n, N]; NaN alone for who cannot ask after all. Else
-    as leave_one_out.
+    compare: takes places [n] and returns the similarity of all items to those, [n, N]; a row of NaN excludes a query.
+    Otherwise like leave_one_out.
     """
     known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     watch = progress or Silent()
-    watch.stage("queries", len(asking))
+    watch.stage("queries", len(query_items))
     parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
-    for start in range(0, len(asking), _QUERIES):
-        places = asking[start : start + _QUERIES]
-        similar = ask(places)
+    for start in range(0, len(query_items), _QUERIES):
+        places = query_items[start : start + _QUERIES]
+        similar = compare(places)
         mute = np.isnan(similar).all(axis=1)
         ranked = names[_rankings(similar, places)]
         relevant = ranked == names[places, None]
@@ -157,7 +157,7 @@ def _rankings(similarity: Floats, places: Ints) -> Ints:
     Ties are in a random but fixed order: in the original order, in which items of one label are often adjacent, the
     first label would be favoured.
     """
-    similarity[np.arange(len(places)), places] = np.nan  # whoever asks comes behind even -inf, and is cut off
+    similarity[np.arange(len(places)), places] = np.nan  # the query itself ranks behind even -inf, and is cut off
     lots = np.random.default_rng(0).permutation(similarity.shape[1])
     ranking: Ints = lots[np.argsort(-similarity[:, lots], axis=1, kind="stable")[:, :-1]]
     return ranking
@@ -194,12 +194,12 @@ def _as_compared(vectors: NDArray[Any], metric: str) -> Floats:
     return _unit(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
 
 
-def _similar(asking: NDArray[Any], rows: NDArray[Any], metric: str) -> NDArray[Any]:
+def _similar(queries: NDArray[Any], rows: NDArray[Any], metric: str) -> NDArray[Any]:
     """Return the scores by the metric of rows [N, E], unit ones for the cosine, against the queries, [n, N]."""
-    products: NDArray[Any] = asking @ rows.T
+    products: NDArray[Any] = queries @ rows.T
     if metric != L2:
         return products
-    squares = np.square(asking).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * products
+    squares = np.square(queries).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * products
     distances: NDArray[Any] = np.sqrt(np.maximum(squares, 0.0))
     return -distances
 

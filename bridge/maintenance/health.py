@@ -65,8 +65,8 @@ def _examine(archive: Archive, space: Space, queries: int) -> Health:
         sample.append(_chosen(point, keep, seen))
         seen += len(point.vectors)
     vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *sample])
-    asked = vectors[rng.permutation(len(vectors))[:queries]]
-    answers = [_ask(archive, space, query) for query in asked]
+    sampled = vectors[rng.permutation(len(vectors))[:queries]]
+    answers = [_time_query(archive, space, query) for query in sampled]
     certified, scored, spent = np.array(answers or [(1.0, 0.0, 0.0)]).T
     return Health(
         space=space,
@@ -87,7 +87,7 @@ def _chosen(point: Point, keep: NDArray[np.int64], seen: int) -> Vectors:
     return np.array(point.vectors[keep[first:last] - seen])
 
 
-def _ask(archive: Archive, space: Space, query: Vectors) -> tuple[float, float, float]:
+def _time_query(archive: Archive, space: Space, query: Vectors) -> tuple[float, float, float]:
     begun = time.perf_counter()
     answer = archive.index.search(space, query, Request(_NEIGHBOURS, EVERYTHING))
     return float(answer.exact), float(answer.scored), (time.perf_counter() - begun) * 1e3

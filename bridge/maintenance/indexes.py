@@ -41,19 +41,19 @@ class State:
     """One Space in one index: vectors in the index, vectors in the ledger, and the index's own finding."""
 
     space: Space
-    held: int
+    indexed: int
     ledger: int
     finding: IndexFinding
 
     @property
     def ok(self) -> bool:
         """True if the index has all that the ledger has."""
-        return self.finding.state == "ok" and self.held == self.ledger
+        return self.finding.state == "ok" and self.indexed == self.ledger
 
     @property
     def message(self) -> str:
         """What is wrong, in words."""
-        behind = f"{plural(self.held, 'vector')}, the catalog has {self.ledger}"
+        behind = f"{plural(self.indexed, 'vector')}, the catalog has {self.ledger}"
         if self.finding.state == "ok":
             return f"behind: {behind}"
         return f"{self.finding.state}: {self.finding.reason or behind}"

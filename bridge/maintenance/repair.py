@@ -105,8 +105,8 @@ def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
     catalog, space = run.archive.catalog, Space.from_json(row.definition)
     choice = Choice(embedder_of(space), choice_of(space, catalog.query.layouts()), space.windows)
-    asked = catalog.episodes.rows(windowed.get(row.family, []))
-    fill(run, [choice], [episode.address for episode in asked.values()])
+    affected = catalog.episodes.rows(windowed.get(row.family, []))
+    fill(run, [choice], [episode.address for episode in affected.values()])
 
 
 def _index(run: Run) -> str:

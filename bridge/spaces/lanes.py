@@ -89,8 +89,8 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
     if absent or unfit or not names or (choice.frames and len(names) > 1):
         shown = ", ".join(f"{lane.name} {lane.dtype}{list(lane.shape)}" for lane in known.values()) or "none"
         what = _PICTURE if choice.frames else _VECTOR
-        asked = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
-        raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}, found lanes: {shown}")
+        wanted = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
+        raise NoLaneError(f"{where}: no observation lane to embed: expected {wanted}, found lanes: {shown}")
     return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
 
 

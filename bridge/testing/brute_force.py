@@ -61,7 +61,7 @@ class Shelf:
 
     catalog: Catalog
     index: VectorIndex
-    held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
+    stored: dict[str, dict[int, Vectors]] = field(default_factory=dict)
     exact: bool = True
     _said: dict[str, Said] | None = None
 
@@ -83,15 +83,15 @@ class Shelf:
         )
         points = [Point(entry.episode_id, entry.seq, vectors[entry.episode_id]) for entry in entries]
         self.index.upsert(space, points)
-        self.held.setdefault(space.fingerprint, {}).update(vectors)
+        self.stored.setdefault(space.fingerprint, {}).update(vectors)
         return points
 
     def bury(self, episodes: Sequence[int], *spaces: Space) -> None:
         """Delete the episodes' vectors in every Space, and update the index."""
         self.catalog.episodes.withdraw(episodes)
-        for held in self.held.values():
+        for stored in self.stored.values():
             for episode in episodes:
-                held.pop(episode, None)
+                stored.pop(episode, None)
         for space in spaces:
             self.index.delete(space, episodes)
 
@@ -105,24 +105,24 @@ class Shelf:
             self._said = None
 
     def _says(self, space: Space) -> Said:
-        kept = {} if self._said is None else self._said
-        if space.fingerprint not in kept:
-            held = self.held.get(space.fingerprint, {})
-            kept[space.fingerprint] = (self.catalog.episodes.rows(held), self.catalog.query.facts(held))
-        return kept[space.fingerprint]
+        cached = {} if self._said is None else self._said
+        if space.fingerprint not in cached:
+            stored = self.stored.get(space.fingerprint, {})
+            cached[space.fingerprint] = (self.catalog.episodes.rows(stored), self.catalog.query.facts(stored))
+        return cached[space.fingerprint]
 
     def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
         """Return the right answer."""
-        held = self.held.get(space.fingerprint, {})
-        passing = set(held)
+        stored = self.stored.get(space.fingerprint, {})
+        passing = set(stored)
         if request.where != EVERYTHING:  # without a filter nobody needs to read what the catalog says
             rows, facts = self._says(space)
-            passing = {episode for episode in held if matches(request.where, rows[episode], facts[episode])}
-        asked = query.tobytes()
+            passing = {episode for episode in stored if matches(request.where, rows[episode], facts[episode])}
+        wanted = query.tobytes()
         found = [
-            Match(episode, window, score(space.metric, vector.tobytes(), asked))
+            Match(episode, window, score(space.metric, vector.tobytes(), wanted))
             for episode in passing
-            for window, vector in enumerate(held[episode])
+            for window, vector in enumerate(stored[episode])
         ]
         found.sort(key=lambda match: (-match.score, match.episode, match.window))
         if request.distinct:

@@ -167,7 +167,7 @@ class IndexContract(FilterPromises, SpacePromises):
             assert sorted(found) == ids
             assert found[ids[0]].seq == newest.seq == max(point.seq for point in found.values())
             assert len({point.seq for point in found.values()}) == len(ids)
-            for episode, vectors in shelf.held[space.fingerprint].items():
+            for episode, vectors in shelf.stored[space.fingerprint].items():
                 assert found[episode].vectors.dtype == np.float32
                 assert np.array_equal(found[episode].vectors, vectors), f"episode {episode} came back different"
 
@@ -181,16 +181,16 @@ class IndexContract(FilterPromises, SpacePromises):
             for episode, vectors in found.items():
                 assert vectors.dtype == np.float32
                 assert not vectors.flags.writeable
-                assert np.array_equal(vectors, shelf.held[space.fingerprint][episode]), f"episode {episode}"
+                assert np.array_equal(vectors, shelf.stored[space.fingerprint][episode]), f"episode {episode}"
             assert read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[]) == {}
 
     def test_an_index_that_is_opened_again_holds_the_same(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):
             shelf.bury(ids[:5], space)
-            held = shelf.held
+            stored = shelf.stored
         with self.shelf(tmp_path) as again:
-            again.held = held
-            assert again.index.count(space) == sum(map(len, held[space.fingerprint].values()))
+            again.stored = stored
+            assert again.index.count(space) == sum(map(len, stored[space.fingerprint].values()))
             for seed in range(4):
                 check(again, space, unit_vectors(1, seed)[0], top(9, build_where(min_length=120)))
                 check(again, space, unit_vectors(1, seed)[0], top(9, distinct=False))

@@ -39,7 +39,9 @@ class SpacePromises(Promises):
                     check(shelf, space, query, top(30, build_where(env_id="env-0")))
             shelf.put(two, {ids[0]: unit_vectors(1, 5)})
             check(shelf, one, unit_vectors(1, 0)[0], top(3))
-            assert all(np.array_equal(p.vectors, shelf.held[two.fingerprint][p.episode]) for p in shelf.index.scan(two))
+            assert all(
+                np.array_equal(p.vectors, shelf.stored[two.fingerprint][p.episode]) for p in shelf.index.scan(two)
+            )
 
     def test_a_space_that_the_archive_does_not_hold_is_refused(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):

@@ -111,7 +111,7 @@ def find(
     Text that no database can store, such as the name of a file that is not UTF-8, has no rows.
     """
     number, text = keys
-    asked = {key: storables(texts) for key, texts in wanted.items()}
+    lists = {key: storables(texts) for key, texts in wanted.items()}
     listed = ", ".join(f'{table.name}."{name}"' for name in (*keys, *names))
     if connection.dialect.name == "sqlite":
         # A cross join begins with what is wanted; the index on the keys then finds each.
@@ -120,13 +120,13 @@ def find(
             f"SELECT {listed} FROM {pairs} AS wanted CROSS JOIN {table.name} "
             f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v'
         )
-        parameters = [json.dumps(asked, ensure_ascii=False)]
+        parameters = [json.dumps(lists, ensure_ascii=False)]
         if among is not None:
             statement += f' AND {table.name}."{among[0]}" IN (SELECT value FROM json_each(?))'
             parameters.append(json.dumps(storables(among[1]), ensure_ascii=False))
         return _fetch(connection, statement, tuple(parameters))
-    numbers = [key for key, texts in asked.items() for _ in texts]
-    values = [one for texts in asked.values() for one in texts]
+    numbers = [key for key, texts in lists.items() for _ in texts]
+    values = [one for texts in lists.values() for one in texts]
     statement = (
         f"SELECT {listed} FROM unnest(%s::int8[], %s::text[]) AS wanted (k, v) JOIN {table.name} "
         f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v'

@@ -41,10 +41,10 @@ def _tables(driver: str) -> tuple[str, ...]:
     found: list[str] = []
 
     def collect(made: ExecutableDDLElement, *_: object, **__: object) -> None:
-        found.append(str(made.compile(dialect=teller.dialect)))
+        found.append(str(made.compile(dialect=mock_engine.dialect)))
 
-    teller = create_mock_engine(f"{driver}://", collect)
-    metadata.create_all(teller, checkfirst=False)
+    mock_engine = create_mock_engine(f"{driver}://", collect)
+    metadata.create_all(mock_engine, checkfirst=False)
     return tuple(found)
 
 

@@ -127,8 +127,10 @@ def server_url(location: str) -> URL:
     URL that cannot be read, or is of another product.
     """
     url = _read(location)
-    if (asked := url.query.get("password")) is not None:
-        url = url.difference_update_query(["password"]).set(password=asked if isinstance(asked, str) else asked[-1])
+    if (in_query := url.query.get("password")) is not None:
+        url = url.difference_update_query(["password"]).set(
+            password=in_query if isinstance(in_query, str) else in_query[-1]
+        )
     return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
 
 

@@ -80,15 +80,15 @@ def words_index(
         either = [[one] for one in listed] if how == "OR" else [listed]
         return words.table, key, or_(*(_lexemes(words, each) for each in either))
     name = f"{words.table.name}_index"
-    wanted = f" {how} ".join(f'"{" ".join(asked)}"' + ("*" if begun else "") for asked, begun in phrases)
+    wanted = f" {how} ".join(f'"{" ".join(terms)}"' + ("*" if begun else "") for terms, begun in phrases)
     source = table(name, column("rowid", Integer))
     return source, source.c.rowid, literal_column(name).op("MATCH", is_comparison=True)(literal(wanted))
 
 
 def _lexemes(words: Column[str], phrases: Sequence[tuple[Sequence[str], bool]]) -> ColumnElement[bool]:
     """Return the words' index as condition, and, for it does not know their order, a look at the text of those."""
-    asked = {f"'{word}'{':*' if begun and word is phrase[-1] else ''}" for phrase, begun in phrases for word in phrase}
-    found = _Query(literal_column(f"{words.table.name}.lexemes"), literal(" & ".join(sorted(asked)), Text()))
+    terms = {f"'{word}'{':*' if begun and word is phrase[-1] else ''}" for phrase, begun in phrases for word in phrase}
+    found = _Query(literal_column(f"{words.table.name}.lexemes"), literal(" & ".join(sorted(terms)), Text()))
     return and_(found, stand_in(words, [one for one in phrases if len(one[0]) > 1]))
 
 

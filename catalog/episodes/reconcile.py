@@ -123,8 +123,8 @@ def load_read_as(connection: Connection, paths: Collection[str], *, base: str | 
             spots.setdefault(root_id, {})[inside] = path
     found: dict[str, str] = {}
     for root_id, named in spots.items():  # by root, as the index goes
-        asked = {"root_id": root_id, **listed(connection, list(named))}
-        rows = connection.execute(_read_as_rows(connection.dialect.name), asked)
+        parameters = {"root_id": root_id, **listed(connection, list(named))}
+        rows = connection.execute(_read_as_rows(connection.dialect.name), parameters)
         found |= {named[path]: read_as(*how) for path, *how in rows}
     return found
 

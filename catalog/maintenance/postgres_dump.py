@@ -65,7 +65,7 @@ def archive_id_at(location: str) -> str | None:
     try:
         with closing(open_server(location)) as database:
             return str(database.peek(_ASK_ID)[0])
-    except CatalogError:  # who restores there will tell
+    except CatalogError:  # restoring there reports the error
         return None
 
 

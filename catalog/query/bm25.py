@@ -37,9 +37,9 @@ def load_relevance(
     limit: number of best results. The rarest words are then looked up first, and the others only while their maximum
     contribution could change the result. FilterError for more words than a filter allows.
     """
-    asked = _word_filters(text)
-    holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
-    rarest = sorted(filter(holding.get, asked), key=lambda word: holding[word])
+    clauses = _word_filters(text)
+    holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in clauses.items()}
+    rarest = sorted(filter(holding.get, clauses), key=lambda word: holding[word])
     if not rarest or limit == 0:
         return []
     among = count_rows(connection, where, base=base)
@@ -47,10 +47,10 @@ def load_relevance(
     score = _scorer(rarest, weights, usual=_usual_length(connection))
     best: list[tuple[int, float]] = []
     for place, group in enumerate([[word] for word in rarest] if limit else [rarest]):
-        held = any_of(*(asked[word] for word in group))
+        holds = any_of(*(clauses[word] for word in group))
         joined = document.join(episode, episode.c.id == document.c.episode_row)
         statement = select(document.c.episode_row, document.c.words).select_from(joined)
-        wanted = condition(connection, all_of(where, held), base=base)
+        wanted = condition(connection, all_of(where, holds), base=base)
         with connection.execute(statement.where(wanted)) as found:
             best = _best(best, found.cursor.fetchall(), score, limit)  # plain tuples: others take as long again
         if len(best) == limit and best[-1][1] >= sum(weights[place + 1 :]) * (SATURATION + 1):
@@ -66,10 +66,10 @@ def load_word_weights(connection: Connection, text: str, where: Where, *, base: 
 
 
 def _word_filters(text: str) -> dict[str, Compare]:
-    asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
-    if len(asked) > MAX_COMPARISONS:
-        raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(asked)}")
-    return asked
+    clauses = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
+    if len(clauses) > MAX_COMPARISONS:
+        raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(clauses)}")
+    return clauses
 
 
 def _weight(holding: int, among: int) -> float:
@@ -86,13 +86,13 @@ def _length(words: Sequence[str]) -> int:
     return len(words) - words.count(BOUNDARY)
 
 
-def _scorer(asked: Sequence[str], weights: Sequence[float], *, usual: float) -> Callable[[str], float]:
+def _scorer(rarest: Sequence[str], weights: Sequence[float], *, usual: float) -> Callable[[str], float]:
     """Return what gives a text its score."""
     known: dict[tuple[int, ...], float] = {}  # thousands of tasks have the same numbers, which are all that counts
 
     def score(text: str) -> float:
         words = text.split()
-        numbers = (_length(words), *map(words.count, asked))
+        numbers = (_length(words), *map(words.count, rarest))
         if numbers not in known:
             room = SATURATION * (1 - LENGTHS + LENGTHS * numbers[0] / usual)
             terms = zip(numbers[1:], weights, strict=True)

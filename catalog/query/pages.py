@@ -111,11 +111,11 @@ def load_page(connection: Connection, where: Where, part: PageRequest, *, base: 
         found, walked = _find_near(connection, where, part, cursor, base=base), True
     statements = [] if found else _limited(connection, where, part, cursor, base=base, few=walked)
     for statement in statements:
-        asked = parameters(cursor, wanted=limit + 1 - len(found))
+        bound = parameters(cursor, wanted=limit + 1 - len(found))
         here = statement.offset(skip) if skip else statement
-        rows = [(number, value) for number, value in connection.execute(here, asked).all()]
+        rows = [(number, value) for number, value in connection.execute(here, bound).all()]
         if skip and not rows:
-            skip -= _count_of(connection, statement, asked, most=skip)
+            skip -= _count_of(connection, statement, bound, most=skip)
         elif rows:
             skip = 0
         found += rows
@@ -141,15 +141,15 @@ def _find_near(
         return walk_a_little(statement, field, wanted, descending=descending).limit(WANTED)
 
     statement = remember(where, ("walk", part.order, place_of(cursor)), make)
-    asked = parameters(cursor, wanted=part.limit + 1)
-    rows = [(number, value) for number, value in connection.execute(statement, asked).all()]
+    bound = parameters(cursor, wanted=part.limit + 1)
+    rows = [(number, value) for number, value in connection.execute(statement, bound).all()]
     return rows if len(rows) > part.limit else []
 
 
-def _count_of(connection: Connection, statement: Select[Any], asked: dict[str, Any], *, most: int) -> int:
+def _count_of(connection: Connection, statement: Select[Any], bound: dict[str, Any], *, most: int) -> int:
     """Return how many rows a statement has, `most` at most."""
     counted = select(func.count()).select_from(statement.subquery())
-    return int(connection.execute(counted, {**asked, "wanted": most}).scalar_one())
+    return int(connection.execute(counted, {**bound, "wanted": most}).scalar_one())
 
 
 def _limited(

@@ -22,12 +22,12 @@ _VALUES: Final = 100
 _made: dict[Hashable, Any] = {}
 
 
-def remember(where: Where, asked: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+def remember(where: Where, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
     """Return the statement for a filter and the other arguments, from the cache if possible.
 
     Filters whose condition depends on the contents of the database are compiled each time.
     """
-    found: Made | None = _made.get((where, *asked))
+    found: Made | None = _made.get((where, *key))
     if found is None:
         found = make()
         clauses = list(comparisons(where))
@@ -35,5 +35,5 @@ def remember(where: Where, asked: tuple[Hashable, ...], make: Callable[[], Made]
         if few and not any(is_looked_up(clause.about) for clause in clauses):
             if len(_made) >= _MOST:
                 _made.clear()
-            _made[where, *asked] = found
+            _made[where, *key] = found
     return found

@@ -99,7 +99,7 @@ def load_groups(
     keys, source = _keys(connection, by, base=base)
     wanted = condition(connection, where, base=base)
     values = [_number(connection, name, base=base) for name in names]
-    asked = [
+    selections = [
         _Selection.around(value, mean) for value, mean in zip(values, _means(connection, values, wanted), strict=True)
     ]
     fields = [field_of(name) for name in by]
@@ -114,9 +114,9 @@ def load_groups(
             for row in connection.execute(statement)
         ]
 
-    found = groups(_summed(keys, asked).select_from(source).where(wanted))
+    found = groups(_summed(keys, selections).select_from(source).where(wanted))
     if by and any(sums.are_vague for _, _, of_group in found for sums in of_group):
-        found = groups(_summed(*_centred(keys, asked, source, wanted)))  # takes several times as long
+        found = groups(_summed(*_centred(keys, selections, source, wanted)))  # takes several times as long
     return [
         Group(key, episodes, {name: sums.summary() for name, sums in zip(names, of_group, strict=True)})
         for key, episodes, of_group in found
@@ -126,13 +126,13 @@ def load_groups(
 class _Selection(NamedTuple):
     """Summary of a field: its values, and the values summed relative to a centre.
 
-    told: the centre, as one value of a group.
+    shown: the centre, as one value of a group.
     """
 
     value: ColumnElement[Any]
     addend: ColumnElement[Any]
     centre: ColumnElement[Any]
-    told: ColumnElement[Any]
+    shown: ColumnElement[Any]
 
     @classmethod
     def around(cls, value: ColumnElement[Any], mean: _Mean) -> _Selection:
@@ -147,24 +147,24 @@ class _Selection(NamedTuple):
         """What _Sums take."""
         apart = self.addend - self.centre  # sums of squares around some mean lose no digits
         sums = func.sum(apart), func.sum(square(apart))
-        return func.count(self.value), func.min(self.value), func.max(self.value), self.told, *sums
+        return func.count(self.value), func.min(self.value), func.max(self.value), self.shown, *sums
 
 
-def _summed(keys: Sequence[ColumnElement[Any]], asked: Sequence[_Selection]) -> Select[Any]:
+def _summed(keys: Sequence[ColumnElement[Any]], selections: Sequence[_Selection]) -> Select[Any]:
     """Return the question for keys, episodes and _Sums of every group, the largest first."""
-    statement = select(*keys, func.count(), *(column for one in asked for column in one.columns)).group_by(*keys)
+    statement = select(*keys, func.count(), *(column for one in selections for column in one.columns)).group_by(*keys)
     return statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
 
 
 def _centred(
     keys: Sequence[ColumnElement[Any]],
-    asked: Sequence[_Selection],
+    selections: Sequence[_Selection],
     source: FromClause,
     wanted: ColumnElement[bool],
 ) -> tuple[list[ColumnElement[Any]], list[_Selection]]:
     """Return keys and summaries, with the mean of each group as its centre."""
     columns = [*keys]
-    for one in asked:
+    for one in selections:
         columns += [one.value, one.addend, func.avg(cast(one.addend, Double)).over(partition_by=keys)]
     named = [column.label(f"c{number}") for number, column in enumerate(columns)]
     of_rows = [*select(*named).select_from(source).where(wanted).subquery().c]
@@ -234,8 +234,8 @@ def _means(connection: Connection, values: Sequence[ColumnElement[Any]], wanted:
     """Return the mean of each field."""
     if not values:
         return []
-    asked = (told for value in values for told in (func.avg(_summable(value)), func.min(value), func.max(value)))
-    found = connection.execute(select(*asked).select_from(episode).where(wanted)).one()
+    selections = (shown for value in values for shown in (func.avg(_summable(value)), func.min(value), func.max(value)))
+    found = connection.execute(select(*selections).select_from(episode).where(wanted)).one()
     return [
         _Mean(float(mean or 0.0), _are_summable(low, high))
         for mean, low, high in zip(found[::3], found[1::3], found[2::3], strict=True)

@@ -33,10 +33,10 @@ def is_walkable(where: Where, field: Field) -> bool:
     It sorts where a condition has an index, whether few or nearly all rows pass; it does not where that index is sorted
     by the field. Conditions on other tables take as long for one row as for all.
     """
-    asked = {clause.about.root for clause in comparisons(where)}
-    if not asked or not asked <= _PLAIN or field.root not in _IN_ORDER:
+    filtered = {clause.about.root for clause in comparisons(where)}
+    if not filtered or not filtered <= _PLAIN or field.root not in _IN_ORDER:
         return False
-    return not any([root, field.root] == columns[:2] for root in asked for columns in _INDEXED)
+    return not any([root, field.root] == columns[:2] for root in filtered for columns in _INDEXED)
 
 
 def walk_a_little(

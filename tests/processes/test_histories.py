@@ -174,7 +174,7 @@ class History:
         assert all(path.read_text() == "of somebody else" for path in self.theirs)
 
     def compare(self, shelf: Shelf) -> None:
-        shelf.held[SPACE.fingerprint] = held = true_vectors(self.archive)
+        shelf.stored[SPACE.fingerprint] = held = true_vectors(self.archive)
         for seed in range(2):
             check(shelf, SPACE, unit_vectors(1, seed)[0], top(self.random.choice([3, 100]), distinct=False))
         if held:

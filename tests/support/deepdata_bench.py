@@ -68,7 +68,7 @@ class Bench:
 
     def healed(self) -> None:
         """Assert that the server holds exactly the ledger's vectors, once each, and that searches are right."""
-        wanted = set(self.shelf.held[self.space.fingerprint])
+        wanted = set(self.shelf.stored[self.space.fingerprint])
         uids = {row.uid for row in self.catalog.episodes.rows(wanted).values()}
         found = Counter(document["metadata"]["uid"] for document in self.collection.documents.values())
         assert set(found) == uids

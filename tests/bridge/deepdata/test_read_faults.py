@@ -56,7 +56,7 @@ def test_s1_an_older_state_with_ids_that_are_given_out_again(filled, fresh):
         filled.check()
     filled.fill(10)  # gets the numbers 41 to 50 for the second time
     filled.check()
-    living = {row.uid for row in filled.catalog.episodes.rows(filled.shelf.held[filled.space.fingerprint]).values()}
+    living = {row.uid for row in filled.catalog.episodes.rows(filled.shelf.stored[filled.space.fingerprint]).values()}
     found = [document["metadata"]["uid"] for document in filled.collection.documents.values()]
     assert living <= set(found)
     assert len(found) == len(set(found)) == len(living) + 3, "the three that came back take places and are no hits"
@@ -150,7 +150,7 @@ def test_s4_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_path):
         assert len(made.collection.documents) == 101
         with made.shelf.still():
             for id_ in ids[::9]:
-                query = made.shelf.held[made.space.fingerprint][id_][0]
+                query = made.shelf.stored[made.space.fingerprint][id_][0]
                 for where in (EVERYTHING, build_where(env_id="env-3"), build_where(min_length=150)):
                     check(made.shelf, made.space, query, top(7, where))
                     check(made.shelf, made.space, query, top(150, where))

@@ -23,7 +23,7 @@ __all__ = ["filled"]
 def test_an_open_index_believes_nothing_of_before_a_restore(filled):
     kept, space = filled.folder / "kept.db", filled.space
     back_up(filled.folder / "catalog.db", kept)
-    before, clock = dict(filled.shelf.held[space.fingerprint]), filled.catalog.clock()
+    before, clock = dict(filled.shelf.stored[space.fingerprint]), filled.catalog.clock()
     for changed in (5, 6):
         filled.shelf.index = Deaf()
         filled.shelf.put(space, {filled.ids[0]: unit_vectors(1, changed)})
@@ -31,9 +31,9 @@ def test_an_open_index_believes_nothing_of_before_a_restore(filled):
         filled.check()
         assert filled.catalog.clock() == clock + 1
         restore(kept, filled.folder / "catalog.db", force=True)
-        filled.shelf.held[space.fingerprint] = dict(before)
+        filled.shelf.stored[space.fingerprint] = dict(before)
     filled.catalog.episodes.withdraw(filled.ids[1:2])  # the clock is what it was
-    del filled.shelf.held[space.fingerprint][filled.ids[1]]
+    del filled.shelf.stored[space.fingerprint][filled.ids[1]]
     for seed in range(6):
         check(filled.shelf, space, unit_vectors(1, seed)[0], top(10_000))
 
@@ -46,7 +46,7 @@ def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_s
         with Catalog.open(path, create=True) as catalog:
             first = Bench(tmp_path, fake, server.url, catalog)
             ids = first.fill(40)
-            held = dict(first.shelf.held[first.space.fingerprint])
+            held = dict(first.shelf.stored[first.space.fingerprint])
         shutil.copy(path, tmp_path / "kept.db")
         with Catalog.open(path) as catalog:
             second = Bench(tmp_path, fake, server.url, catalog)
@@ -56,7 +56,7 @@ def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_s
         shutil.copy(tmp_path / "kept.db", path)
         with Catalog.open(path) as catalog:
             third = Bench(tmp_path, fake, server.url, catalog)
-            third.shelf.held[third.space.fingerprint] = held
+            third.shelf.stored[third.space.fingerprint] = held
             assert len(third.collection.documents) == 40
             assert len(third.shelf.index.audit(third.space).missing) == 2
             third.check()
@@ -72,6 +72,6 @@ def test_a_flipped_bit_of_a_vector_is_reported_when_the_server_names_it(filled):
             "UPDATE embedding SET vectors = ? WHERE episode_row = ?",
             (bytes([vectors[0] ^ 1]) + vectors[1:], filled.ids[0]),
         )
-    query = filled.shelf.held[filled.space.fingerprint][filled.ids[0]][0]
+    query = filled.shelf.stored[filled.space.fingerprint][filled.ids[0]][0]
     with pytest.raises(VectorsDamagedError, match=f"of episode {filled.ids[0]} "):
         filled.shelf.index.search(filled.space, query, top(3))

@@ -61,7 +61,7 @@ def check_everything(shelf, space, seeds=range(4)):
         query = unit_vectors(1, seed)[0]
         check(shelf, space, query, top(1000, distinct=False))
         check(shelf, space, query, top(5, build_where(env_id=["env-1", "env-3"])))
-    assert shelf.index.count(space) == sum(map(len, shelf.held.get(space.fingerprint, {}).values()))
+    assert shelf.index.count(space) == sum(map(len, shelf.stored.get(space.fingerprint, {}).values()))
 
 
 def generation_of(folder, space):
@@ -75,7 +75,7 @@ def fill_and_compact(folder, episodes=30):
         ids, space = shelf.register(episodes), make_space()
         shelf.put(space, {id_: unit_vectors(1 + id_ % 3, id_) for id_ in ids})
         check_everything(shelf, space)
-    return shelf.held, space, ids
+    return shelf.stored, space, ids
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -170,7 +170,7 @@ def test_the_copy_of_another_archive_is_ignored(tmp_path):
         ids = shelf.register(30)
         shelf.put(space, {id_: unit_vectors(2, 50 + id_) for id_ in ids})
         shutil.copytree(tmp_path / "one" / "index", tmp_path / "two" / "index")
-        with opened(tmp_path / "two", held=shelf.held) as again:
+        with opened(tmp_path / "two", held=shelf.stored) as again:
             check_everything(again, space)
 
 
@@ -340,7 +340,7 @@ def test_readers_beside_a_writer_see_what_was_committed(tmp_path):
             assert shelf.index.count(space) >= 3 * int(line)
         for process in (writer, *readers):
             finish(process)
-        shelf.held = {space.fingerprint: {id_: unit_vectors(3, id_) for id_ in ids}}
+        shelf.stored = {space.fingerprint: {id_: unit_vectors(3, id_) for id_ in ids}}
         check_everything(shelf, space)
 
 
@@ -369,7 +369,7 @@ def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
         time.sleep(random.random() * 0.2)
         victim.kill()
         victim.communicate()
-        with opened(tmp_path, held=shelf.held) as again:
+        with opened(tmp_path, held=shelf.stored) as again:
             check_everything(again, space, [1])
 
 

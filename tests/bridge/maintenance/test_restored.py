@@ -41,7 +41,7 @@ def put(archive, seed, tail_rows=1000, episodes=range(20)):
     with index_of(archive, tail_rows) as shelf:
         ids = shelf.register(20)
         shelf.put(SPACE, {ids[number]: unit_vectors(2, 100 * seed + number) for number in episodes})
-        return shelf.held[SPACE.fingerprint]
+        return shelf.stored[SPACE.fingerprint]
 
 
 def by_hand(kept, archive):
