@@ -48,7 +48,7 @@ space = make_space()
 def opened(folder, tail_rows=20_000, held=None):
     with Catalog.open(folder / "catalog.db", create=True) as catalog:
         index = EmbeddedIndex(catalog, folder / "index", tail_rows=tail_rows)
-        yield Shelf(catalog, index, held=held if held is not None else {})
+        yield Shelf(catalog, index, stored=held if held is not None else {})
 
 
 def start(code, folder):

@@ -125,7 +125,7 @@ def test_a_copy_of_an_older_layout_is_written_again(shelf, tmp_path):
     disk_copy.write(home_of(tmp_path, space), replace(header, layout=header.layout - 1), older)
     assert read_copy(shelf, tmp_path, space) is None
     with EmbeddedIndex(shelf.catalog, tmp_path / "index", tail_rows=0, lists_rows=1) as index:
-        again = Shelf(shelf.catalog, index, held=shelf.stored)
+        again = Shelf(shelf.catalog, index, stored=shelf.stored)
         check(again, space, unit_vectors(1, 3)[0], top(50, distinct=False))
         index.upsert(space, [])
     assert read_copy(shelf, tmp_path, space).header == header

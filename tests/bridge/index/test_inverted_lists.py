@@ -294,7 +294,7 @@ def opened(shelf, folder):
 def reopened(shelf, folder):
     """Return the same archive with an index that has lists, and writes no copy unless one is broken."""
     index = EmbeddedIndex(shelf.catalog, folder / "index", tail_rows=10_000, lists_rows=1, direct_rows=0)
-    return Shelf(shelf.catalog, index, held=shelf.stored)
+    return Shelf(shelf.catalog, index, stored=shelf.stored)
 
 
 def test_the_answer_explains_itself(shelf):
@@ -328,7 +328,7 @@ def test_new_vectors_join_the_lists_and_centroids_are_chosen_again_when_the_arch
 def test_a_tail_that_a_killed_process_left_is_written_when_the_index_is_notified_of_nothing_new(shelf, tmp_path):
     ids = shelf.register(80)
     killed = EmbeddedIndex(shelf.catalog, tmp_path / "index")  # never writes so few, as if it had not come to it
-    Shelf(shelf.catalog, killed, held=shelf.stored).put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids[60:]})
+    Shelf(shelf.catalog, killed, stored=shelf.stored).put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids[60:]})
     assert opened(shelf, tmp_path).header.vectors == 240
     with Listed(shelf.catalog, tmp_path / "index") as index:
         index.upsert(make_space(), [])

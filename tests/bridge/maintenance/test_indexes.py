@@ -107,7 +107,7 @@ def test_a_dropped_space_can_be_filled_again(archive):
     shelf.put(SPACE, {id_: unit_vectors(3, 1000 + id_) for id_ in ids[:20]})
     check(shelf, SPACE, unit_vectors(1)[0], top(100, distinct=False))
     with EmbeddedIndex(archive.catalog, archive.folder / "index") as again:
-        check(Shelf(archive.catalog, again, held=shelf.stored), SPACE, unit_vectors(1)[0], top(100, distinct=False))
+        check(Shelf(archive.catalog, again, stored=shelf.stored), SPACE, unit_vectors(1)[0], top(100, distinct=False))
 
 
 def test_the_verbs(tmp_path):

@@ -33,7 +33,7 @@ def index_of(archive, tail_rows=1000, held=None):
         Catalog.open(archive / "catalog.db", create=True) as catalog,
         EmbeddedIndex(catalog, archive / "index", tail_rows=tail_rows) as index,
     ):
-        yield Shelf(catalog, index, held={} if held is None else held)
+        yield Shelf(catalog, index, stored={} if held is None else held)
 
 
 def put(archive, seed, tail_rows=1000, episodes=range(20)):
