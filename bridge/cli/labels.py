@@ -105,7 +105,7 @@ def probe(
 ) -> None:
     """Rank episodes with a linear classifier trained on a few positive and negative examples."""
     from bridge.curation.probe import save_probe, train_probe
-    from bridge.present.episodes import present_probe
+    from bridge.present.probe import present_probe
     from catalog.cli.annotate import account
 
     with open_named(archive) as opened:

@@ -65,7 +65,7 @@ def present_index_state(state: State) -> dict[str, Any]:
         "space": describe(state.space),
         "ok": state.ok,
         "state": state.finding.state,
-        "vectors": state.held,
+        "vectors": state.indexed,
         "ledger": state.ledger,
         "documents": state.finding.documents,
         "expected": state.finding.expected,
