@@ -107,7 +107,7 @@ def test_windows_are_held_once_more_and_not_in_double_precision():
     asking = np.array([0])
     tracemalloc.start()
     try:
-        scores = leave_one_out_of_windows(vectors, starts, labels, asking=asking)
+        scores = leave_one_out_of_windows(vectors, starts, labels, query_items=asking)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
