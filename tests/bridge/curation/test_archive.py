@@ -24,6 +24,7 @@ from bridge.evaluation.compare import evaluate_label, evaluate_search
 from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.retriever import TrajectoryRetriever
+from embedders.trajectory.blocks import Blocks
 from embedders.windows import WindowPlan
 from wshard import open_wshard
 from wshard.errors import FilterError, QueryError
@@ -257,7 +258,7 @@ def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
     both = wshard(*verb)
     assert both.exit_code == 0
     assert "using dct over signal/state" in both.stderr
-    assert "also available (--space): blocks version 2 over" in both.stderr
+    assert f"also available (--space): blocks version {Blocks.version} over" in both.stderr
     with looked_into(own) as archive:
         arc = find_whole_spaces(archive)[0].fingerprint
     assert "compared by" not in wshard(*verb, "--space", arc).stderr

@@ -17,6 +17,7 @@ from bridge.search.retriever import TrajectoryRetriever
 from bridge.spaces.identity import describe
 from catalog.catalog import Catalog
 from embedders.space import Space
+from embedders.trajectory.blocks import Blocks
 from wshard import LATENT_ACTION_CHANNEL, Channel, Episode, load_wshard, save_wshard, set_latent_actions
 from wshard.errors import EmbedderError, NoLaneError, NotEmbeddedWarning, QueryError
 from wshard.types import TimebaseSpec
@@ -186,7 +187,9 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
     put(range(2, 9), 15.0)  # so many that statistics, and rates with them, are taken anew
     (second,) = spaces_of(tmp_path / "archive")
     assert (second.rates, second.family) == ((None, 10.0), first.family)
-    assert describe(second).startswith("blocks version 2 over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)")
+    assert describe(second).startswith(
+        f"blocks version {Blocks.version} over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)"
+    )
 
 
 def test_a_rate_that_no_one_gave_is_none_in_an_archive(tmp_path):

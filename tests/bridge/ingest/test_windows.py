@@ -227,20 +227,19 @@ def test_a_newer_version_of_an_embedder_is_requested_and_replaces_the_older_one(
             return ingestor.ingest(folder / "episodes", windows=windows)
 
     assert ingested(windows=BOTH).embedded == 5
+    before = [ArcDct.version, Blocks.version]
     monkeypatch.setattr(ArcDct, "version", 9)
     monkeypatch.setattr(Blocks, "version", 9)
     with TrajectoryRetriever(folder / "archive") as retriever:
         for search in (retriever.search_similar_episodes, retriever.search_moments):
-            with pytest.raises(
-                SpaceMismatchError, match=r"version: expected [12], found 9.*or embed the archive again"
-            ):
+            with pytest.raises(SpaceMismatchError, match=r"version: expected \d, found 9.*or embed the archive again"):
                 search(pose(3), 1)
     assert ingested().embedded == 5  # whole episodes and windows, as before
     for name in (None, DEFAULT_EMBEDDER):
         with TrajectoryRetriever(folder / "archive", name) as retriever:
             assert retriever.search_similar_episodes(pose(3), 1)[0].score == pytest.approx(1)
             assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
-    assert sorted(space.version for space in spaces_of(folder / "archive")) == [1, 2, 9, 9]
+    assert sorted(space.version for space in spaces_of(folder / "archive")) == [*before, 9, 9]
     with open_archive(folder / "archive") as opened:
         assert [space.version for space in find_whole_spaces(opened)] == [9]
         assert [space.version for space in find_window_spaces(opened)] == [9]

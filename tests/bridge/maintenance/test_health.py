@@ -14,6 +14,7 @@ from bridge.index.embedded.index import EmbeddedIndex
 from bridge.maintenance.health import examine, hubness
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import EVERYTHING
+from embedders.trajectory.blocks import Blocks
 from embedders.windows import WindowPlan
 
 
@@ -108,7 +109,7 @@ def test_the_command_line_reports_health_and_how_hits_were_found(archive):
         return done.stdout
 
     told = wshard("health")
-    assert "blocks version 2 over state" in told.replace("signal/", "")
+    assert f"blocks version {Blocks.version} over state" in told.replace("signal/", "")
     assert "vectors       22" in told
     (found,) = json.loads(wshard("health --json"))["items"]
     assert (found["vectors"], found["certified"]) == (22, 1)

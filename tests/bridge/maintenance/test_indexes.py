@@ -17,6 +17,7 @@ from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
 from catalog.location import place_of
+from embedders.trajectory.blocks import Blocks
 from wshard import save_wshard
 from wshard.errors import EntryNotFoundError, QueryError, SpaceMismatchError
 from wshard.testing import make_episode
@@ -122,7 +123,7 @@ def test_the_verbs(tmp_path):
         return CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive)])
 
     (listed,) = json.loads(run("spaces", "--json").stdout)["items"]
-    assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", "blocks 2", "cosine")
+    assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", f"blocks {Blocks.version}", "cosine")
     assert (listed["episodes"], listed["vectors"], listed["bytes"]) == (4, 4, 16 * listed["dim"])
     assert listed["rates"] == [20.0] * len(listed["lanes"])
     header, row = run("spaces").stdout.splitlines()
