@@ -23,7 +23,7 @@ from bridge.index.embedded.kmeans import cluster
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.snapshot import IndexSnapshot
+from bridge.index.embedded.snapshot import IndexSnapshot, is_worth_copying
 from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
 from bridge.support.background_job import BackgroundJob
@@ -69,6 +69,7 @@ class EmbeddedIndex:
         self._lists_rows = lists_rows
         self._direct_rows = direct_rows
         self._spaces: dict[str, IndexSnapshot] = {}
+        self._uncopied: dict[str, tuple[int, int]] = {}  # vectors after the copy, and in it, as far as upsert knows
         self._damaged: set[Path] = set()
         self._filters = FilterCache(catalog)
         self._life = ""
@@ -103,20 +104,32 @@ class EmbeddedIndex:
         check_metric(space.metric)
         self._job.raise_failure()
         with self._lock:
-            self._clock()
-            snapshot = self._spaces.get(space.fingerprint) or self._open(space)
-            snapshot.follow(self._catalog)
+            clock = self._clock()
             self._check_living(space)
-            if missing := [point.episode for point in points if point.seq > snapshot.seq]:
+            if missing := [point.episode for point in points if point.seq > clock]:
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
-            if not snapshot.needs_copy(self._tail_rows):
+            if not self._is_due(space, points):
                 return
             if self._job.busy:
                 self._waiting[space.fingerprint] = space
                 return
+            searched = space.fingerprint in self._spaces
             # Another process may have written a newer copy meanwhile: look before writing one.
-            while (snapshot := self._open(space)).needs_copy(self._tail_rows) and not self._build(space, snapshot):
-                pass
+            while (snapshot := self._open(space)).needs_copy(self._tail_rows):
+                if self._build(space, snapshot):
+                    self._uncopied[space.fingerprint] = 0, snapshot.count()
+                    break
+            else:
+                self._uncopied[space.fingerprint] = snapshot.count_tail(), len(snapshot.base.segment.vectors)
+            if not searched:  # an ingest alone need not have the tail in memory
+                self._spaces.pop(space.fingerprint, None)
+
+    def _is_due(self, space: Space, points: Sequence[Point]) -> bool:
+        """Count the vectors that the disk copy lacks, and say whether to look if a new one is worth it."""
+        tail, base = self._uncopied.get(space.fingerprint, (0, 0))
+        tail += sum(len(point.vectors) for point in points)
+        self._uncopied[space.fingerprint] = tail, base
+        return not points or is_worth_copying(tail, base, self._tail_rows)
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
@@ -218,7 +231,7 @@ class EmbeddedIndex:
         """Return the catalog's clock; snapshots of an archive that was restored since are dropped."""
         life, clock = self._catalog.instant()
         if life != self._life:
-            self._life, self._spaces = life, {}
+            self._life, self._spaces, self._uncopied = life, {}, {}
         return clock
 
     def _open(self, space: Space) -> IndexSnapshot:

@@ -93,8 +93,8 @@ class IndexSnapshot:
         return sum(len(point.vectors) for point in self.tail.values())
 
     def needs_copy(self, tail_rows: int) -> bool:
-        """Say whether a new disk copy is worth it: a tail of more than so many rows, and than a share of the base."""
-        return self.broken or self.count_tail() > max(tail_rows, _TAIL_SHARE * len(self.base.segment.vectors))
+        """Say whether a new disk copy is worth it."""
+        return self.broken or is_worth_copying(self.count_tail(), len(self.base.segment.vectors), tail_rows)
 
     def points(self) -> Iterator[Point]:
         """Yield what there is now, whatever is taken in later; raises ChecksumError."""
@@ -115,3 +115,8 @@ class IndexSnapshot:
         known = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(known, labels=known.labels[living])
+
+
+def is_worth_copying(tail: int, base: int, tail_rows: int) -> bool:
+    """Say whether a tail has more than so many rows, and than a share of the base."""
+    return tail > max(tail_rows, _TAIL_SHARE * base)
