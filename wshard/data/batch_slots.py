@@ -39,7 +39,6 @@ class BatchSlots:
     def __init__(self, count: int) -> None:
         self._memory = [mmap.mmap(-1, _SIZE) for _ in range(count)]
         self._free = list(range(count))
-
         self._requested: set[int] = set()
 
     def take(self) -> int | None:
@@ -57,13 +56,15 @@ class BatchSlots:
 
     def write(self, slot: int | None, batch: Item) -> tuple[int | None, Item]:
         """Move the arrays of a batch into a slot, as far as there is room."""
+        if slot is None:
+            return None, batch
         found, position = dict(batch), 0
-        for name, column in batch.items() if slot is not None else ():
+        for name, column in batch.items():
             array = as_numpy(column)
             if not isinstance(array, np.ndarray) or array.dtype.hasobject or position + array.nbytes > _SIZE:
                 continue
             place = SlotArray(position, array.shape, array.dtype, is_tensor(column))
-            np.copyto(_view(np.frombuffer(self._memory[slot or 0], np.uint8), place), array)
+            np.copyto(_view(np.frombuffer(self._memory[slot], np.uint8), place), array)
             found[name] = place
             position += -(-array.nbytes // _ALIGNED) * _ALIGNED
         return slot, found
