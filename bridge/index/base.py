@@ -191,7 +191,7 @@ def read_vectors(
 
 def load_spaces(catalog: Catalog) -> dict[str, int]:
     """Return the ids of the archive's Spaces by fingerprint, without retired ones."""
-    return {row.fingerprint: row.id for row in catalog.vectors.spaces() if row.state != "retired"}
+    return {row.fingerprint: row.id for row in catalog.vectors.live_spaces()}
 
 
 def find_space(spaces: Mapping[str, int], space: Space) -> int:

@@ -56,5 +56,4 @@ class IndexSync:
                 return
 
     def _living(self) -> list[Space]:
-        rows = self._archive.catalog.vectors.spaces()
-        return [Space.from_json(row.definition) for row in rows if row.state != "retired"]
+        return [Space.from_json(row.definition) for row in self._archive.catalog.vectors.live_spaces()]

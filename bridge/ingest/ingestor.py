@@ -215,7 +215,7 @@ class TrajectoryIngestor:
 
         A first ingest that was interrupted may have left the Space of whole episodes without the others.
         """
-        rows = [row for row in self._archive.catalog.vectors.spaces() if row.state != "retired"]
+        rows = self._archive.catalog.vectors.live_spaces()
         existing = [(row.state, space) for row in rows if self._makes(space := Space.from_json(row.definition))]
         several = {space.windows for _, space in existing if space.windows.scales}
         only_whole = not several and any(state == "active" and space.windows.whole for state, space in existing)

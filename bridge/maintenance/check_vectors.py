@@ -68,7 +68,7 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
     for (space_id, reason), episodes in sorted(strays.items()):
         named = f" ({_names(catalog, episodes)})" if reason == "torn" else ""
         yield Finding(_CODES[reason], names[space_id], f"{len(episodes)} {_TOLD[reason]}{named}")
-    living = [row for row in catalog.vectors.spaces() if row.state != "retired"]
+    living = catalog.vectors.live_spaces()
     for row in living:
         yield from _check_space(catalog, row, excused)
     if not living and (count := len(_never_embedded(catalog) - set(excused))):

@@ -97,11 +97,7 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> F
         raise
     except CatalogError as error:
         return FsckResult(0, (Finding("database", archive.place.name, str(error)),))
-    living = [
-        Space.from_json(row.definition).fingerprint
-        for row in archive.catalog.vectors.spaces()
-        if row.state != "retired"
-    ]
+    living = [Space.from_json(row.definition).fingerprint for row in archive.catalog.vectors.live_spaces()]
     return FsckResult(episodes, (*findings, *leftovers(archive, living)))
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.index.base import VectorIndex
-    from catalog.vectors.records import SpaceRow
 
 _BATCH: Final = 64  # episodes per step of a copy
 
@@ -98,7 +97,7 @@ def rebuild(archive: Archive) -> list[State]:
 def list_spaces(archive: Archive) -> list[Holding]:
     """Return the Spaces of the archive, those that are being built too."""
     found = []
-    for row in _living(archive):
+    for row in archive.catalog.vectors.live_spaces():
         ledger = archive.catalog.vectors.state(row.id)
         found.append(Holding(Space.from_json(row.definition), row.state, ledger.episodes, ledger.vectors))
     return found
@@ -120,7 +119,7 @@ def drop(archive: Archive, space: Space) -> None:
     Episodes stay; the next ingest with the same embedder embeds them again. Other indexes remove the Space at their
     next update.
     """
-    row = next(row for row in _living(archive) if row.fingerprint == space.fingerprint)
+    row = next(row for row in archive.catalog.vectors.live_spaces() if row.fingerprint == space.fingerprint)
     archive.catalog.vectors.retire(row.id)
     if isinstance(archive.index, Rebuildable):
         archive.index.drop(space)
@@ -144,9 +143,5 @@ def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
 
 
 def _spaces(archive: Archive) -> Iterator[tuple[Space, int]]:
-    for row in _living(archive):
+    for row in archive.catalog.vectors.live_spaces():
         yield Space.from_json(row.definition), archive.catalog.vectors.state(row.id).vectors
-
-
-def _living(archive: Archive) -> list[SpaceRow]:
-    return [row for row in archive.catalog.vectors.spaces() if row.state != "retired"]

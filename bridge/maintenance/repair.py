@@ -61,7 +61,7 @@ def repair_findings(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     """Read files again, each with the lanes that its episode was embedded from."""
     catalog = run.archive.catalog
-    layouts, living = catalog.query.layouts(), [row for row in catalog.vectors.spaces() if row.state != "retired"]
+    layouts, living = catalog.query.layouts(), catalog.vectors.live_spaces()
     spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
     choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
     facts = catalog.query.facts([finding.episode for finding in findings])
@@ -86,7 +86,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 def _windowed(run: Run) -> dict[str, list[int]]:
     """Return who has vectors in the Spaces of windows, by family: these are not for every episode."""
     catalog = run.archive.catalog
-    spaces = [(row, Space.from_json(row.definition)) for row in catalog.vectors.spaces() if row.state != "retired"]
+    spaces = [(row, Space.from_json(row.definition)) for row in catalog.vectors.live_spaces()]
     return {row.family: catalog.vectors.embedded(row.id) for row, space in spaces if not space.windows.whole}
 
 

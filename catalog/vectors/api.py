@@ -28,6 +28,11 @@ class VectorLedger:
         with self._session.read() as connection:
             return ledger.load_spaces(connection, *([] if state is None else [space.c.state == state]))
 
+    def live_spaces(self) -> list[SpaceRow]:
+        """Return the spaces that no other one has replaced, by id."""
+        with self._session.read() as connection:
+            return ledger.load_spaces(connection, space.c.state != "retired")
+
     def add_space(self, fingerprint: str, family: str, definition: str) -> SpaceRow:
         """Return the space to fill: that of the fingerprint (a retired one is built again) or a new one.
 
