@@ -207,7 +207,8 @@ def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
         bad.unlink()
     page.get_by_role("button", name="Check files").click()
     page.locator(".job.done", has_text="fsck").first.wait_for(timeout=20000)
-    page.locator(".job.running").get_by_role("button", name="Stop").click()
+    watch = page.locator(".job.running", has_text="watch")
+    watch.get_by_role("button", name="Stop").click()
     page.locator(".job.stopped", has_text="watch").wait_for()
 
 
