@@ -67,7 +67,7 @@ for number, n in enumerate((3, 5)):
     lanes = {
         "signal/state": state, "signal/mode": mode, "signal/multi": multi, "signal/flags": flags, "signal/img": img,
         "signal/pair/_index_0": one, "signal/pair/_index_1/x": x, "signal/infos/pos": pos,
-        "signal/infos/success": success, "signal/infos/deep/t": np.arange(m), "signal/words": np.arange(m) // 2,
+        "signal/infos/success": success, "signal/infos/deep/t": np.arange(m), "aux/text/words": np.arange(m) // 2,
         "action/_index_0": actions[0], "action/_index_1": actions[1], "reward": rewards,
     }
     found.update({f"{number}/{name}": array[:n] for name, array in lanes.items()})
@@ -175,4 +175,4 @@ def test_every_kind_of_space_that_minari_writes_is_read(tmp_path, storage, camer
             assert {*info.lanes} == {*expected, "done", "aux/truncations"}
             for name, array in expected.items():
                 if name != "signal/img" or camera == "raw":
-                    assert np.array_equal(ep.rewards if name == "reward" else ep[name], array), name
+                    assert np.array_equal(source.lane(key, name), array), name

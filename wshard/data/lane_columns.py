@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wshard.episode.lanes import STEP_TEXTS
 from wshard.formats.world_model.columns import name_columns
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def find_columns(info: EpisodeInfo, *, texts: bool) -> dict[str, LaneColumn]:
     """Return the columns of an episode by their names; texts: whether those of its metadata are loaded by default."""
     columns = name_lanes(info.lanes)
     for name, value in info.metadata.items():
-        listed = isinstance(value, list) and f"signal/{name}" in info.lanes
+        listed = isinstance(value, list) and f"{STEP_TEXTS}{name}" in info.lanes
         if isinstance(value, str) or (listed and all(isinstance(text, str) for text in value)):
             columns[name] = LaneColumn(name, None, texts)
     return columns

@@ -11,6 +11,7 @@ import numpy as np
 from wshard.data.dataset import Dataset
 from wshard.data.lane_columns import choose_column, find_columns, name_lanes
 from wshard.data.lane_reader import EpisodeList
+from wshard.episode.lanes import STEP_TEXTS
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.formats.world_model.rows_source import RowsSource
 
@@ -177,7 +178,7 @@ class SourceDataset(Dataset):
         if not isinstance(texts, list):
             return [str(texts)] * (stop - start)
         source = self.episodes.sources[self.episodes.places[episode]]
-        numbers = source.lane(self.episodes.keys[episode], f"signal/{column.block}", start, stop)
+        numbers = source.lane(self.episodes.keys[episode], f"{STEP_TEXTS}{column.block}", start, stop)
         return [str(texts[number]) for number in numbers.tolist()]
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:

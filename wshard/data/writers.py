@@ -10,9 +10,10 @@ import numpy as np
 
 from wshard.data.tensors import as_numpy
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.step_texts import add_texts
 from wshard.errors import EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
 from wshard.formats.draft import check_mode
-from wshard.formats.world_model.columns import block_of, index_texts
+from wshard.formats.world_model.columns import block_of
 from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderSink
 from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
 from wshard.formats.world_model.lance_sink import LanceSink
@@ -166,13 +167,9 @@ def make_episode(columns: Mapping[str, Any], about: Mapping[str, Any], name: str
     for column, values in columns.items():
         texts = _texts_of(values, length)
         if texts is not None:
-            made.metadata[column], numbers = index_texts(texts)
-            if numbers is None:
-                continue
-            rows = numbers
-        else:
-            rows = _rows_of(values, column)
-        block = block_of(column)
+            add_texts(made, column, texts)
+            continue
+        rows, block = _rows_of(values, column), block_of(column)
         if block in _FIELDS:
             one = rows.reshape(len(rows)) if rows.shape[1:] == (1,) else rows
             setattr(made, _FIELDS[block], one)

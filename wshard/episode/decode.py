@@ -13,6 +13,7 @@ from wshard.episode.lanes import (
     DONE,
     EXACT_REWARD,
     REWARD,
+    STEP_TEXTS,
     TICKS,
     TIMESTAMPS,
     TRUNCATIONS,
@@ -176,6 +177,8 @@ def place_lane(ep: Episode, lane: Declaration, data: LaneValues) -> bool:
     elif prefix in ("signal", "action", "uncert"):
         channels = {"signal": ep.observations, "action": ep.actions, "uncert": ep.uncerts}[prefix]
         channels[name] = _channel(name, lane, data)
+    elif lane.block.startswith(STEP_TEXTS):
+        ep.blocks[lane.block] = np.asarray(data, "<i4").tobytes()
     else:
         return False
     return True

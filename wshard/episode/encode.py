@@ -10,7 +10,17 @@ import numpy as np
 from wshard.arguments import array_of
 from wshard.array_fields import DType
 from wshard.episode.encoded_lane import pack_frames
-from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS, declaration_of, is_residual
+from wshard.episode.lanes import (
+    DONE,
+    EXACT_REWARD,
+    REWARD,
+    STEP_TEXTS,
+    TICKS,
+    TIMESTAMPS,
+    TRUNCATIONS,
+    declaration_of,
+    is_residual,
+)
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description
 from wshard.errors import EpisodeError
 
@@ -54,7 +64,8 @@ def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
         synthesized=frozenset(name for name, array in recorded.items() if array is None),
     )
     for name, data in ep.blocks.items():
-        if name in (*payloads, *META_BLOCKS) or is_residual(name) or declaration_of(name, len(data), about):
+        is_lane = is_residual(name) or (declaration_of(name, len(data), about) and not name.startswith(STEP_TEXTS))
+        if name in (*payloads, *META_BLOCKS) or is_lane:
             raise EpisodeError(f"episode {ep.id!r}: blocks: {name!r} would be read as a lane of the episode")
         payloads[name] = (data,)
     return about, payloads

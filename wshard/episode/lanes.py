@@ -25,6 +25,8 @@ TIMESTAMPS: Final = "time/timestamps_ns"
 # Lanes that the reference profile has no block for; readers skip the aux/ prefix.
 EXACT_REWARD: Final = "aux/reward"
 TRUNCATIONS: Final = "aux/truncations"
+STEP_TEXTS: Final = "aux/text/"
+"""Before lanes of the text of each timestep: its position in the list of the same name in the metadata."""
 
 _MAX_ELEMENTS: Final = 1 << 59  # numpy counts bytes in 63 bits, also where one axis is 0
 _CODEBOOK: Final = "omen/latent_action_codebook/"
@@ -56,6 +58,8 @@ def declaration_of(block: str, size: int, about: Description) -> Declaration | N
         return Declaration(block, DType.INT64 if about.length and size == 8 * about.length else DType.INT32)
     if block == TRUNCATIONS and size == about.length:  # of any other size it is another program's block
         return Declaration(block, DType.BOOL)
+    if block.startswith(STEP_TEXTS) and about.length and size == about.length * DType.INT32.size:
+        return Declaration(block, DType.INT32)
     return _by_name(block, size, about)
 
 

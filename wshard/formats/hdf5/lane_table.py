@@ -12,6 +12,7 @@ from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
+from wshard.episode.step_texts import declare_texts, list_texts
 from wshard.errors import FormatError
 from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, finite, json_value
 from wshard.media.image_header import read_image_header
@@ -124,15 +125,18 @@ class LaneTable:
         return True
 
     def _add_words(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
-        """Add texts: a constant one as metadata, several as a list that a lane of numbers indexes."""
+        """Add texts: a constant one as metadata, several as a list with a lane of positions in it."""
         texts = read_words(dataset, place.first, place.first + self.length)
-        known = list(dict.fromkeys(texts or ()))
-        if texts is None or len(known) > _MOST_WORDS:
+        known = list_texts(texts or ())
+        several = isinstance(known, list)
+        if texts is None or (several and len(known) > _MOST_WORDS):
             return False
-        self.metadata[block.partition("/")[2]] = known[0] if len(known) == 1 else known
-        if len(known) > 1:
-            self.columns[block] = replace(place, kind="words")
-            self.lanes[block] = Declaration(block, DType.INT32)
+        name = block.partition("/")[2]
+        self.metadata[name] = known
+        if several:
+            lane = declare_texts(name)
+            self.columns[lane.block] = replace(place, kind="words")
+            self.lanes[lane.block] = lane
         return True
 
     def add_constant(self, path: str, dataset: Any) -> None:

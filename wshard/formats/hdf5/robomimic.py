@@ -50,6 +50,7 @@ class RobomimicSource(Hdf5Source[str]):
         ("data/DEMO/rewards", "reward"),
         ("data/DEMO/dones", "done (not 0)"),
         ("data/DEMO/states and other datasets with a row a timestep", "signal/states, signal/NAME"),
+        ("datasets of texts", "metadata NAME; if they differ, a list, and aux/text/NAME: positions in it"),
         (
             "attributes of data/DEMO",
             "metadata; model_file and texts of over 4,096 characters: blocks aux/attributes/NAME",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from wshard.episode.encoded_lane import image_frames
+from wshard.episode.lanes import STEP_TEXTS
+from wshard.episode.step_texts import find_positions
 from wshard.errors import FormatError
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import ColumnInfo, read_words
@@ -86,7 +88,7 @@ class Hdf5Source(LazySource[_Found], Generic[_Found]):
         where = f"{self.where_of('')}: {column.path!r}"
         with translate_errors(where):
             dataset = self._dataset(found, column)
-            rows = _indices(dataset, first, last, info, block) if column.kind == "words" else dataset[first:last]
+            rows = _positions(dataset, first, last, info, block) if column.kind == "words" else dataset[first:last]
         array = np.asarray(rows != 0 if column.kind == "flags" else rows, dtype=lane.dtype.numpy_dtype)
         if array.size != (last - first) * int(np.prod(lane.shape, dtype=np.int64)):
             raise FormatError(f"{where}: expected {last - first} rows of {list(lane.shape)}, found {list(array.shape)}")
@@ -107,6 +109,6 @@ class Hdf5Source(LazySource[_Found], Generic[_Found]):
         return b"".join(bytes(images.image(step)) for step in {0, info.length // 2, info.length - 1})
 
 
-def _indices(dataset: Any, first: int, last: int, info: EpisodeInfo, block: str) -> Array:
-    known = {text: number for number, text in enumerate(info.metadata[block.partition("/")[2]])}
-    return np.array([known[text] for text in read_words(dataset, first, last) or ()], np.int32)
+def _positions(dataset: Any, first: int, last: int, info: EpisodeInfo, block: str) -> Array:
+    listed = info.metadata[block.removeprefix(STEP_TEXTS)]
+    return find_positions(read_words(dataset, first, last) or (), listed, block)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wshard.arguments import integer
 from wshard.container.open_file import is_nameable, open_file
+from wshard.episode.lanes import STEP_TEXTS
 from wshard.episode.meta_reader import usable_rate
 from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
 from wshard.messages import shown
@@ -160,7 +161,8 @@ def _origin(value: object, shape: tuple[int, ...], where: str) -> tuple[str, tup
     if not isinstance(value, dict):
         return "", None
     lane, own = value.get("lane"), _shape(value.get("shape"), where)
-    if not isinstance(lane, str) or not lane.startswith(("signal/", "action/")) or math.prod(own) != math.prod(shape):
+    known = ("signal/", "action/", STEP_TEXTS)
+    if not isinstance(lane, str) or not lane.startswith(known) or math.prod(own) != math.prod(shape):
         raise FormatError(f"{where}: wshard: expected the lane and shape of the feature, found {shown(value)}")
     return lane, own
 

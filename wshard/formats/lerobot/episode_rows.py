@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wshard.errors import EpisodeError
-from wshard.formats.lerobot.features import IMAGE, TASK_LANE, TEXT, VIDEO
+from wshard.episode.lanes import STEP_TEXTS
+from wshard.episode.step_texts import TASK, find_positions, task_texts, texts_of
+from wshard.formats.lerobot.features import IMAGE, TEXT, VIDEO
 from wshard.formats.lerobot.stats import SAMPLED_FRAMES, Stats, measure_frames, measure_numbers
 from wshard.formats.lerobot.write_columns import make_array
 from wshard.media.frames import ImageFrames
@@ -30,14 +31,10 @@ class EpisodePlace(NamedTuple):
 
 def texts_of_tasks(ep: Episode) -> tuple[list[str], Array]:
     """Return the tasks of an episode, "" where none is stated, and which of them holds at each timestep."""
-    task, lane = ep.metadata.get("task", ""), ep.observations.get(TASK_LANE.partition("/")[2])
-    if isinstance(task, str):
-        return [task], np.zeros(ep.length, np.int64)
-    places = np.zeros(ep.length, np.int64) if lane is None else np.asarray(lane.data).astype(np.int64)
-    texts = [str(text) for text in task] if isinstance(task, list) and task else [""]
-    if places.shape != (ep.length,) or places.min() < 0 or places.max() >= len(texts):
-        raise EpisodeError(f"{TASK_LANE}: expected places in the list of {len(texts)} tasks, found {lane}")
-    return texts, places
+    texts = task_texts(ep)
+    task = ep.metadata.get(TASK)
+    listed = list(map(str, task)) if isinstance(task, list) and task else texts[:1]
+    return listed, find_positions(texts, listed, TASK)
 
 
 def count_rows(ep: Episode, place: EpisodePlace, tasks: Array) -> dict[str, Array]:
@@ -115,8 +112,5 @@ def _images(ep: Episode, column: FeatureColumn) -> list[bytes]:
 
 
 def _texts(ep: Episode, column: FeatureColumn) -> list[str]:
-    listed = ep.metadata[column.block.partition("/")[2]]
-    places = np.asarray(ep.lanes()[column.block].data).tolist()
-    if not all(0 <= place < len(listed) for place in places):
-        raise EpisodeError(f"{column.block}: expected places in the list of {len(listed)} texts of the metadata")
-    return [listed[place] for place in places]
+    name = column.block.removeprefix(STEP_TEXTS)
+    return texts_of(ep).get(name) or [str(ep.metadata[name])] * ep.length

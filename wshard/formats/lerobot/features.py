@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.errors import FormatError
 from wshard.types import Modality
@@ -19,17 +19,18 @@ IMAGE: Final = "image"
 VIDEO: Final = "video"
 LANGUAGE: Final = "language"
 
-TASK_LANE: Final = "signal/task_index"
-"""Which of the tasks of an episode holds, where there are several."""
-
 STEP_LANES: Final = {"next.reward": REWARD, "next.done": DONE, "next.truncated": TRUNCATIONS}
 """Features of one number per timestep that an Episode has members for."""
 
 _CAMERA_AXES: Final = 3
+_OWN_METADATA: Final = frozenset({"task", "success"})
 
 
 def block_of(feature: Feature) -> str:
     """Return the block name of the lane that a feature becomes."""
+    if feature.dtype == TEXT:
+        name = feature.lane.removeprefix(STEP_TEXTS).removeprefix("signal/") or feature.name
+        return f"{STEP_TEXTS}{'feature.' if name in _OWN_METADATA else ''}{name}"
     if feature.lane:
         return feature.lane
     if feature.name in STEP_LANES and feature.shape in {(), (1,)}:

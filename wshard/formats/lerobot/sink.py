@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.meta_writer import dump_json
+from wshard.episode.step_texts import text_lanes
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.lerobot.dataset_info import INFO, read_json
 from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
 from wshard.formats.lerobot.episode_rows import EpisodePlace, count_rows, make_rows, measure_features, texts_of_tasks
-from wshard.formats.lerobot.features import VIDEO
+from wshard.formats.lerobot.features import TEXT, VIDEO
 from wshard.formats.lerobot.layout_v3 import LayoutV3
 from wshard.formats.lerobot.layout_v21 import LayoutV21
 from wshard.formats.lerobot.open_parquet import import_parquet
@@ -23,6 +24,8 @@ from wshard.formats.lerobot.write_columns import MOST_AXES, FeatureColumn, count
 from wshard.formats.lerobot.write_video import describe_video, write_video
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Episode
 
@@ -72,8 +75,9 @@ class LeRobotSink(DraftSink):
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what of an episode the format cannot hold, a sentence a lane, and a sentence for other things."""
         found = []
+        texts = text_lanes(info)
         for block, lane in info.lanes.items():
-            if block not in _STEPS and not block.startswith(_STORED):
+            if block not in _STEPS and block not in texts and not block.startswith(_STORED):
                 found.append(f"{block}: no feature for it")
             elif lane.dtype is DType.BFLOAT16:
                 found.append(f"{block}: bf16 becomes float32")
@@ -86,7 +90,7 @@ class LeRobotSink(DraftSink):
         return found
 
     def _add(self, ep: Episode, folder: Path) -> str:
-        columns = self._fit(plan_columns(ep))
+        columns = self._fit(plan_columns(ep), ep.metadata)
         rate = ep.timebase.tick_hz
         fps: float = self._info.get("fps") or (int(rate) if rate == int(rate) else float(rate))
         if abs(rate - fps) > 1e-9 * fps:
@@ -130,7 +134,7 @@ class LeRobotSink(DraftSink):
     def _is_own(self, name: str) -> bool:
         return name.startswith(_OWN)
 
-    def _fit(self, columns: list[FeatureColumn]) -> list[FeatureColumn]:
+    def _fit(self, columns: list[FeatureColumn], metadata: Mapping[str, Any]) -> list[FeatureColumn]:
         """Return the features as those that are there have them; raises EpisodeError where they differ."""
         known = self._info.get("features") or {}
         if not known:
@@ -139,7 +143,7 @@ class LeRobotSink(DraftSink):
             FeatureColumn(**{**vars(one), "dtype": known.get(one.name, {}).get("dtype", one.dtype)})
             if one.is_camera
             else one
-            for one in columns
+            for one in [*columns, *_constant_texts(known, columns, metadata)]
         ]
         counted = counted_features()
         wanted = {name: [row["dtype"], list(row["shape"])] for name, row in known.items() if name not in counted}
@@ -179,6 +183,17 @@ class LeRobotSink(DraftSink):
                     self._layout.next_video(column.name).unlink(missing_ok=True)
             raise
         return spans
+
+
+def _constant_texts(
+    known: Mapping[str, Any], columns: list[FeatureColumn], metadata: Mapping[str, Any]
+) -> list[FeatureColumn]:
+    """Return the features of text whose text is the same in the whole episode."""
+    there = {column.name for column in columns}
+    texts = {name: row.get("wshard", {}).get("lane", "") for name, row in known.items() if row["dtype"] == TEXT}
+    absent = {name: (lane or name).removeprefix(STEP_TEXTS) for name, lane in texts.items() if name not in there}
+    constant = {name: text for name, text in absent.items() if isinstance(metadata.get(text), str)}
+    return [FeatureColumn(name, f"{STEP_TEXTS}{text}", TEXT, (1,)) for name, text in constant.items()]
 
 
 def _read_ids(folder: Path) -> set[str]:

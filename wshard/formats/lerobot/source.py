@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import xxhash
 
-from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration
+from wshard.episode.lanes import DONE, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.protocol import Fingerprint
-from wshard.errors import FormatError, LaneError, MissingFileError, UnsupportedFormatError
+from wshard.episode.step_texts import TASK, declare_texts, find_positions, list_texts
+from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO
 from wshard.formats.lerobot.dataset_meta import DatasetMeta, native_id, read_dataset
@@ -24,7 +23,6 @@ from wshard.formats.lerobot.features import (
     IMAGE,
     LANGUAGE,
     SUCCESS,
-    TASK_LANE,
     TEXT,
     VIDEO,
     block_of,
@@ -40,11 +38,13 @@ from wshard.types import TimebaseSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.episode.meta_reader import Declaration
     from wshard.formats.base import Location
     from wshard.formats.lerobot.dataset_info import DatasetInfo, Feature
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
+_TASKS: Final = f"{STEP_TEXTS}{TASK}"
 _MOST_STATES: Final = 64
 _HASHED_BITS: Final = 20  # of the time of a file: about a millisecond
 
@@ -62,10 +62,16 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         ("next.truncated", "aux/truncations"),
         ("next.success", "signal/next.success; metadata success: whether it is ever true"),
         ("other features of numbers", "signal/NAME"),
-        ("features of text", "metadata NAME; where it changes, signal/NAME: the place in the list metadata NAME"),
+        (
+            "features of text",
+            "metadata NAME; if it changes, a list, and aux/text/NAME, which is not embedded: positions in it",
+        ),
         ("image features", "encoded lane signal/NAME of PNG, decoded [H, W, C]"),
         ("video features", "encoded lane signal/NAME, a span of an MP4, decoded [H, W, C]; depth as 12-bit codes"),
-        ("task_index, tasks", "metadata task; where it changes, signal/task_index: the place in the list"),
+        (
+            "task_index, tasks",
+            "metadata task; if it changes, a list, and aux/text/task, which is not embedded: positions",
+        ),
         ("fps", "rate of the timebase; frame t is the one at from_timestamp + t / fps"),
         ("robot_type", "env_id"),
         ("names of a feature", "semantics of its lane, units are not stated"),
@@ -132,7 +138,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
             metadata["task"] = found.tasks[0]
         elif tasks := self._task_list(found):
             metadata["task"] = tasks
-            lanes[TASK_LANE] = Declaration(TASK_LANE, DType.INT32)
+            lanes[_TASKS] = declare_texts(TASK)
         for name, feature in dataset.features.items():
             if name not in BOOKKEEPING and feature.dtype != LANGUAGE:
                 self._add_feature(found, feature, (lanes, metadata))
@@ -153,12 +159,11 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     ) -> None:
         lanes, metadata = to
         if feature.dtype == TEXT:
-            texts = self._texts(found, feature.name)
-            listed = list(dict.fromkeys(texts))
-            metadata[_key_of(feature)] = listed[0] if len(listed) == 1 else listed
-            if len(listed) <= 1:
+            name = block_of(feature).removeprefix(STEP_TEXTS)
+            metadata[name] = list_texts(self._texts(found, feature.name))
+            if not isinstance(metadata[name], list):
                 return
-            lane = Declaration(block_of(feature), DType.INT32)
+            lane = declare_texts(name)
         elif feature.dtype in {IMAGE, VIDEO}:
             lane = declare_frames(feature)
         else:
@@ -251,22 +256,16 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         if lane.encoding:
             return self._encoded(found, info, block).decode(steps.start, steps.stop)
         file = self._open(found)
-        if block == TASK_LANE and block not in self._blocks:
-            numbers = file.numbers("task_index", (), start, stop).tolist()
-            return self._places([self._whole.tasks.get(number, "") for number in numbers], info.metadata["task"], block)
+        if block.startswith(STEP_TEXTS):
+            if block == _TASKS:
+                numbers = file.numbers("task_index", (), start, stop).tolist()
+                texts = [self._whole.tasks.get(number, "") for number in numbers]
+            else:
+                texts = self._texts(found, self._blocks[block].name)[steps]
+            return find_positions(texts, info.metadata[block.removeprefix(STEP_TEXTS)], f"{self._folder}: {block}")
         feature = self._blocks[block]
-        if feature.dtype == TEXT:
-            texts = self._texts(found, feature.name)[steps]
-            return self._places(texts, info.metadata[_key_of(feature)], block)
         values = file.numbers(feature.name, feature.shape, start, stop).reshape(-1, *lane.shape)
         return values.astype(np.bool_) if block in {DONE, TRUNCATIONS} else values
-
-    def _places(self, texts: list[str], listed: list[str], block: str) -> Array:
-        places = {text: place for place, text in enumerate(listed)}
-        try:
-            return np.array([places[text] for text in texts], np.int32)
-        except KeyError as error:
-            raise LaneError(f"{self._folder}: {block}: expected one of {listed}, found {error}") from None
 
     def _texts(self, found: EpisodeEntry, name: str) -> list[str]:
         rows = self._open(found).texts(name, found.start, found.start + found.length) if found.length else []
@@ -289,9 +288,3 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         span = found.videos[feature.name]
         path = self._folder / span.path
         return VideoFrames(path, fps=self._dataset.fps, from_timestamp=span.start, where=str(path), **about)
-
-
-def _key_of(feature: Feature) -> str:
-    """Return where the metadata have the values of a feature of text."""
-    name = block_of(feature).partition("/")[2]
-    return f"feature.{name}" if name in {"task", "success"} else name

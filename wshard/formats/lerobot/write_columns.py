@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
+from wshard.episode.step_texts import TASK, texts_of
 from wshard.errors import EpisodeError
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING
-from wshard.formats.lerobot.features import IMAGE, STEP_LANES, TASK_LANE, TEXT, VIDEO, split_names
+from wshard.formats.lerobot.features import IMAGE, STEP_LANES, TEXT, VIDEO, split_names
 from wshard.types import Modality
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from wshard.types import Channel, Episode
 
 MOST_AXES: Final = 5
@@ -53,18 +56,24 @@ def plan_columns(ep: Episode) -> list[FeatureColumn]:
     native = any(name.startswith("observation") for name in ep.observations)
     found: dict[str, FeatureColumn] = {}
     for block, channel in ep.lanes().items():
-        if block == TASK_LANE and isinstance(ep.metadata.get("task"), list):
-            continue
-        name = _name_of(block, len(ep.actions), native=native)
-        while name in found or name in _TAKEN:
-            name += "_"
-        found[name] = _plan(ep, block, channel, name)
+        name = _free_name(_name_of(block, len(ep.actions), native=native), found)
+        found[name] = _plan(block, channel, name)
+    for text in texts_of(ep):
+        if ep.metadata[text] != ep.metadata.get(TASK):
+            name = _free_name(_name_of(f"signal/{text}", 0, native=native), found)
+            found[name] = _named(FeatureColumn(name, f"{STEP_TEXTS}{text}", TEXT, (1,)), ())
     steps = {REWARD: ep.rewards, DONE: ep.terminations, TRUNCATIONS: ep.truncations}
     for block, values in steps.items():
         if values is not None:
             dtype = np.asarray(values).dtype.name if block == REWARD else "bool"
             found[_STEP_NAMES[block]] = FeatureColumn(_STEP_NAMES[block], block, dtype, (1,))
     return list(found.values())
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    while name in taken or name in _TAKEN:
+        name += "_"
+    return name
 
 
 def counted_features() -> dict[str, Any]:
@@ -81,13 +90,11 @@ def _name_of(block: str, actions: int, *, native: bool) -> str:
     return plain if native or plain.startswith("next.") else f"observation.{plain}"
 
 
-def _plan(ep: Episode, block: str, channel: Channel, name: str) -> FeatureColumn:
+def _plan(block: str, channel: Channel, name: str) -> FeatureColumn:
     shape = tuple(channel.shape)
     if channel.encoded is not None or is_camera(channel):
         dtype = VIDEO if channel.encoded is not None and channel.encoded.encoding == "mp4" else IMAGE
         return _named(FeatureColumn(name, block, dtype, shape, ["height", "width", "channels"]), (*shape,))
-    if _is_text(ep, block, channel):
-        return _named(FeatureColumn(name, block, TEXT, (1,)), ())
     if len(shape) > MOST_AXES or 0 in shape:
         raise EpisodeError(f"{block}: expected up to {MOST_AXES} axes of at least one number, found {list(shape)}")
     wide = "float32" if channel.dtype is DType.BFLOAT16 else channel.dtype.numpy_dtype.name
@@ -95,18 +102,11 @@ def _plan(ep: Episode, block: str, channel: Channel, name: str) -> FeatureColumn
     return _named(FeatureColumn(name, block, wide, shape or (1,), names), shape)
 
 
-def _is_text(ep: Episode, block: str, channel: Channel) -> bool:
-    """Say whether a lane gives places in a list of texts of the metadata, as the Source makes of features of text."""
-    listed = ep.metadata.get(channel.name) if block.startswith("signal/") else None
-    plain = channel.dtype is DType.INT32 and not channel.shape and isinstance(listed, list) and listed
-    return bool(plain) and all(isinstance(text, str) for text in listed or ())
-
-
 def _named(column: FeatureColumn, lane_shape: tuple[int, ...]) -> FeatureColumn:
     """Note lane and shape where a reader of the data set could not tell them."""
-    prefix, _, name = column.block.partition("/")
-    usual = "action" if column.name.startswith("action") else "signal"
-    same = prefix == usual and name == column.name and (lane_shape == column.shape or column.dtype == TEXT)
+    usual = "action/" if column.name.startswith("action") else "signal/"
+    block = f"{STEP_TEXTS if column.dtype == TEXT else usual}{column.name}"
+    same = column.block == block and (lane_shape == column.shape or column.dtype == TEXT)
     return column if same else FeatureColumn(**{**vars(column), "lane_shape": lane_shape})
 
 

@@ -8,13 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import numpy as np
-
 from wshard.array_fields import DType
 from wshard.episode.encoded_lane import image_frames
 from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration, stated_clock
+from wshard.episode.step_texts import declare_texts, find_positions, list_texts
 from wshard.errors import CodecError, FormatError, LaneError, MissingFileError, UnsupportedFormatError
 from wshard.formats.hdf5.values import parse_object, read_object
 from wshard.formats.lazy_source import LazySource
@@ -68,7 +67,10 @@ class RLDSSource(LazySource[RecordPlace]):
         ("steps/is_last without is_terminal", "aux/truncations"),
         ("steps/discount and other features of numbers", "signal/discount, signal/NAME"),
         ("images", "encoded lane signal/NAME of JPEG or PNG, as stored"),
-        ("texts of steps", "metadata NAME; where it changes, signal/NAME: the place in the list metadata NAME"),
+        (
+            "texts of steps",
+            "metadata NAME; if it changes, a list, and aux/text/NAME, which is not embedded: positions in it",
+        ),
         ("language_instruction, natural_language_instruction, instruction, task", "metadata task, too"),
         (
             "episode_metadata/NAME and other features of the episode",
@@ -108,12 +110,12 @@ class RLDSSource(LazySource[RecordPlace]):
 
     @cached_property
     def _blocks(self) -> dict[str, TFDSFeature]:
-        """The features of steps by lane, observations first: others of the same name are signal/steps/NAME."""
+        """The features of steps by lane, observations first: others of the same name are steps/NAME."""
         found: dict[str, TFDSFeature] = {}
         for feature in sorted(self._features[0], key=lambda one: not one.path.startswith("steps/observation")):
             if feature.path not in {IS_FIRST, IS_LAST}:
                 block = block_of(feature)
-                found[block if block not in found else f"signal/{feature.path}"] = feature
+                found[block if block not in found else _other_block(feature)] = feature
         return found
 
     def _scan(self) -> Mapping[str, RecordPlace]:
@@ -161,7 +163,7 @@ class RLDSSource(LazySource[RecordPlace]):
             metadata |= values_of(feature, record)
         length = self._length(record, found)
         lanes = self._declare_lanes(record, length, metadata)
-        texts = {feature.name.rpartition("/")[2]: _text_name(block) for block, feature in self._blocks.items()}
+        texts = {one.name.rpartition("/")[2]: block.removeprefix(STEP_TEXTS) for block, one in self._blocks.items()}
         task = next((value for name in _TASKS if (value := metadata.get(texts.get(name, name)))), None)
         if isinstance(task, (str, list)):
             metadata.setdefault("task", task)
@@ -217,9 +219,11 @@ class RLDSSource(LazySource[RecordPlace]):
                 continue
             if isinstance(lane, Declaration):
                 lanes[block] = lane
-            else:
-                metadata[_text_name(block)] = lane[0] if len(lane) == 1 else lane
-                lanes |= {block: Declaration(block, DType.INT32)} if len(lane) > 1 else {}
+                continue
+            name = block.removeprefix(STEP_TEXTS)
+            metadata[name] = lane
+            if isinstance(lane, list):
+                lanes[block] = declare_texts(name)
         if left_out:
             metadata["left_out"] = left_out
         return lanes
@@ -237,8 +241,7 @@ class RLDSSource(LazySource[RecordPlace]):
         values = find_values(feature, record)
         if feature.kind == TEXT:
             texts = texts_of(values, info.length)
-            places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-            return np.array([places[text] for text in texts[steps]], np.int32)
+            return find_positions(texts[steps], list(dict.fromkeys(texts)), values.where)
         shape = lane.shape or step_shape(feature, record, info.length)
         rows = read_numbers(values, feature, shape, length=info.length, steps=steps).reshape(-1, *lane.shape)
         return rows if rows.dtype == lane.dtype.numpy_dtype else rows.astype(lane.dtype.numpy_dtype)
@@ -262,22 +265,24 @@ def block_of(feature: TFDSFeature) -> str:
         return STEP_BLOCKS[feature.path]
     if feature.path == "steps/action":
         return "action/action"
-    return next(new + feature.path.removeprefix(old) for old, new in _PREFIXES if feature.path.startswith(old))
-
-
-def _text_name(block: str) -> str:
-    """Return the name in the metadata of the texts of a lane."""
+    block = next(new + feature.path.removeprefix(old) for old, new in _PREFIXES if feature.path.startswith(old))
+    if feature.kind != TEXT:
+        return block
     name = block.removeprefix("signal/")
-    return f"steps/{name}" if name in {"left_out", "dataset", "success", OWN, *_NAMES} else name
+    return _other_block(feature) if name in {"left_out", "dataset", "success", OWN, *_NAMES} else f"{STEP_TEXTS}{name}"
+
+
+def _other_block(feature: TFDSFeature) -> str:
+    return f"{STEP_TEXTS if feature.kind == TEXT else 'signal/'}{feature.path}"
 
 
 def _declare(
     block: str, feature: TFDSFeature, record: Mapping[str, ExampleFeature], length: int
-) -> Declaration | list[str]:
-    """Return the lane of a feature, or the distinct values of a text feature; raises FormatError for other features."""
+) -> Declaration | str | list[str]:
+    """Return the lane of a feature, or the metadata of a text feature; raises FormatError for other features."""
     values = find_values(feature, record)
     if feature.kind == TEXT:
-        return list(dict.fromkeys(texts_of(values, length)))
+        return list_texts(texts_of(values, length))
     if feature.kind == IMAGE:
         try:
             header = read_image_header(expect_items(values, length)[0], values.where)

@@ -9,6 +9,7 @@ import numpy as np
 from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_writer import encode_note
+from wshard.episode.step_texts import TASK, task_texts, text_lanes, texts_of
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.rlds.features import IMAGE, NUMBER, TEXT, TFDSFeature
@@ -35,7 +36,7 @@ _ABOUT: Final = ("episode_id", "env_id", OWN)
 
 def find_losses(info: EpisodeInfo) -> list[str]:
     """Return what a data set cannot store of an episode."""
-    found = list_losses(info, {*_PLACES, TRUNCATIONS}, "feature")
+    found = list_losses(info, {*_PLACES, TRUNCATIONS, *text_lanes(info)}, "feature")
     if TRUNCATIONS in info.lanes:
         found.append(f"{TRUNCATIONS}: the last timestep counts as truncated unless it is terminal")
     videos = [block for block, lane in info.lanes.items() if lane.encoding == "mp4"]
@@ -51,8 +52,7 @@ def plan_steps(ep: Episode) -> list[TFDSFeature]:
         found.append(_number(_PLACES[REWARD], DType.from_numpy(ep.rewards.dtype), ()))
     if ep.timestamps_ns is not None:
         found.append(TFDSFeature(_PLACES[TIMESTAMPS], NUMBER, "int64"))
-    if isinstance(ep.metadata.get("task"), str):
-        found.append(TFDSFeature(INSTRUCTION, TEXT))
+    found += [TFDSFeature(path, TEXT) for path in _texts(ep)]
     found += [_plan(path, channel) for path, channel in _channels(ep)]
     paths = {feature.path for feature in found}
     if len(paths) < len(found):
@@ -76,6 +76,15 @@ def _channels(ep: Episode) -> Iterator[tuple[str, Channel]]:
     for name, channel in ep.actions.items():
         alone = name == "action" and len(ep.actions) == 1
         yield ("steps/action" if alone else f"steps/action/{name}"), channel
+
+
+def _texts(ep: Episode) -> dict[str, list[str]]:
+    """Return the text of each timestep by the path of its feature; of several that say the task, one."""
+    found = {f"steps/observation/{name}": texts for name, texts in texts_of(ep).items() if name != TASK}
+    if TASK in ep.metadata:
+        task = task_texts(ep)
+        found = {path: texts for path, texts in found.items() if texts != task} | {INSTRUCTION: task}
+    return found
 
 
 def _plan(path: str, channel: Channel) -> TFDSFeature:
@@ -104,11 +113,11 @@ def _number(path: str, dtype: DType, shape: tuple[int, ...]) -> TFDSFeature:
 
 def make_record(ep: Episode, features: list[TFDSFeature]) -> dict[str, Any]:
     """Return the values of an Example by the paths of its features."""
-    channels = dict(_channels(ep))
+    channels, texts = dict(_channels(ep)), _texts(ep)
     found: dict[str, Any] = {}
     for feature in features:
         if feature.kind == TEXT:
-            found[feature.path] = [ep.metadata["task"].encode()] * ep.length
+            found[feature.path] = [text.encode() for text in texts[feature.path]]
         elif feature.kind == IMAGE:
             found[feature.path] = list(_images(channels[feature.path], feature.encoding))
         else:

@@ -12,7 +12,7 @@ import numpy as np
 
 from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import TIMESTAMPS
+from wshard.episode.lanes import STEP_TEXTS, TIMESTAMPS
 from wshard.episode.meta_reader import Declaration
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
 from wshard.formats.topics.clock import CAMERA, NUMBERS, TEXTS, choose_clock, named_clock
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 TIMES: Final = "aux/stamps_ns/"
 """Before the lanes of other stamps than those of the clock: TOPIC, or TOPIC/FIELD of times in messages."""
-
-TEXT_PLACES: Final = "aux/text/"
-"""Before the lanes of texts that change, TOPIC/FIELD: numbers of a list are nothing to embed."""
 
 _ACTION: Final = re.compile("cmd|action|command", re.IGNORECASE)
 _HIDDEN: Final = re.compile("(^|/)_")  # topics that the action servers of ROS 2 use among themselves
@@ -132,7 +129,7 @@ class TopicEpisode:
         for topic, columns in self._columns.items():
             prefix = f"{_group_of(topic)}/{_name_of(topic)}"
             rows = {f"{prefix}/{path}": array for path, array in columns.numbers.items()}
-            rows |= {f"{TEXT_PLACES}{_name_of(topic)}/{path}": numbers for path, (numbers, _) in columns.texts.items()}
+            rows |= {f"{STEP_TEXTS}{_name_of(topic)}/{path}": numbers for path, (numbers, _) in columns.texts.items()}
             rows |= {f"{TIMES}{_name_of(topic)}/{path}": array for path, array in columns.times.items()}
             for block, array in rows.items():
                 if block not in found:

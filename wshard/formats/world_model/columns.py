@@ -9,7 +9,7 @@ import numpy as np
 
 from wshard.array_fields import DType
 from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.errors import EpisodeError, FormatError
 from wshard.types import Modality
@@ -43,7 +43,10 @@ MEANING: Final = (
     ("terminated, truncated", "done, aux/truncations"),
     ("timestamps_ns", "time/timestamps_ns"),
     ("texts, one value in an episode", "metadata COLUMN"),
-    ("texts, several values", "signal/COLUMN, a number for each text; the texts: metadata COLUMN"),
+    (
+        "texts, several values",
+        "metadata COLUMN, a list, and aux/text/COLUMN, which is not embedded: positions in it",
+    ),
     ("every other column", "signal/COLUMN; images are uint8 [H, W, C]"),
     ("clock", "not stated"),
 )
@@ -65,6 +68,8 @@ class StepColumn:
     @property
     def lane_block(self) -> str:
         """The block name of its lane."""
+        if self.encoding == TEXT:
+            return f"{STEP_TEXTS}{self.name}"
         return self.block if self.block.startswith(("signal/", "action/")) else block_of(self.name)
 
 
@@ -162,17 +167,6 @@ def split_rows(lengths: Sequence[int] | Array, offsets: Sequence[int] | Array, w
         raise FormatError(f"{where}: ep_offset: expected the sums of ep_len, found {starts[:8].tolist()}")
     bounds = zip(expected.tolist(), ends.tolist(), strict=True)
     return {str(number): RowSpan(number, start, stop) for number, (start, stop) in enumerate(bounds)}
-
-
-def index_texts(texts: Sequence[str]) -> tuple[Any, Array | None]:
-    """Return the metadata for an episode's texts, and the number of the text of each row.
-
-    A constant text is metadata without numbers.
-    """
-    found = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    if len(found) <= 1:
-        return next(iter(found), ""), None
-    return list(found), np.array([found[text] for text in texts], np.int32)
 
 
 def is_action(column: str) -> bool:

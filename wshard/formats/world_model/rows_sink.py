@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.step_texts import text_lanes, texts_of
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
 from wshard.formats.draft import check_mode
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, name_columns
@@ -155,8 +156,8 @@ class RowsSink(ABC):
         for name, value in ep.metadata.items():
             if isinstance(value, str) and self._takes_text(name, columns):
                 columns[name] = ("", [value] * ep.length)
-            elif is_text_index(name, value, columns):
-                columns[name] = ("", [value[number] for number in columns[name][1].tolist()])
+        for name, texts in texts_of(ep).items():
+            columns.setdefault(name.replace("/", self.separator), ("", texts))
         return columns
 
     def _takes_text(self, name: str, columns: Mapping[str, Any]) -> bool:
@@ -177,28 +178,23 @@ class RowsSink(ABC):
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""
         names = name_columns(info.lanes, self.separator)
-        losses = [f"{block}: no column of this format" for block in info.lanes if block not in names]
+        texts = text_lanes(info)
+        losses = [f"{block}: no column of this format" for block in info.lanes if block not in {*names, *texts}]
         for block, lane in info.lanes.items():
             image = lane.modality is Modality.RGB or (lane.dtype.value == "u8" and len(lane.shape) == 3)
             fits = image and lane.shape[2:] in ((1,), (3,)) and lane.encoding != self.frame_encoding
             if self.frame_encoding and fits:
                 losses.append(f"{block}: stored as {self.frame_encoding}, which changes values a little")
-        for key, value in info.metadata.items():
-            if key not in ("task", *self.texts) and not is_text_index(key, value, names):
-                losses.append(f"metadata {key!r}: only per-timestep texts are stored")
-        return losses
+        stored = {"task", *self.texts, *(block.removeprefix(STEP_TEXTS) for block in texts)}
+        return losses + [
+            f"metadata {key!r}: only per-timestep texts are stored" for key in info.metadata if key not in stored
+        ]
 
 
 def is_image(channel: Channel) -> bool:
     """Say whether a lane has uint8 images [H, W, 1] or [H, W, 3], unless it declares another modality."""
     image = channel.encoded is not None or channel.modality in (None, Modality.RGB)
     return image and channel.dtype.value == "u8" and len(channel.shape) == 3 and channel.shape[2] in (1, 3)
-
-
-def is_text_index(name: str, value: object, columns: Mapping[str, Any]) -> bool:
-    """Say whether a metadata value lists the texts that a column indexes."""
-    texts = isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
-    return texts and (name in columns or f"signal/{name}" in columns)
 
 
 def compare_columns(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from wshard.episode.step_texts import declare_texts, find_positions, list_texts
 from wshard.errors import FormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.world_model.columns import (
@@ -17,7 +17,6 @@ from wshard.formats.world_model.columns import (
     StepColumn,
     as_lane,
     describe_rows,
-    index_texts,
 )
 
 if TYPE_CHECKING:
@@ -61,15 +60,13 @@ class RowsSource(LazySource[RowSpan]):
         return {}
 
     def _describe(self, key: str, found: RowSpan) -> EpisodeInfo:
-        about, columns = self._about(found), []
-        for column in self._columns(found):
-            if column.encoding == TEXT:
-                about[column.name], numbers = index_texts(self._texts(column.name, found.start, found.stop))
-                if numbers is not None:
-                    columns.append(StepColumn(column.name, numbers.dtype))
-            else:
-                columns.append(column)
-        return describe_rows(found, columns, about, self.where_of(key))
+        about, columns = self._about(found), self._columns(found)
+        texts = [column.name for column in columns if column.encoding == TEXT]
+        about |= {name: list_texts(self._texts(name, found.start, found.stop)) for name in texts}
+        numbers = [column for column in columns if column.encoding != TEXT]
+        described = describe_rows(found, numbers, about, self.where_of(key))
+        changing = [declare_texts(name) for name in texts if isinstance(about[name], list)]
+        return replace(described, lanes={**described.lanes, **{lane.block: lane for lane in changing}})
 
     def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
         if info.lanes[block].encoding:
@@ -78,8 +75,7 @@ class RowsSource(LazySource[RowSpan]):
         start, stop = found.start + steps.start, found.start + steps.stop
         column = self._column_of(found, block)
         if column.encoding == TEXT:
-            known = {text: number for number, text in enumerate(info.metadata[column.name])}
-            return np.array([known[text] for text in self._texts(column.name, start, stop)], np.int32)
+            return find_positions(self._texts(column.name, start, stop), info.metadata[column.name], block)
         return as_lane(block, self._column_rows(column.name, start, stop))
 
     def _texts(self, column: str, start: int, stop: int) -> list[str]:

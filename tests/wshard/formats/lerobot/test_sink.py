@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_lanes import lane_rows
 
-from wshard import Channel, Episode, TimebaseSpec, load_wshard, save_wshard
+from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, save_wshard
 from wshard.array_fields import DType
+from wshard.episode.info import EpisodeInfo
 from wshard.errors import EpisodeError, FormatError, UnsupportedFormatError
 from wshard.formats.base import open_sink
 from wshard.formats.lerobot.source import LeRobotSource
@@ -136,19 +137,23 @@ def test_lanes_survive_the_way_to_a_data_set_and_back(tmp_path_factory, target, 
 
 @BOTH
 def test_tasks_and_texts_that_change_come_back(tmp_path, target):
-    lanes = {
-        "observation.state": np.arange(4, dtype=np.float32),
-        "task_index": np.array([1, 1, 0, 0], np.int32),
-        "phase": np.array([0, 1, 1, 0], np.int32),
-    }
-    about = {"task": ["reach", "push"], "phase": ["near", "far"]}
-    episode = Episode("a", "", 4, timebase=TimebaseSpec(tick_hz=10.0), observations=lanes, metadata=about)
-    write(tmp_path / "new", target, [episode])
+    lanes = {"observation.state": np.arange(4, dtype=np.float32)}
+    about = {"task": ["reach", "push"], "phase": ["near", "far"], "observation.words": ["a", "b"]}
+    texts = {"aux/text/task": [1, 1, 0, 0], "aux/text/phase": [0, 1, 1, 0], "aux/text/observation.words": [0, 0, 0, 1]}
+    blocks = {name: np.array(places, "<i4").tobytes() for name, places in texts.items()}
+    episode = Episode("a", "", 4, TimebaseSpec(tick_hz=10.0), observations=lanes, metadata=about, blocks=blocks)
+    constant = replace(episode, id="b", metadata=about | {"phase": "near", "task": "lift"})
+    save_wshard(episode, tmp_path / "a.wshard")
+    with open_episode(tmp_path / "a.wshard") as file, open_sink(tmp_path / "new", target) as sink:
+        assert sink.losses(EpisodeInfo.of(file)) == []
+    write(tmp_path / "new", target, [load_wshard(tmp_path / "a.wshard"), constant])
     with LeRobotSource(tmp_path / "new") as source:
-        found = source.load("0")
-    tasks = [found.metadata["task"][place] for place in found["task_index"]]
-    assert tasks == ["push", "push", "reach", "reach"]
-    assert [found.metadata["phase"][place] for place in found["phase"]] == ["near", "far", "far", "near"]
+        found, other = source.load("0"), source.load("1")
+        assert {name: source.lane("0", name).tolist() for name in source.info("0").lanes if name in texts} == texts
+        assert source.open("0").slice(1, 4).blocks == {name: data[4:] for name, data in blocks.items()}
+    assert (found.metadata, found.blocks, list(found.lanes())) == (about, blocks, list(episode.lanes()))
+    assert other.metadata == constant.metadata
+    assert other.blocks == {"aux/text/observation.words": blocks["aux/text/observation.words"]}
 
 
 @BOTH
@@ -213,9 +218,6 @@ def test_what_is_lost_is_stated(tmp_path):
     ep = make_episode(0)
     lanes = {"half": Channel("half", DType.BFLOAT16, [2], np.zeros((ep.length, 2), np.uint16))}
     save_wshard(replace(ep, observations=ep.observations | lanes), tmp_path / "a.wshard")
-    from wshard import open_episode  # noqa: PLC0415  (lazy)
-    from wshard.episode.info import EpisodeInfo  # noqa: PLC0415  (beside it)
-
     with open_episode(tmp_path / "a.wshard") as file, open_sink(tmp_path / "new", "lerobot") as sink:
         losses = sink.losses(EpisodeInfo.of(file))
     assert "signal/half: bf16 becomes float32" in losses

@@ -114,6 +114,23 @@ def test_episodes_are_added_and_shards_stay_as_they_are(tmp_path):
     }
 
 
+def test_texts_that_change_are_written_as_texts(tmp_path):
+    about = {"task": ["push", "lift"], "say": ["a", "b"]}
+    texts = {"aux/text/task": [0, 0, 1, 1, 0, 1, 1], "aux/text/say": [0, 1, 1, 1, 1, 1, 1]}
+    blocks = {name: np.array(places, "<i4").tobytes() for name, places in texts.items()}
+    ep = replace(plain(0), metadata=about, blocks=blocks)
+    with open_sink(tmp_path / "set", "rlds") as sink:
+        sink.write(ep)
+    (shard,) = (tmp_path / "set").glob("*.tfrecord*")
+    record = decode(next(iter(read_tfrecord(shard))))
+    assert record["steps/language_instruction"] == [about["task"][place].encode() for place in texts["aux/text/task"]]
+    with RLDSSource(tmp_path / "set") as source:
+        found = source.load("train/0")
+    assert found.blocks["aux/text/say"] == blocks["aux/text/say"]
+    assert found.blocks["aux/text/language_instruction"] == blocks["aux/text/task"]
+    same(found, ep)
+
+
 def test_compression_of_episode_files_is_refused(tmp_path):
     with pytest.raises(CodecError, match="compression"):
         open_sink(tmp_path / "set", "rlds", compression="zstd")

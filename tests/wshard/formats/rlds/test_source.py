@@ -40,7 +40,7 @@ def expected_episode(number, id_):
     lanes = {name: pixels(values[f"observation/{name}"]) for name in ("image", "wrist", "depth")}
     lanes |= {"state": values["observation/state"], "gripper/code": values["observation/gripper/code"].astype(np.uint8)}
     lanes |= {"gripper/width": values["observation/gripper/width"].astype(np.float64)}
-    lanes |= {"text": np.array([0, 0] + [1] * (count - 2), np.int32), "discount": values["discount"]}
+    lanes |= {"discount": values["discount"]}
     lanes |= {"raw": np.stack([np.frombuffer(row) for row in values["raw"]]), "label": values["label"]}
     lanes |= {"packed": np.array([[n, -n, 5] for n in range(count)], np.int16)}
     lanes |= {"ragged": np.arange(2 * count).reshape(-1, 2)}
@@ -67,6 +67,7 @@ def expected_episode(number, id_):
                 "blank": "expected a JPEG or PNG, found 0 bytes that begin with b''",
             },
         },
+        blocks={"aux/text/text": np.array([0, 0] + [1] * (count - 2), "<i4").tobytes()},
     )
 
 

@@ -110,7 +110,7 @@ def test_texts_are_metadata(tmp_path, write, name):
     write(tmp_path / name, make_columns(pixels=0) | TEXTS)
     with open_location(tmp_path / name) as source:
         assert source.info("0").metadata == {"task": "push", "say": ["a", "b"]}
-        assert source.lane("0", "signal/say", 1, 3).tolist() == [1, 0]
+        assert source.lane("0", "aux/text/say", 1, 3).tolist() == [1, 0]
         assert source.info("1").metadata == {"task": "pull", "say": "c"}
         assert "signal/task" not in source.info("0").lanes
 
