@@ -25,14 +25,23 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
         if not hasattr(kind, "value_type"):
             break
         size, sizes = (sizes[0] if sizes else -1), sizes[1:]
-        lengths = np.full(1, kind.list_size) if hasattr(kind, "list_size") else np.diff(np.asarray(rows.offsets))
+        lengths = np.full(1, kind.list_size) if hasattr(kind, "list_size") else np.diff(plain_numbers(rows.offsets))
         if (lengths != size).any():
             raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found lists of {lengths[0]}")
         rows = rows.flatten()
-    values: Array = rows.to_numpy(zero_copy_only=False)
+    values = plain_numbers(rows)
     if values.size != count * math.prod(shape):
         raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found {values.size} in {count}")
     return values.reshape(count, *shape)
+
+
+def plain_numbers(rows: Any) -> Array:
+    """Return an Arrow array of numbers without nulls as [n]; to_numpy would import pandas, which takes 25 MB."""
+    if rows.type == "bool":
+        flags: Array = np.from_dlpack(rows.cast("uint8")).view(np.bool_)
+        return flags
+    numbers: Array = np.from_dlpack(rows)
+    return numbers
 
 
 def storage_type(kind: Any) -> Any:

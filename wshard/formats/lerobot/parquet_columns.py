@@ -68,13 +68,13 @@ class ParquetColumns:
             self._file = import_parquet().ParquetFile(self.path, metadata=self._footer.metadata)
             self._schema = self._file.schema_arrow
         leaves: dict[str, list[int]] = {}
-        schema = self._footer.metadata.schema
+        stored = self._footer.metadata.num_columns  # not schema: metadata and schema refer to each other, and stay
         place = 0
         for name, count in ((field.name, count_leaves(field.type)) for field in self._schema):
             leaves[name] = list(range(place, place + count))
             place += count
-        if place != len(schema):
-            raise FormatError(f"{self.path}: expected {place} columns of values, found {len(schema)}")
+        if place != stored:
+            raise FormatError(f"{self.path}: expected {place} columns of values, found {stored}")
         self._leaves = leaves
         self.closed = False
         self._dtypes: dict[str, DType] = {}

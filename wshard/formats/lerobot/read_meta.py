@@ -10,6 +10,7 @@ import numpy as np
 from wshard.arguments import integer
 from wshard.container.open_file import open_file
 from wshard.errors import FormatError, MissingFileError
+from wshard.formats.lerobot.arrow_arrays import plain_numbers
 from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
 from wshard.formats.lerobot.features import VIDEO
 from wshard.formats.lerobot.open_parquet import read_table
@@ -140,7 +141,7 @@ def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
             if part[name].null_count:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected a number in every row")
             try:
-                found.append(np.asarray(part[name].to_numpy(zero_copy_only=False)).astype(kind, casting="same_kind"))
+                found.append(plain_numbers(part[name]).astype(kind, casting="same_kind"))
             except TypeError as error:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
     return np.concatenate(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,3 +131,20 @@ def test_frames_of_a_real_recording_are_those_at_their_time(dataset_fixtures, ke
     with LeRobotSource(folder) as source:
         found = source.lane(key, "signal/observation.images.cam_high", at, at + 2)
     assert np.array_equal(found, np.stack([frames[at], frames[at + 1]]))
+
+
+def test_footers_of_closed_files_are_freed_at_once(dataset_fixtures):
+    gc.collect()
+    gc.disable()
+    try:
+        before = _count_footers()
+        for key in ("0", "1", "2"):
+            with LeRobotSource(dataset_fixtures / "lerobot" / "lerobot_v21_image") as source:
+                assert source.load(key).length
+        assert _count_footers() - before <= 2  # which the next Source need not read
+    finally:
+        gc.enable()
+
+
+def _count_footers() -> int:
+    return sum(type(one).__name__ == "FileMetaData" for one in gc.get_objects())
