@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from wshard.chunks.reader import open_episode_file
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
-from wshard.errors import UnknownSchemeError
+from wshard.errors import MissingFileError, UnknownSchemeError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format, known_format
 from wshard.formats.lane_map import MappedSource
@@ -89,17 +89,19 @@ def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -
 
 
 def list_episodes(
-    uri: str | os.PathLike[str], format_name: str | None = None
+    uri: str | os.PathLike[str], format_name: str | None = None, *, missing: dict[str, MissingFileError] | None = None
 ) -> list[tuple[EpisodeAddress, Fingerprint]]:
     """Return the address of every episode of a location, with a fingerprint that changes when it may have changed.
 
-    Reads no data. Files that disappear meanwhile are omitted. Raises the errors of open_location.
+    Reads no data. Episodes whose files are not there are omitted. missing: takes the errors of those of them whose
+    location names a file that it lacks, by key. Raises the errors of open_location.
     """
     found = []
     with open_location(uri, format_name) as source:
         for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
             try:
                 found.append((EpisodeAddress(os.fspath(uri), key, format_name or ""), source.fingerprint(key)))
-            except FileNotFoundError:
-                continue
+            except FileNotFoundError as error:
+                if missing is not None and isinstance(error, MissingFileError):
+                    missing[key] = error
     return found

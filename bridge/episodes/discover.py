@@ -14,7 +14,7 @@ from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
-from wshard.errors import AmbiguousFormatError, IngestError, SourceNotFoundError
+from wshard.errors import AmbiguousFormatError, IngestError, MissingFileError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.detect import detect_format, match_format
 from wshard.messages import shown
@@ -37,14 +37,15 @@ _OWN: Final = str(Format.WSHARD.value)
 class Discovery:
     """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
 
-    folders: those among the arguments; locations: files among them with several episodes. skipped: number of other
-    files in the folders, by suffix, most frequent first.
+    folders: those among the arguments; locations: files among them with several episodes. incomplete: episodes that
+    name a file that is not there. skipped: number of other files in the folders, by suffix, most frequent first.
     """
 
     episodes: tuple[FoundEpisode, ...]
     folders: tuple[str, ...]
     locations: tuple[str, ...] = ()
     unreadable: tuple[Failure, ...] = ()
+    incomplete: tuple[Failure, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -99,13 +100,22 @@ def discover(
             raise _not_there(path)
     episodes = search.list_episodes(remembered)
     skipped = dict(search.skipped.most_common())
-    return Discovery(tuple(episodes), tuple(folders), tuple(named), tuple(search.unreadable), skipped)
+    return Discovery(
+        tuple(episodes), tuple(folders), tuple(named), tuple(search.unreadable), tuple(search.incomplete), skipped
+    )
 
 
-def list_location(path: str, format_name: str | None = None) -> list[FoundEpisode] | Failure:
-    """Return the episodes of a location; format_name: as in wshard.open.open_location."""
-    address = EpisodeAddress(path)
-    listed = attempt(partial(list_episodes, path, format_name), address)
+def list_location(
+    path: str, format_name: str | None = None, incomplete: list[Failure] | None = None
+) -> list[FoundEpisode] | Failure:
+    """Return the episodes of a location; format_name: as in wshard.open.open_location.
+
+    incomplete: takes the episodes that name a file that is not there.
+    """
+    missing: dict[str, MissingFileError] = {}
+    listed = attempt(partial(list_episodes, path, format_name, missing=missing), EpisodeAddress(path))
+    if incomplete is not None:
+        incomplete += [Failure.of(error, EpisodeAddress(path, key)) for key, error in missing.items()]
     return listed if isinstance(listed, Failure) else [FoundEpisode(*one) for one in listed]
 
 
@@ -147,6 +157,7 @@ class _Search:
     keys: dict[str, set[str]] = field(default_factory=dict)
     ambiguous: dict[str, Failure] = field(default_factory=dict)
     unreadable: list[Failure] = field(default_factory=list)
+    incomplete: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     matchers: Matchers = field(default_factory=load_matchers)
 
@@ -199,7 +210,7 @@ class _Search:
         episodes = [FoundEpisode(EpisodeAddress(path, read_as=self.files[path])) for path in whole]
         for path, how in self.locations.items():
             plain = not parse_read_as(self.read_as)[0] and not parse_read_as(how)[1]
-            listed = list_location(path, known.get(path, how) if plain else how)
+            listed = list_location(path, known.get(path, how) if plain else how, self.incomplete)
             if isinstance(listed, Failure):
                 self.unreadable.append(listed)
                 continue

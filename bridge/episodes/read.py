@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -259,6 +260,8 @@ def describe_error(error: Exception, address: EpisodeAddress) -> str:
     """
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     bare = str(text).removeprefix(f"{address}: ").removeprefix(f"{address.uri}: ")
+    if isinstance(error, OSError) and error.strerror and error.filename not in (None, address.uri):
+        bare = f"{bare}: {os.fsdecode(error.filename)}"
     if not isinstance(error, WShardError | OSError):
         *_, last = (None, *walk_tb(error.__traceback__))
         place = "" if last is None else f" ({Path(last[0].f_code.co_filename).name}, line {last[1]})"

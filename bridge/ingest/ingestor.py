@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from bridge.archive import Archive, open_archive
 from bridge.episodes.discover import discover, listed_paths
 from bridge.episodes.files import locate
+from bridge.episodes.open import known_episodes
 from bridge.ingest.fill import fill
 from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.register import register, take_stock
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
+    from bridge.episodes.read import Failure
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.text.base import AnyTextEncoder
@@ -195,7 +197,7 @@ class TrajectoryIngestor:
         remembered = self._archive.catalog.episodes.read_as
         found = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
         report = IngestReport()
-        report.leave_out(found.unreadable)
+        report.leave_out([*found.unreadable, *self._unknown(found.incomplete)])
         report.skipped = found.skipped
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, IndexSync(self._archive))
@@ -209,6 +211,12 @@ class TrajectoryIngestor:
             report.delayed = run.index_sync.delayed
         report.seconds = time.perf_counter() - begun
         return report
+
+    def _unknown(self, incomplete: Sequence[Failure]) -> list[Failure]:
+        """Return the episodes that the catalog does not have: those that it has count as missing."""
+        known = known_episodes(self._archive.catalog, [one.address for one in incomplete])
+        new = {address for address, row in known if row is None}
+        return [one for one in incomplete if one.address in new]
 
     def _default_plans(self) -> Sequence[WindowPlan]:
         """Return the default windows: what the archive already has, or BOTH.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
-from wshard.formats.table import FORMATS
+from wshard.formats.table import FORMATS, UNREAD
 from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def open_source(location: Location, name: str) -> Source:
     Raises FormatError for an unknown name, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
     """
+    if name in UNREAD:
+        raise UnsupportedFormatError(f"{location}: {UNREAD[name]}")
     source: Source = source_class(name)(location)
     return source
 

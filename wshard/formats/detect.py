@@ -32,6 +32,7 @@ _SUFFIXES: Final = {
     ".h5": Format.MINARI,
 }
 _MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
+_ROS_1: Final = b"#ROS"  # of #ROSBAG V2.0
 _MAGIC_SIZE: Final = 4
 _MEMBERS: Final = frozenset(member.value for member in Format)
 
@@ -75,15 +76,18 @@ def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher]
     return found[0] if found else None
 
 
-def _detect_file(path: str | os.PathLike[str]) -> Format:
+def _detect_file(path: str | os.PathLike[str]) -> str:
     known = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (a million times)
     if known not in (None, Format.MINARI):
         return known
     try:
         with open_file(path) as file:
-            found = detect_format_bytes(file.read(_MAGIC_SIZE))
+            magic = file.read(_MAGIC_SIZE)
     except (OSError, FormatError):
         return known or Format.UNKNOWN
+    if magic == _ROS_1:
+        return "rosbag1"
+    found = detect_format_bytes(magic)
     if found is not Format.MINARI:
         return known or found
     kind = hdf5_kind(path)

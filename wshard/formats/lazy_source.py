@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from wshard.episode.protocol import EpisodeAddress, Fingerprint
-from wshard.errors import EntryNotFoundError, StepError
+from wshard.errors import EntryNotFoundError, MissingFileError, StepError
 from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.lazy_episode import LazyEpisode
 
@@ -116,9 +116,19 @@ class LazySource(FilesSource[_Found]):
         for file in self._files(self._find(key)):
             name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else ""
             if name not in states:
-                states[name] = Fingerprint.of(name) if name else super().fingerprint(key)
+                states[name] = self._state_of(name, key) if name else super().fingerprint(key)
             size, newest = size + states[name].size, max(newest, states[name].mtime_ns)
         return Fingerprint(size, newest)
+
+    def _state_of(self, name: str, key: str) -> Fingerprint:
+        """Return the state of a file; raises MissingFileError for one that the location names and lacks."""
+        try:
+            return Fingerprint.of(name)
+        except FileNotFoundError:
+            place = self._location
+            if isinstance(place, (str, os.PathLike)) and os.path.isdir(place):  # noqa: PTH112  (a million times)
+                raise MissingFileError.at(name, f"{self.where_of(key)}: expected the file {name}, found none") from None
+            raise
 
     def is_current(self) -> bool:
         """Say whether all files whose fingerprints were returned are unchanged."""

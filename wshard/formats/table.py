@@ -155,3 +155,9 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
 }
 """Every format that this package reads or writes."""
+
+UNREAD: Final[Mapping[str, str]] = {
+    "rosbag1": "ROS 1 bags are not read: `mcap convert a.bag a.mcap` of the MCAP command line, or `rosbags-convert "
+    "--src a.bag --dst a` of the package rosbags, makes a file or folder of one that is",
+}
+"""Formats that are recognised and not read: what to do with their files."""

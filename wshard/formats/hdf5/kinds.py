@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.open_file import open_file
 from wshard.errors import MissingExtraError, WShardError
-from wshard.formats.hdf5.nodes import child, open_hdf5
+from wshard.formats.hdf5.nodes import child, open_hdf5, translate_errors
 from wshard.formats.look import LocationLook
 
 if TYPE_CHECKING:
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 
+WORLD_MODEL: Final = "hdf5"
+"""The format of columns with `ep_len` and `ep_offset`."""
+
 _MOST_NAMES: Final = 64
 _TEXT_SIZE: Final = 1 << 20
 _NUMBERED: Final = {"maniskill": re.compile(r"traj_\d+"), "minari": re.compile(r"episode_\d+")}
 _DEMO: Final = re.compile(r"demo_\d+")
 _TEXTS: Final = {
-    "": re.compile(rb"ep_offset\0"),  # the world-model format
+    WORLD_MODEL: re.compile(rb"ep_offset\0"),
     "robomimic": re.compile(rb"demo_\d|env_args"),
     "maniskill": re.compile(rb"traj_\d+\0"),
     "minari": re.compile(rb"episode_\d+\0"),
@@ -42,7 +45,7 @@ def hdf5_kind(location: str | os.PathLike[str]) -> str:
 
 def _find_kind(path: str) -> str:
     try:
-        with open_hdf5(path, path) as file:
+        with translate_errors(path), open_hdf5(path, path) as file:
             return _kind_of(file, frozenset(islice(file, _MOST_NAMES)))
     except (WShardError, OSError) as error:
         # Without the library, or if the file is damaged, opening it reports the error.
@@ -55,8 +58,8 @@ def _find_kind(path: str) -> str:
 
 
 def _kind_of(file: Any, names: AbstractSet[str]) -> str:
-    if {"ep_len", "ep_offset"} <= names:
-        return ""
+    if "ep_len" in file and "ep_offset" in file:
+        return WORLD_MODEL
     data = child(file, "data", "") if "data" in names else None
     if data is not None and hasattr(data, "keys") and ("env_args" in data.attrs or _has(data, _DEMO)):
         return "robomimic"

@@ -32,6 +32,8 @@ _PLAIN_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stored s
 _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
+_FLETCHER32: Final = 3
+_CHECKSUM_SIZE: Final = 4
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -76,6 +78,8 @@ def child(group: Any, name: str, where: str) -> Any:
 
 def _linked(group: Any, name: str, where: str) -> Any:
     """Return the group or dataset of a name that exists."""
+    if not isinstance(name, str):
+        raise FormatError(f"{where}: expected a name in UTF-8, found {shown(name)}")
     h5py, encoded = import_h5py(), name.encode()
     if group.id.links.get_info(encoded).type != h5py.h5l.TYPE_HARD:
         link = group.get(name, getlink=True)
@@ -147,7 +151,10 @@ def check_dataset(dataset: Any, where: str) -> None:
         layout = settings.get_layout()
         if layout == kinds.VIRTUAL or settings.get_external_count():
             raise FormatError(f"{where}: expected data, found a reference to those of other files")
-        _check_filters((settings.get_filter(number) for number in range(settings.get_nfilters())), where)
+        filters = [settings.get_filter(number) for number in range(settings.get_nfilters())]
+        _check_filters(filters, where)
+        if any(code == _FLETCHER32 for code, *_ in filters):
+            _check_chunks(dataset, where)
         chunk = settings.get_chunk() if layout == kinds.CHUNKED else (0,)
         item, shape = dataset.dtype.itemsize, dataset.shape
         chunk_size, size = math.prod(chunk) * item, math.prod(shape) * item if shape else 0
@@ -156,6 +163,16 @@ def check_dataset(dataset: Any, where: str) -> None:
         raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
     if size > _PLAIN_SIZE and size > _MAX_EXPANSION * (stored + 1):
         raise LimitError(f"{where}: {size} bytes: out of bounds for {stored} stored ones")
+
+
+def _check_chunks(dataset: Any, where: str) -> None:
+    """Raise FormatError for chunks without room for their checksum, on which the library crashes (HDF5 2.0.0)."""
+
+    def check(chunk: Any) -> None:
+        if chunk.size <= _CHECKSUM_SIZE:
+            raise FormatError(f"{where}: expected a checksum in each chunk, found one of {chunk.size} bytes")
+
+    dataset.id.chunk_iter(check)
 
 
 def _check_filters(filters: Iterable[Any], where: str) -> None:

@@ -69,7 +69,8 @@ class Hdf5Source(LazySource[_Found], Generic[_Found]):
 
     def _open(self, place: Location) -> Any:
         """Return the open h5py.File at a place."""
-        return self.open_once(str(place), lambda: open_hdf5(place, self.where_of("")))
+        where = self.where_of("") if place is self._location else str(place)
+        return self.open_once(str(place), lambda: open_hdf5(place, where))
 
     def _describe(self, key: str, found: _Found) -> EpisodeInfo:
         with translate_errors(self.where_of(key)):

@@ -38,6 +38,9 @@ _SUCCESS: Final = ("infos/success", "infos/is_success")
 LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
+_FORMAT: Final = "data_format"
+
+
 class MinariSource(Hdf5Source[str]):
     """The episodes of a data set by their numbers: "0", "1", ..."""
 
@@ -67,8 +70,9 @@ class MinariSource(Hdf5Source[str]):
             return False
         if hdf5_kind(LocationLook(os.path.join(look.path, inside, MAIN_FILE))) == "minari":  # noqa: PTH118  (quick)
             return True
-        parts = (f"{inside}0/{part}" for part in _PARTS.values())
-        return look.exists(f"{inside}{METADATA_FILE}") and any(look.exists(part) for part in parts)
+        about = look.read_json(f"{inside}{METADATA_FILE}")
+        stated = isinstance(about, dict) and "total_episodes" in about and _FORMAT in about
+        return stated or any(look.exists(f"{inside}0/{part}") for part in _PARTS.values())
 
     def _scan(self) -> Mapping[str, str]:
         where = self.where_of("")
@@ -133,7 +137,8 @@ class MinariSource(Hdf5Source[str]):
     def _open_table(self, found: str) -> ArrowTable:
         path = os.fspath(cast("Path", self._place(found)))
         os.stat(path)  # noqa: PTH116  (its error names the path)
-        return self.open_once(path, lambda: ArrowTable(path, self.where_of(found)))
+        with translate_errors(path):
+            return self.open_once(path, lambda: ArrowTable(path, self.where_of(found)))
 
     # ---- the data set ------------------------------------------------------------------------------------------------
 
@@ -152,8 +157,11 @@ class MinariSource(Hdf5Source[str]):
     @cached_property
     def _storage(self) -> str:
         """The storage of the data set: "hdf5", "arrow" or "parquet"."""
-        kinds = _PARTS if folder_of(self._location) is not None else {}
-        return next((kind for kind, part in kinds.items() if (self._folder / "0" / part).exists()), "hdf5")
+        if folder_of(self._location) is None:
+            return "hdf5"
+        there = (kind for kind, part in _PARTS.items() if (self._folder / "0" / part).exists())
+        stated = self._about.get(_FORMAT)
+        return stated if isinstance(stated, str) else next(there, "hdf5")
 
     @cached_property
     def _about(self) -> dict[str, Any]:
@@ -161,7 +169,7 @@ class MinariSource(Hdf5Source[str]):
         file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
         if file is not None and file.exists():
             return read_object(file, LONGEST_METADATA)
-        return dict(self._open(self._main_file).attrs) if self._storage == "hdf5" else {}
+        return dict(self._open(self._main_file).attrs)
 
     @cached_property
     def _env_id(self) -> str:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import FormatError, LimitError
-from wshard.formats.hdf5.kinds import SIGNATURE
+from wshard.formats.hdf5.kinds import WORLD_MODEL, hdf5_kind
 from wshard.formats.hdf5.nodes import expect_dataset, import_h5py, translate_errors
-from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, split_rows
 from wshard.formats.world_model.rows_source import RowsSource
 
@@ -33,11 +32,7 @@ class ColumnsHDF5Source(RowsSource):
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
         """Say whether a path is an HDF5 file with ep_len and ep_offset in its root."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
-        if not look.head.startswith(SIGNATURE):
-            return False
-        with import_h5py().File(look.path, "r") as file:
-            return LENGTHS in file and OFFSETS in file
+        return hdf5_kind(location) == WORLD_MODEL
 
     def _scan(self) -> Mapping[str, RowSpan]:
         where = self.where_of("")

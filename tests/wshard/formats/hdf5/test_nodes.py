@@ -142,7 +142,7 @@ def test_objects_and_references_are_never_decoded(path):
     assert {*info.metadata["left_out"]} == {"obs/ref", "obs/pickle", "obs/list"}
 
 
-@pytest.mark.parametrize("part", [0.0, 0.02, 0.3, 0.9, 0.999])
+@pytest.mark.parametrize("part", [0.02, 0.999])
 def test_cut_files_are_format_errors(path, part):
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
     with RobomimicSource(path) as source, pytest.raises(FormatError, match=r"demos\.hdf5"):

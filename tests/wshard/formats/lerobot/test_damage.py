@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bridge import TrajectoryIngestor
 from wshard.errors import EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
 from wshard.formats.lerobot.source import LeRobotSource
 from wshard.open import list_episodes
@@ -74,10 +73,6 @@ def assert_one_is_refused(folder: Path, text: str) -> None:
 
 
 DATA_DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "truncated": (lambda path: os.truncate(path, 700), "expected a Parquet file"),
-    "empty": (lambda path: os.truncate(path, 0), "expected a Parquet file"),
-    "garbage": (lambda path: path.write_bytes(os.urandom(9000)), "expected a Parquet file"),
-    "missing": (lambda path: path.unlink(), "expected a Parquet file, found none"),
     "of another episode": (
         lambda path: change_table(path, replaced("episode_index", lambda table: [2] * len(table))),
         "expected the 12 rows of episode 1, found 12 rows, there of episodes 2 to 2",
@@ -155,14 +150,6 @@ def test_a_damaged_table_of_episodes_is_that_of_those_in_it(v3):
         pq.write_table(table.slice(number, 1), v3 / f"meta/episodes/chunk-000/file-00{number}.parquet")
     os.truncate(v3 / "meta/episodes/chunk-000/file-001.parquet", 100)
     assert_one_is_refused(v3, "file-001.parquet: expected a Parquet file")
-
-
-def test_the_rest_is_ingested_and_the_failure_is_named(v21, tmp_path):
-    (v21 / V21_DATA).write_bytes(b"PAR1" * 100)
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        report = ingestor.ingest([v21])
-    assert report.new == 2
-    assert [failure.key for failure in report.failed] == ["1"]
 
 
 INFO_DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], type[Exception], str]] = {

@@ -136,14 +136,3 @@ def test_a_cut_episode_is_refused_and_the_others_are_read(copied):
         with pytest.raises(FormatError, match=r"#0: total_steps: expected \d rewards, found \d"):
             source.info("0")
         assert source.load("1").length == 9
-
-
-@pytest.mark.parametrize("size", [0, 3, 700])
-def test_damaged_files_are_format_errors(copied, size):
-    files = [path for path in copied.rglob("*.*") if path.suffix in (".hdf5", ".arrow", ".parquet")]
-    broken = min(files)
-    broken.write_bytes(broken.read_bytes()[:size])
-    with pytest.raises(FormatError, match=broken.parents[len(files) > 1].name):
-        open_source(copied, "minari").load("0")
-    if len(files) > 1:
-        assert open_source(copied, "minari").load("1").length == 9

@@ -187,10 +187,6 @@ def test_damaged_databases_are_typed_errors(copy):
     folder = copy("sqlite3_cdr_test")
     path, rng = folder / "cdr_test_0.db3", np.random.default_rng(0)
     data = path.read_bytes()
-    for size in (0, 50, 4096, len(data) // 2):
-        path.write_bytes(data[:size])
-        with pytest.raises(FormatError, match="cdr_test"), Rosbag2Source(folder) as source:
-            source.load("")
     for _ in range(40):
         bad = bytearray(data)
         for place in rng.integers(0, len(data), 20):
