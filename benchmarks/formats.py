@@ -2,7 +2,7 @@
 
 Makes a LeRobot v3.0 data set of 200 timesteps an episode from the small one in the folder of fixtures, catalogues and
 embeds it in processes of their own, and reads spans of states and of a video, each beside what the libraries below do
-by themselves. About four minutes; nothing is judged.
+by themselves, and lerobot where `make peers` installed it. About four minutes; nothing is judged.
 """
 
 from __future__ import annotations
@@ -41,11 +41,32 @@ SPAN = 16
 FRAMES = 4
 
 
+MARKS = (1000, 2500, 5000, 10_000)
+LEROBOT = ROOT / ".bench" / "venv-lerobot" / "bin" / "python"
+PEER = """
+import json, statistics, sys, time, warnings
+warnings.simplefilter("ignore")
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+folder, name, rows, count, fps = json.loads(sys.argv[1])
+begun = time.perf_counter()
+deltas = {name: [n / fps for n in range(count)]}
+data = LeRobotDataset("peer/set", root=folder, video_backend="pyav", delta_timestamps=deltas)
+opened, spent = time.perf_counter() - begun, []
+for row in rows:
+    begun = time.perf_counter(), time.process_time()
+    assert len(data[row][name]) == count
+    spent.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
+print(json.dumps([opened, *(statistics.median(column) * 1e3 for column in zip(*spent[1:]))]))
+"""
+
+
 class Stages:
-    """Seconds of each stage of an ingest, and of the processor in them."""
+    """Seconds of each stage of an ingest, of the processor in them, and memory after some numbers of episodes."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
+        self.memory: dict[str, dict[int, int]] = {}
+        self._count = 0
         self._last = ("begin", time.perf_counter(), time.process_time())
 
     def stage(self, what: str, total: int) -> None:  # noqa: ARG002  (as Progress has it)
@@ -53,10 +74,20 @@ class Stages:
         name, wall, busy = self._last
         now = time.perf_counter(), time.process_time()
         self.seconds[name] = [round(now[0] - wall, 2), round(now[1] - busy, 2)]
-        self._last = (what, *now)
+        self._last, self._count = (what, *now), 0
 
     def advance(self, count: int) -> None:
-        """Ignore it."""
+        """Note the memory that is not that of files."""
+        before, self._count = self._count, self._count + count
+        for mark in MARKS:
+            if before < mark - 16 <= self._count:  # the last batch may be smaller
+                self.memory.setdefault(self._last[0], {})[mark] = anonymous_memory()
+
+
+def anonymous_memory() -> int:
+    """Return the MB of memory of this process that is not that of files."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("Anonymous:"))
 
 
 def ingest(place: str, archive: str) -> dict[str, Any]:
@@ -69,7 +100,8 @@ def ingest(place: str, archive: str) -> dict[str, Any]:
     if first.failed or again.new or again.changed:
         raise SystemExit(f"expected a clean first run and an idle second one, found {first} and {again}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return {"count": first.new, "stages": stages.seconds, "again": round(again.seconds, 2), "memory": memory}
+    found = {"count": first.new, "stages": stages.seconds, "again": round(again.seconds, 2), "memory": memory}
+    return found | {"anonymous": stages.memory}
 
 
 def in_child(place: Path, archive: Path) -> dict[str, Any]:
@@ -111,6 +143,21 @@ def measure_spans(place: Path, archive: Path, episodes: int) -> None:
         return np.stack(rows.to_pylist())
 
     print(f"  pyarrow, files kept open   {median_ms(plainly):7.2f} ms")
+    rows = [episode * STEPS + 50 for episode in chosen]
+    if (peer := ask_lerobot(place, STATE, rows, SPAN, 10)) is not None:
+        print(f"  lerobot 0.4.4              {peer[1]:7.2f} ms, and {peer[0]:.1f} s to open the data set")
+
+
+def ask_lerobot(place: Path, name: str, rows: list[int], count: int, fps: float) -> list[float] | None:
+    """Return seconds to open a data set with lerobot, and milliseconds of the clock and the processor for an item."""
+    if not LEROBOT.exists():
+        return None
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": cache, "PYTHONPATH": ""}
+        command = [LEROBOT, "-c", PEER, json.dumps([str(place), name, rows, count, fps])]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    found: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def measure_frames(path: Path, count: int, fps: float) -> None:
@@ -161,6 +208,9 @@ def main() -> None:
     real = FIXTURES / "real" / "g1_lerobot_v21" / "videos" / "chunk-000" / "observation.images.cam_high"
     measure_frames(real / "episode_000002.mp4", 343, 30)
     measure_frames(fixture / "videos" / "observation.images.top" / "chunk-000" / "file-000.mp4", 39, 10)
+    places = np.random.default_rng(0).integers(0, 39 - FRAMES, 60).tolist()
+    if (peer := ask_lerobot(fixture, "observation.images.top", places, FRAMES, 10)) is not None:
+        print(f"  file-000.mp4: lerobot 0.4.4, pyav: {peer[1]:.1f} ms of the clock, {peer[2]:.1f} of the processor")
 
 
 def measure_lerobot(folder: Path, fixture: Path, episodes: int) -> None:
@@ -177,6 +227,8 @@ def measure_lerobot(folder: Path, fixture: Path, episodes: int) -> None:
         found = in_child(folder / name, folder / f"archive-{name}")
         count = found["count"]
         print(f"  {name}, {count} episodes: most memory {found['memory']} MB, second run {found['again']} s")
+        for stage, sizes in found["anonymous"].items():
+            print(f"    {stage:10} MB without those of files, after episodes: {sizes}")
         for stage in ("reading", "embedding"):
             wall, busy = found["stages"][stage]
             print(f"    {stage:10} {wall} s, {busy} s: {count / wall:.0f} and {count / busy:.0f} episodes per second")
