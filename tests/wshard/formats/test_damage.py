@@ -17,6 +17,7 @@ from wshard import Episode
 from wshard.errors import UnsupportedFormatError, WShardError
 from wshard.formats.base import Source, open_sink
 from wshard.open import open_location
+from wshard.testing import make_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,6 +133,20 @@ def test_what_to_do_with_a_bag_of_ros_1_is_said(tmp_path):
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
         (failure,) = ingestor.ingest([tmp_path / "a.bag"]).failed
     assert "mcap convert" in failure.error
+
+
+@pytest.mark.parametrize("name", ["lerobot", "robomimic"])
+def test_what_a_killed_conversion_leaves_is_no_episode(tmp_path, request, name):
+    place, _, _ = LOCATIONS[name]
+    (tmp_path / "data").mkdir()
+    _write("wshard")(tmp_path / "data" / "good.wshard", request)
+    sink = open_sink(tmp_path / "data" / place, name)
+    sink.write(make_episode())
+    assert [path.name.rpartition(".")[2] for path in (tmp_path / "data").glob(".*")].count("draft") == 1
+    with TrajectoryIngestor(tmp_path / "archive", limits=None) as ingestor:
+        report = ingestor.ingest([tmp_path / "data"], windows="whole")
+    assert (report.new, report.failed, dict(report.skipped)) == (1, [], {})
+    sink.close()
 
 
 def _error_of(source: Source, key: str) -> str:
