@@ -120,6 +120,12 @@ class DraftSink(ABC):
         draft.discard()
 
 
+def list_context_losses(info: EpisodeInfo) -> list[str]:
+    """Return what a format without rates and environments cannot store."""
+    found = [] if info.timebase.assumed else ["timebase: no place for a rate"]
+    return found + (["env_id: no place for an environment"] if info.env_id else [])
+
+
 def list_losses(info: EpisodeInfo, step_lanes: Container[str], place: str) -> list[str]:
     """Return which lanes have no place (such as "dataset"), and which are of bf16, which becomes float32.
 

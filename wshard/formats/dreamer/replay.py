@@ -14,10 +14,12 @@ import numpy as np
 
 from wshard.chunks.split import join_pieces
 from wshard.container.codec_plan import CodecPlan
+from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CodecError, FormatError, LaneError
-from wshard.formats.dreamer.files import IS_FIRST, episode_of, id_of, length_of, save_dreamer, where_of
+from wshard.formats.draft_sink import list_context_losses, list_losses
+from wshard.formats.dreamer.files import IS_FIRST, STEPID, episode_of, id_of, length_of, save_dreamer, where_of
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
 from wshard.formats.npz import read_npz
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
     from wshard.formats.draft import WriteMode
@@ -248,3 +251,9 @@ class DreamerSink(FilesSink):
 
     def _key(self, path: Path) -> str:
         return path.stem
+
+    def losses(self, info: EpisodeInfo) -> list[str]:
+        """Return what a replay file cannot store of an episode."""
+        metadata = [name for name in info.metadata if name not in (IS_FIRST, STEPID)]
+        found = list_losses(info, {REWARD, DONE, TRUNCATIONS}, "key") + list_context_losses(info)
+        return found + [f"metadata {name!r}: no place for it" for name in metadata]

@@ -161,8 +161,7 @@ class MinariSink(Hdf5Sink):
         if REWARD not in info.lanes:
             found.append("reward: Minari needs one: NaN")
         found += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
-        if not info.timebase.assumed:
-            found.append("timebase: no place for a rate")
+        found += [] if info.timebase.assumed else ["timebase: no place for a rate"]
         return found + list_metadata_losses(_attributes(info.metadata), ())
 
 

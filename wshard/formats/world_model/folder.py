@@ -44,7 +44,7 @@ class FolderRowsSource(RowsSource):
         if f"{LENGTHS}{SUFFIX}" not in look.names:
             return False
         if "videos" not in look.found:
-            folders = [name for name in look.names if os.path.splitext(name)[1] == ""]  # noqa: PTH122
+            folders = [name for name in look.names if not name.endswith(SUFFIX)]
             inside = (LocationLook(Path(look.path, name)).names for name in folders)
             look.found["videos"] = any(file.endswith(VIDEO_SUFFIX) for names in inside for file in names)
         return bool(look.found["videos"]) is cls.is_video

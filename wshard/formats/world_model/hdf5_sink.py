@@ -25,6 +25,8 @@ _EPISODES_AT_ONCE: Final = 1024
 class ColumnsHDF5Sink(RowsSink):
     """A file with one dataset per column. Appending copies the file: the old one stays until the end."""
 
+    notes_lanes_of = "all"
+
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         h5py = import_h5py()
         self._draft = Draft(self.path, self.mode, folder=False)

@@ -29,6 +29,7 @@ class LanceSink(RowsSink):
     """A table with one row per timestep. A new table is a draft until close; appended rows are one version of it."""
 
     frame_encoding = "jpeg"
+    notes_lanes_of = "all"
     reserved = (EPISODE, STEP)
     separator = "_"
     other_shape = "dimension mismatch"

@@ -26,6 +26,7 @@ class LanceVideoSink(LanceSink):
     """The folder `NAME` with `NAME.lance` and `NAME_videos.lance`, which are published together."""
 
     frame_encoding = "mp4"
+    notes_lanes_of = "numbers"
     fps: float = 10
     codec: str = "libx264"
     table_name: str | None = None

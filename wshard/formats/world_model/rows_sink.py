@@ -16,7 +16,8 @@ from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIO
 from wshard.episode.step_texts import text_lanes, texts_of
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
 from wshard.formats.draft import check_mode
-from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, name_columns
+from wshard.formats.draft_sink import list_context_losses
+from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, name_columns
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
 from wshard.media.video_copy import copy_video
@@ -39,6 +40,8 @@ _FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 2
 class RowsSink(ABC):
     """A subclass defines `_open`, `_append`, `_publish` and `_discard`; frame_encoding: how images are stored.
 
+    notes_lanes_of: which columns, "all" or those of "numbers", note the lane that they are made from.
+
     close() publishes all episodes, or none after an error in writing or an exception in the context.
     """
 
@@ -46,6 +49,7 @@ class RowsSink(ABC):
     reserved: ClassVar[tuple[str, ...]] = (LENGTHS, OFFSETS)
     separator: ClassVar[str] = "."
     other_shape: ClassVar[str] = "shape mismatch"
+    notes_lanes_of: ClassVar[str] = ""
 
     def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
         check_mode(mode)
@@ -185,6 +189,12 @@ class RowsSink(ABC):
             fits = image and lane.shape[2:] in ((1,), (3,)) and lane.encoding != self.frame_encoding
             if self.frame_encoding and fits:
                 losses.append(f"{block}: stored as {self.frame_encoding}, which changes values a little")
+        renamed = {block: block_of(name) for block, name in names.items() if block_of(name) != block}
+        for block, name in renamed.items():
+            frames = bool(self.frame_encoding) and len(info.lanes[block].shape) == 3
+            if not self.notes_lanes_of or (frames and self.notes_lanes_of == "numbers"):
+                losses.append(f"{block}: becomes {name}")
+        losses += list_context_losses(info)
         stored = {"task", *self.texts, *(block.removeprefix(STEP_TEXTS) for block in texts)}
         return losses + [
             f"metadata {key!r}: only per-timestep texts are stored" for key in info.metadata if key not in stored

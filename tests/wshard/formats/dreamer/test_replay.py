@@ -20,8 +20,11 @@ from wshard.array_fields import DType
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.episode.file import load_wshard, save_wshard
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.memory_reader import MemoryReader
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
+from wshard.formats.base import open_sink
 from wshard.formats.convert import convert, load
 from wshard.formats.dreamer.files import load_dreamer, save_dreamer
 from wshard.formats.dreamer.replay import DreamerSource
@@ -513,3 +516,16 @@ def test_kept_blocks_are_parsed_with_the_same_care(tmp_path):
     with pytest.raises(FormatError, match="never loaded"):
         save_dreamer(ep, tmp_path / "x.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_replay_file_cannot_store_is_stated(tmp_path):
+    ep = replace(make_episode(0), env_id="arm", metadata={"task": "push", "is_first": [True]})
+    with open_sink(tmp_path / "a.npz", "dreamerv3") as sink:
+        losses = sink.losses(EpisodeInfo.of(MemoryReader(ep, "e")))
+    wanted = {
+        "timebase: no place for a rate",
+        "env_id: no place for an environment",
+        "metadata 'task': no place for it",
+    }
+    assert wanted <= {*losses}
+    assert not any("is_first" in loss for loss in losses)

@@ -20,8 +20,11 @@ from hypothesis.extra import numpy as hnp
 from world_model_sets import SETS, make_columns, write_folder, write_hdf5
 
 from wshard import open_sink, open_source, save_wshard
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.memory_reader import MemoryReader
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
 from wshard.formats.base import Sink
+from wshard.formats.detect import detect_format
 from wshard.media import VideoFrames
 from wshard.open import open_location
 from wshard.testing import assert_same_episode, make_episode
@@ -208,10 +211,29 @@ def test_losses_say_what_a_format_cannot_hold(tmp_path):
     for name, frames in (("hdf5", []), ("lance", ["signal/camera/rgb: stored as jpeg"])):
         with open_sink(tmp_path / PLACES[name], name) as sink:
             losses = sink.losses(info)
+        context = ["timebase: no place for a rate", "env_id: no place for an environment"]
         assert [loss for loss in losses if not loss.startswith("metadata")] == [
-            f"{loss}, which changes values a little" for loss in frames
+            *(f"{loss}, which changes values a little" for loss in frames),
+            *context,
         ]
         assert any("metadata 'seed'" in loss for loss in losses)
+
+
+@pytest.mark.parametrize("name", ["folder", "video", "lance_video"])
+def test_cameras_with_dots_in_their_names_come_back_or_are_said_to_be_renamed(tmp_path, name):
+    frames = np.random.default_rng(0).integers(0, 255, (6, 16, 16, 3), np.uint8)
+    ep = Episode("e", observations={"observation.images.top": frames}, actions={"action": np.zeros((6, 1))})
+    with open_sink(tmp_path / "a", name) as sink:
+        sink.write(ep)
+        losses = sink.losses(EpisodeInfo.of(MemoryReader(ep, "e")))
+    renamed = [loss for loss in losses if "becomes" in loss]
+    lanes = read(tmp_path / "a", detect_format(tmp_path / "a"))[0].lanes()
+    if name == "lance_video":
+        assert renamed == ["signal/observation.images.top: becomes signal/observation_images_top"]
+        assert "signal/observation_images_top" in lanes
+    else:
+        assert not renamed
+        assert "signal/observation.images.top" in lanes
 
 
 def _saved(folder, ep):
