@@ -26,7 +26,7 @@ _AT_ONCE: Final = 16
 _SHOWN: Final = 20  # failures and losses by name
 
 
-@reported("complete episodes are kept; run the same command again to resume")
+@reported("a folder of episode files keeps the complete ones, other targets are unchanged; run it again to go on")
 def convert(
     paths: Annotated[
         list[str],

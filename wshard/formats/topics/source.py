@@ -160,8 +160,9 @@ class Rosbag2Source(TopicsSource):
         with contextlib.ExitStack() as opened:
             parts: list[MessageLog] = []
             for stored in about.files:
-                path = opened.enter_context(unpack_file(stored)) if about.packed else stored
-                part = McapLog(path) if about.storage == "mcap" else SqliteLog(path, about.distribution)
+                # A plain copy is deleted while it is open, so that a killed process leaves none behind.
+                with unpack_file(stored) if about.packed else contextlib.nullcontext(stored) as path:
+                    part = McapLog(path) if about.storage == "mcap" else SqliteLog(path, about.distribution)
                 opened.callback(part.close)
                 parts += [part]
             return JoinedLog(parts, about.notes, compressed=about.compressed, opened=opened.pop_all())

@@ -1,4 +1,4 @@
-"""Files that were compressed as a whole, as ROS 2 bags can be: a plain copy that is deleted after use."""
+"""Files that were compressed as a whole, as ROS 2 bags can be: a plain copy that is deleted once it is open."""
 
 from __future__ import annotations
 

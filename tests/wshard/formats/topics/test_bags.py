@@ -153,8 +153,8 @@ def test_files_that_were_compressed_as_a_whole_are_read(copy, tmp_path, monkeypa
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     with open_episode(folder) as episode:
+        assert not any((tmp_path / "temporary").iterdir())
         assert_same_episode(episode.load(), expected)
-    assert not any((tmp_path / "temporary").iterdir())
     whole = packed.read_bytes()
     bomb = zstandard.compress(bytes(1 << 20))
     for data, most, error in (
