@@ -11,13 +11,14 @@ from wshard.errors import EntryNotFoundError, FormatError
 from wshard.messages import shown
 from wshard.shardpack.index import PackIndex
 from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PackFooter, RecordHeader
-from wshard.shardpack.record import RecordFiles, ShardPackRecord, VerifiedRecord, unpack_key, unpack_record
+from wshard.shardpack.record import RecordFiles, ShardPackRecord, locate_files, unpack_key, unpack_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from wshard.container.byte_source import PathOrFile, Source
     from wshard.container.layout import Buffer
+    from wshard.shardpack.record import LocatedFiles
 
 _KEY_READ: Final = 512  # bytes of a header and most keys, in one range read
 _LARGEST: Final = 1 << 20  # bytes of a record whose headers are not read again; for larger ones that costs little
@@ -43,7 +44,7 @@ class ShardPackReader(OfOneProcess):
         self._index = PackIndex.unpack(data, self.footer, self.where)
         self._end = start
         self._ordinals: dict[str, int] | None = None
-        self._verified: dict[int | str, VerifiedRecord] = {}
+        self._verified: dict[int | str, LocatedFiles] = {}
         self._pread: Any = getattr(self._source, "pread", None)
         self._room = _MOST_FILES
 
@@ -91,12 +92,13 @@ class ShardPackReader(OfOneProcess):
 
         The headers of a record are verified when it is first read, the bytes of its files at each read.
         """
-        known = self._verified.get(which)
-        if known is not None:
-            start, size, check, name, places = known
-            data = self._pread(size, start)
-            if checksum(data) == check:
-                return RecordFiles(data, places, self.where) if places else {name: data}
+        try:
+            start, size, check, name, places = self._verified[which]
+        except KeyError:
+            return self._read_first(which)
+        data = self._pread(size, start)
+        if checksum(data) == check:
+            return RecordFiles(data, places, self.where) if places else {name: data}
         return self._read_first(which)
 
     def _read_first(self, which: int | str) -> Mapping[str, Buffer]:
@@ -110,7 +112,7 @@ class ShardPackReader(OfOneProcess):
         files = record.read()
         if small and 0 < len(record) <= self._room:
             self._room -= len(record)
-            self._verified[which] = VerifiedRecord.of(record, block, start)
+            self._verified[which] = locate_files(record, block, start)
         return files
 
     def key(self, number: int) -> str:

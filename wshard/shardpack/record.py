@@ -143,12 +143,20 @@ class ShardPackRecord:
         return len(self.entries)
 
 
+Places = Mapping[str, tuple[int, int, int, int]]
+"""Start and stop of the stored bytes of each file, its decoded size and its codec."""
+
+LocatedFiles = tuple[int, int, int, str, Places]
+"""Start, size and checksum of the bytes with all files of a record; the name of the last, and the places of all in
+these bytes, which are empty where they are one file, uncompressed. A plain tuple is unpacked quickest."""
+
+
 class RecordFiles(Mapping[str, "Buffer"]):
     """The files of a record out of bytes that were verified; each is decoded when it is asked for."""
 
     __slots__ = ("_data", "_places", "_where")
 
-    def __init__(self, data: bytes, places: Mapping[str, tuple[int, int, int, int]], where: str) -> None:
+    def __init__(self, data: bytes, places: Places, where: str) -> None:
         self._data = data
         self._places = places
         self._where = where
@@ -165,30 +173,17 @@ class RecordFiles(Mapping[str, "Buffer"]):
         return len(self._places)
 
 
-class VerifiedRecord(NamedTuple):
-    """Where the files of a verified record are: `size` bytes at `start` of the file, and the checksum of those.
-
-    places: start and stop in these bytes, decoded size and codec of each file; empty where all bytes are one file.
-    """
-
-    start: int
-    size: int
-    check: int
-    name: str
-    places: Mapping[str, tuple[int, int, int, int]]
-
-    @staticmethod
-    def of(record: ShardPackRecord, block: memoryview, start: int) -> VerifiedRecord:
-        """Return the places of the files of a record, whose block begins at `start` of the file."""
-        places, end = dict[str, tuple[int, int, int, int]](), 0
-        for entry in record.entries:
-            texts = len(entry.name.encode()) + len(entry.content_type.encode())
-            begin = end + ENTRY_HEADER_SIZE + texts if places else 0
-            end = begin + len(entry.stored)
-            places[entry.name] = (begin, end, entry.size, entry.codec)
-        first = len(block) - end
-        whole = len(places) == 1 and not entry.codec
-        return VerifiedRecord(start + first, end, checksum(block[first:]), entry.name, {} if whole else places)
+def locate_files(record: ShardPackRecord, block: memoryview, start: int) -> LocatedFiles:
+    """Return where the files of a verified record are, whose block begins at `start` of the file."""
+    places, end = dict[str, tuple[int, int, int, int]](), 0
+    for entry in record.entries:
+        texts = len(entry.name.encode()) + len(entry.content_type.encode())
+        begin = end + ENTRY_HEADER_SIZE + texts if places else 0
+        end = begin + len(entry.stored)
+        places[entry.name] = (begin, end, entry.size, entry.codec)
+    first = len(block) - end
+    whole = len(places) == 1 and not entry.codec
+    return start + first, end, checksum(block[first:]), entry.name, {} if whole else places
 
 
 def unpack_key(block: memoryview, header: RecordHeader, where: str) -> str:
