@@ -60,11 +60,11 @@ class SinkWriter:
         if not self._entered:
             raise RecordingStateError("writer: expected to be used inside `with`")
         steps, about = split_episode_data(ep)
-        if about and isinstance(self._sink, RowsSink):
-            raise EpisodeError(
-                f"{EPISODE_DATA_KEY}: expected none: this format stores rows only, found {sorted(about)}"
-            )
-        self._sink.write(make_episode(steps, about, f"episode_{self._count}"))
+        name = f"episode_{self._count}"
+        if isinstance(self._sink, RowsSink):
+            self._sink.write(make_episode(steps, {}, name), about)
+        else:
+            self._sink.write(make_episode(steps, about, name))
         self._count += 1
 
     def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:

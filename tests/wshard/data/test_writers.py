@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lance
 import numpy as np
 import pytest
 import torch
@@ -119,11 +120,53 @@ def test_other_dimensions_have_the_originals_names(tmp_path):
         LanceWriter(tmp_path / "a.lance", connect_kwargs={"region": "x"})
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", ["hdf5", "folder", "video"])
 def test_what_a_format_cannot_hold_is_refused(tmp_path, name):
     writer, place, _ = WRITERS[name]
     with pytest.raises(EpisodeError, match=r"stores rows only, found \['success'\]"), writer(tmp_path / place) as out:
         out.write_episode(columns_of() | {EPISODE_DATA_KEY: {"success": True}})
+
+
+STATED = {"success": True, "seed": 2**40, "score": 0.1, "raw": b"\xff", "words": "pick", "goal": np.float32([1, 2])}
+OTHER = STATED | {"success": False, "goal": np.float32([3])}
+
+
+def stated(place, name):
+    data = WRITERS[name][2](place).get_episode_data()
+    return [{key: values[number] for key, values in data.items()} for number in range(len(next(iter(data.values()))))]
+
+
+@pytest.mark.parametrize("name", ["lance", "lance_video"])
+def test_what_is_stated_once_is_in_a_table_beside(tmp_path, name):
+    writer, place, _ = WRITERS[name]
+    expected = [{key: getattr(value, "tolist", lambda value=value: value)() for key, value in one.items()}
+                for one in (STATED, OTHER)]  # fmt: skip
+    for one in (STATED, OTHER):
+        with writer(tmp_path / place) as out:
+            out.write_episode(columns_of() | {EPISODE_DATA_KEY: one})
+    table = tmp_path / place / "D_episodes.lance" if name == "lance_video" else tmp_path / "a_episodes.lance"
+    rows = lance.dataset(table)
+    assert rows.schema.names == ["episode_idx", *sorted(STATED)]
+    types = ["int32", "list<item: float>", "large_binary", "double", "int64", "bool", "string"]
+    assert list(map(str, rows.schema.types)) == types
+    assert rows.to_table().to_pylist() == [{"episode_idx": 0} | expected[0], {"episode_idx": 1} | expected[1]]
+    assert stated(tmp_path / place, name) == expected
+    for wrong, message in (
+        ({"success": True}, r"episode-data key mismatch: missing \['goal', 'raw'"),
+        ({}, "episode-data key mismatch"),
+        (STATED | {"success": "yes"}, "episode data 'success': expected"),
+        (STATED | {"success": object()}, "expected a text, bytes, a number"),
+    ):
+        with pytest.raises(ValueError, match=message), writer(tmp_path / place) as out:
+            out.write_episode(columns_of() | {EPISODE_DATA_KEY: wrong})
+    convert(tmp_path / place, tmp_path / "copy", dest_format="lance_video", progress=False)
+    scalars = [{key: value for key, value in one.items() if key != "goal"} for one in expected]
+    assert stated(tmp_path / "copy", "lance_video") == scalars
+    with writer(tmp_path / place, mode="overwrite") as out:
+        out.write_episode(columns_of())
+    assert not table.exists()
+    with pytest.raises(ValueError, match="Regenerate it with episode data"), writer(tmp_path / place) as out:
+        out.write_episode(columns_of() | {EPISODE_DATA_KEY: STATED})
 
 
 def test_frames_may_come_with_their_channels_first(tmp_path):
@@ -227,7 +270,7 @@ def test_formats_are_registered_once():
     ):
         with pytest.raises(NotImplementedError, match=message):
             call()
-    assert not any(one.supports_episode_data for one in FORMATS.values())
+    assert [name for name, one in FORMATS.items() if one.supports_episode_data] == ["lance", "lance_video"]
 
 
 # ---- finding -------------------------------------------------------------------------------------------------------

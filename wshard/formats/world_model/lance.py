@@ -39,6 +39,9 @@ SHAPE: Final = b"wshard.shape"
 BLOCK: Final = b"wshard.block"
 """Key of a field's metadata: the block name of its lane."""
 
+GENERATION: Final = b"wshard.generation"
+"""Key of the metadata of a table and of the one of its episodes: the same for both."""
+
 _AT_ONCE: Final = 64
 
 
@@ -85,19 +88,27 @@ class LanceSource(RowsSource):
         return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
 
     def _about(self, rows: RowSpan) -> dict[str, Any]:
-        """Return what the table of episodes states about an episode."""
-        return dict(self._stated.get(rows.number, {}))
+        """Return what the table of episodes states about an episode, except bytes."""
+        stated = self._stated.get(rows.number, {})
+        return {name: value for name, value in stated.items() if isinstance(value, (str, bool, int, float, list))}
+
+    def statements(self, key: str) -> dict[str, Any]:
+        """Return what is stated once for an episode, by name."""
+        return dict(self._stated.get(self._find(key).number, {}))
 
     @cached_property
     def _stated(self) -> dict[int, dict[str, Any]]:
         path = side_table(self._table_path, EPISODES)
         with self._translate():
-            listed = LanceTable(str(path)).data.to_table().to_pylist() if path.is_dir() else []
-        values = (str, bool, int, float, list)
-        return {
-            row[EPISODE]: {name: value for name, value in row.items() if name != EPISODE and isinstance(value, values)}
-            for row in listed
-        }
+            generation = (self._table().schema.metadata or {}).get(GENERATION)
+            table = find_statements(path, generation) if path.is_dir() else None
+            rows = [] if table is None else table.to_table().to_pylist()
+            shapes = {} if table is None else {field.name: _stated_shape(field) for field in table.schema}
+        for row in rows:
+            for name, shape in shapes.items():
+                if shape:
+                    row[name] = np.reshape(row[name], (-1, *shape)).tolist()
+        return {row.pop(EPISODE): {name: value for name, value in row.items() if value is not None} for row in rows}
 
     def _files(self, found: RowSpan) -> Sequence[str]:
         """Return the files of the fragments with these rows: rows that are written later have other files."""
@@ -266,6 +277,19 @@ def side_table(table: str | os.PathLike[str], kind: str) -> Path:
     """Return the path of a side table."""
     path = Path(table)
     return path.with_name(f"{path.stem}{kind}{SUFFIX}")
+
+
+def find_statements(path: Path, generation: bytes | None) -> Any:
+    """Return the newest version of a table of episodes that is of a generation, None where there is none."""
+    lance = import_library("lance", "lance")
+    newest = lance.dataset(str(path)) if path.is_dir() else None
+    if newest is None or (newest.schema.metadata or {}).get(GENERATION) == generation:
+        return newest
+    for version in sorted((one["version"] for one in newest.versions()), reverse=True):
+        older = lance.dataset(str(path), version=version)
+        if (older.schema.metadata or {}).get(GENERATION) == generation:
+            return older
+    return None
 
 
 def _stated_shape(field: Any) -> tuple[int, ...] | None:
