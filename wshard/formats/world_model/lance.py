@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +14,18 @@ import numpy as np
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
+from wshard.formats.world_model.lance_tables import (
+    BLOCK,
+    EPISODE,
+    EPISODES,
+    GENERATION,
+    STEP,
+    find_statements,
+    is_table,
+    side_table,
+    stated_shape,
+    videos_of,
+)
 from wshard.formats.world_model.rows_source import RowsSource
 from wshard.media.frames import ImageFrames
 from wshard.plugins import import_library
@@ -27,20 +37,6 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
-
-EPISODE: Final = "episode_idx"
-STEP: Final = "step_idx"
-SUFFIX: Final = ".lance"
-VIDEOS: Final = "_videos"
-EPISODES: Final = "_episodes"
-SHAPE: Final = b"wshard.shape"
-"""Key of a field's metadata: the shape of a row, as JSON."""
-
-BLOCK: Final = b"wshard.block"
-"""Key of a field's metadata: the block name of its lane."""
-
-GENERATION: Final = b"wshard.generation"
-"""Key of the metadata of a table and of the one of its episodes: the same for both."""
 
 _AT_ONCE: Final = 64
 
@@ -103,7 +99,7 @@ class LanceSource(RowsSource):
             generation = (self._table().schema.metadata or {}).get(GENERATION)
             table = find_statements(path, generation) if path.is_dir() else None
             rows = [] if table is None else table.to_table().to_pylist()
-            shapes = {} if table is None else {field.name: _stated_shape(field) for field in table.schema}
+            shapes = {} if table is None else {field.name: stated_shape(field) for field in table.schema}
         for row in rows:
             for name, shape in shapes.items():
                 if shape:
@@ -135,7 +131,7 @@ class LanceSource(RowsSource):
 
     def _declare(self, field: Any) -> StepColumn:
         types = import_library("pyarrow", "lance").types
-        kind, shape = field.type, _stated_shape(field)
+        kind, shape = field.type, stated_shape(field)
         block = (field.metadata or {}).get(BLOCK, b"").decode(errors="replace")
         if types.is_binary(kind) or types.is_large_binary(kind):
             return StepColumn(field.name, np.dtype(np.uint8), (), "jpeg", block)
@@ -259,46 +255,3 @@ class LanceImages(Sequence[bytes]):
             last = min(first + _AT_ONCE, self._rows.stop)
             self._first, self._images = step, self._source._images(self._column, first, last)  # noqa: SLF001
         return self._images[step - self._first]
-
-
-def is_table(look: LocationLook) -> bool:
-    """Say whether a path is a Lance table of steps, not one of its side tables."""
-    path = Path(look.path)
-    side = path.stem.endswith((VIDEOS, EPISODES))
-    return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
-
-
-def videos_of(table: str | os.PathLike[str]) -> Path:
-    """Return the path of the table of videos."""
-    return side_table(table, VIDEOS)
-
-
-def side_table(table: str | os.PathLike[str], kind: str) -> Path:
-    """Return the path of a side table."""
-    path = Path(table)
-    return path.with_name(f"{path.stem}{kind}{SUFFIX}")
-
-
-def find_statements(path: Path, generation: bytes | None) -> Any:
-    """Return the newest version of a table of episodes that is of a generation, None where there is none."""
-    lance = import_library("lance", "lance")
-    newest = lance.dataset(str(path)) if path.is_dir() else None
-    if newest is None or (newest.schema.metadata or {}).get(GENERATION) == generation:
-        return newest
-    for version in sorted((one["version"] for one in newest.versions()), reverse=True):
-        older = lance.dataset(str(path), version=version)
-        if (older.schema.metadata or {}).get(GENERATION) == generation:
-            return older
-    return None
-
-
-def _stated_shape(field: Any) -> tuple[int, ...] | None:
-    text = (field.metadata or {}).get(SHAPE)
-    try:
-        shape = None if text is None else json.loads(text)
-    except ValueError:
-        shape = "none"
-    whole = isinstance(shape, list) and all(type(axis) is int and axis >= 0 for axis in shape)
-    if shape is not None and not whole:
-        raise FormatError(f"column {field.name!r}: expected the shape of a row, found {text!r}")
-    return None if shape is None else tuple(shape)

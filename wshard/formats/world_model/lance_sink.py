@@ -12,18 +12,10 @@ import numpy as np
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft import Draft
 from wshard.formats.world_model.columns import TEXT, StepColumn
-from wshard.formats.world_model.episode_table import EpisodeTable
-from wshard.formats.world_model.lance import (
-    BLOCK,
-    EPISODE,
-    EPISODES,
-    GENERATION,
-    SHAPE,
-    STEP,
-    LanceSource,
-    side_table,
-)
+from wshard.formats.world_model.lance import LanceSource
+from wshard.formats.world_model.lance_tables import BLOCK, EPISODE, EPISODES, GENERATION, SHAPE, STEP, side_table
 from wshard.formats.world_model.rows_sink import RowsSink, image_bytes
+from wshard.formats.world_model.statements import StatementTable
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
@@ -76,10 +68,10 @@ class LanceSink(RowsSink):
         if count:
             generation = (import_library("lance", "lance").dataset(self._table).schema.metadata or {}).get(GENERATION)
         self._generation = generation
-        self._episode_table = EpisodeTable(path, count, generation)
+        self._statements = StatementTable(path, count, generation)
 
     def _add_statements(self, stated: Mapping[str, Any], where: str) -> None:
-        self._episode_table.add(self.count, stated, where)
+        self._statements.add(self.count, stated, where)
 
     def _version_of(self, table: str) -> int | None:
         """Return the version of a table, None if it does not exist."""
@@ -129,7 +121,7 @@ class LanceSink(RowsSink):
 
     def _publish(self) -> None:
         self._flush()
-        self._episode_table.commit()
+        self._statements.commit()
         lance = import_library("lance", "lance")
         if self._version is None and self._fragments:
             lance.LanceDataset.commit(self._table, lance.LanceOperation.Overwrite(self._schema, self._fragments))
@@ -142,7 +134,7 @@ class LanceSink(RowsSink):
             lance.LanceDataset.commit(self._table, operation, read_version=self._version)
         if self._draft is not None:
             self._draft.publish(self._is_own)
-        self._episode_table.remove_older()
+        self._statements.remove_older()
 
     def _is_own(self, path: str) -> bool:
         """Say whether the Sink replaces a file of its target, by its relative path."""

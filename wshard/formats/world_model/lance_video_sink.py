@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.formats.draft import Draft
-from wshard.formats.world_model.lance import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table
 from wshard.formats.world_model.lance_sink import LanceSink
+from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
 from wshard.formats.world_model.rows_sink import encode_mp4
 from wshard.plugins import import_library

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.errors import EpisodeError
-from wshard.formats.world_model.lance import EPISODE, GENERATION, SHAPE, find_statements
+from wshard.formats.world_model.lance_tables import EPISODE, GENERATION, SHAPE, find_statements
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class EpisodeTable:
+class StatementTable:
     """Rows of episodes for the table at `path`, written by commit(); all episodes state values of the same names.
 
     count: number of episodes that are there already. generation: of the table of timesteps.
