@@ -173,7 +173,14 @@ rb_b: $(VENV)/.dev .bench/venv-ogbench/.created .bench/venv-stumpy/.created
 	@.bench/venv-minari/bin/python -m pip --disable-pip-version-check -q install --no-compile 'minari[hdf5,arrow]==0.5.4' pillow
 	@touch $@
 
-peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created
+.bench/venv-webdataset-%/.created:
+	@echo "== an environment for webdataset $* alone (seconds)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-webdataset-$*
+	@.bench/venv-webdataset-$*/bin/python -m pip --disable-pip-version-check -q install --no-compile webdataset==$*
+	@touch $@
+
+WEBDATASETS := $(foreach version,0.2.111 1.0.2,.bench/venv-webdataset-$(version)/.created)
+peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created $(WEBDATASETS)
 	@echo "== what is written here is read by the programs that it is for (a minute)"
 	@WSHARD_PEERS=1 $(BIN)/pytest -W error tests/peers
 
