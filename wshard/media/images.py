@@ -68,7 +68,7 @@ def find_decoder(header: ImageHeader, out: NDArray[Any]) -> Callable[[Buffer, ND
     None for other images, and where simplejpeg is not installed.
     """
     fast = find_simplejpeg() if header.encoding == "jpeg" else None
-    if fast is None or not out.flags.c_contiguous or (out.shape[-3:], out.dtype) != (header.shape, np.uint8):
+    if fast is None or not out.flags.c_contiguous or out.dtype != np.uint8 or out.shape[-3:] != header.shape:
         return None
     decode, colors = fast.decode_jpeg, "RGB" if header.shape[2] == 3 else "GRAY"
 
