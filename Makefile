@@ -20,7 +20,7 @@ help:
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on examples that the gate does not draw     (about 3 minutes)"
-	@echo "make torture  kill recordings and packing at 3 x 200 random moments   (about 5 minutes)"
+	@echo "make torture  kill recordings at 400 random moments, other writers at 40 stages  (about 15 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
@@ -110,8 +110,8 @@ properties: $(VENV)/.dev
 	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error --timeout 3600 tests/bridge/index/test_contract.py -k "TestEmbeddedIndex and random"
 
 torture: $(VENV)/.dev
-	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py \
-		tests/wshard/shardpack/test_killed.py
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py
+	@WSHARD_KILLS=40 $(BIN)/pytest -W error --timeout 3600 tests/processes/test_killed_writers.py
 
 histories: $(VENV)/.dev
 	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/processes/test_histories.py
@@ -173,7 +173,14 @@ rb_b: $(VENV)/.dev .bench/venv-ogbench/.created .bench/venv-stumpy/.created
 	@.bench/venv-minari/bin/python -m pip --disable-pip-version-check -q install --no-compile 'minari[hdf5,arrow]==0.5.4' pillow
 	@touch $@
 
-peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created
+.bench/venv-webdataset-%/.created:
+	@echo "== an environment for webdataset $* alone (seconds)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-webdataset-$*
+	@.bench/venv-webdataset-$*/bin/python -m pip --disable-pip-version-check -q install --no-compile webdataset==$*
+	@touch $@
+
+WEBDATASETS := $(foreach version,0.2.111 1.0.2,.bench/venv-webdataset-$(version)/.created)
+peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created $(WEBDATASETS)
 	@echo "== what is written here is read by the programs that it is for (a minute)"
 	@WSHARD_PEERS=1 $(BIN)/pytest -W error tests/peers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -17,7 +18,7 @@ from wshard.episode.protocol import read_as
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wshard.webdataset.export import ShardifyReport
     from wshard.webdataset.options import ShardifyOptions
@@ -86,53 +87,39 @@ def shardify(
 ) -> None:
     """Write episodes as windowed WebDataset shards, in the layout that vla_foundry trains on."""
     from wshard.conversion.jobs import list_jobs
+
+    given = locals()
+    if sum((bool(paths), bool(tasks), collection is not None or where is not None, interactive)) != 1:
+        raise typer.BadParameter("expected one of IN..., --task, --interactive, and --collection or --where")
+    with option_read():
+        options = _make_options(given)
+        how = read_as(format_named(source_format), "")
+    chosen: dict[str, Sequence[Any]]
+    if collection is not None or where is not None:
+        chosen = {collection or "archive": chosen_spans(archive, collection, where)}
+    elif paths:
+        chosen = {Path(os.path.realpath(paths[0])).name.partition("#")[0]: paths}
+    else:
+        named = _ask_for_tasks(data_dir) if interactive else tasks or []
+        chosen = {path.name: [path] for path in _find_tasks(data_dir, named)}
+    folders = {name: Path(to) if to else Path(output_dir, task_name or name, "shards") for name in chosen}
+    jobs = {name: list_jobs(places, how) for name, places in chosen.items()}
+    reports = [_export(jobs[name], folders[name], options, field or [], mode) for name in chosen]
+    _print_reports(reports, as_json=as_json)
+
+
+def _make_options(given: Mapping[str, Any]) -> ShardifyOptions:
+    """Return the options of a call by the names of its parameters; raises DatasetError."""
     from wshard.webdataset.options import ShardifyOptions, parse_size
 
-    with option_read():
-        options = ShardifyOptions(
-            past_lowdim_steps=past_lowdim_steps,
-            future_lowdim_steps=future_lowdim_steps,
-            stride=stride,
-            image_indices=_whole_numbers(image_indices),
-            max_padding_left=max_padding_left,
-            max_padding_right=max_padding_right,
-            camera_names=tuple(camera) if camera else None,
-            resize_images_size=parse_size(resize_images),
-            jpeg_quality=jpeg_quality,
-            use_depth=use_depth,
-            filter_still_samples=filter_still_samples,
-            still_threshold=still_threshold,
-            fail_on_nan=fail_on_nan,
-            max_episodes_to_process=max_episodes,
-            samples_per_shard=samples_per_shard,
-            num_workers=num_workers,
-            stats_stride=stats_stride,
-            seed=seed,
-            masks=masks,
-            resize_depth=resize_depth,
-            scale_intrinsics=scale_intrinsics,
-            window_timesteps=window_timesteps,
-            keep_incomplete=keep_incomplete,
-        )
-        how = read_as(format_named(source_format), "")
-
-    def plan(places: Sequence[Any], name: str) -> tuple[Sequence[Any], Path]:
-        folder = Path(output_dir, task_name or name, "shards") if to is None else Path(to)
-        return list_jobs(places, how), folder
-
-    chosen = collection is not None or where is not None
-    if sum((bool(paths), bool(tasks), chosen, interactive)) != 1:
-        raise typer.BadParameter("expected one of IN..., --task, --interactive, and --collection or --where")
-    if interactive:
-        tasks = _ask_for_tasks(data_dir)
-    if chosen:
-        exports = [plan(chosen_spans(archive, collection, where), collection or "archive")]
-    elif paths:
-        exports = [plan(paths, Path(os.path.realpath(paths[0])).name.partition("#")[0])]
-    else:
-        exports = [plan([path], path.name) for path in _find_tasks(data_dir, tasks or [])]
-    reports = [_export(jobs, folder, options, field or [], mode) for jobs, folder in exports]
-    _print_reports(reports, as_json=as_json)
+    others = {
+        "image_indices": _whole_numbers(given["image_indices"]),
+        "camera_names": tuple(given["camera"] or ()) or None,
+        "resize_images_size": parse_size(given["resize_images"]),
+        "max_episodes_to_process": given["max_episodes"],
+    }
+    same = {one.name: given[one.name] for one in fields(ShardifyOptions) if one.name in given}
+    return ShardifyOptions(**same | others)
 
 
 def _ask_for_tasks(data_dir: str) -> list[str]:

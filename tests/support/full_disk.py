@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+import pickle
 import re
 import shutil
 import sqlite3
@@ -23,13 +24,12 @@ import time
 import traceback
 import warnings
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from bridge_episodes import command, copies, episode, ingest, looked_into, save, vectors_of
+from ways_to_write import TRAINING_WAYS, Way, nothing
 
 from bridge.archive import restore_archive
 from catalog import Catalog, EmbeddingRow
@@ -43,41 +43,15 @@ from wshard.container.writer import ShardWriter
 from wshard.dreamer import load_dreamer
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import WShardError
-from wshard.formats.base import open_sink, open_source
 from wshard.formats.convert import convert
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.repair.repair import repair
-from wshard.shardpack import ShardLimits, ShardPackSet, ShardPackWriter, unpack_shardpack
 from wshard.testing import make_episode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PAGE = 4096
 STEPS = 400
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def nothing(_folder):
-    """Prepare nothing, or allow nothing in between."""
-    return False
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to write. Each function gets the folder that lies on the small disk.
-
-    prepare: what is there before. write: what is tried. read: what is there, as a value that can be compared.
-    between: says whether a state after an error, neither the old one nor the new one, is one that is meant, and makes
-    the next attempt possible. beside: names of further files that an error may leave.
-    """
-
-    write: Callable[[Path], object]
-    read: Callable[[Path], object]
-    prepare: Callable[[Path], object] = nothing
-    between: Callable[[Path], bool] = nothing
-    beside: str = r".*\.db-(wal|shm)"
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
@@ -192,52 +166,6 @@ def repaired(folder):
         None if not (folder / name).exists() else hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in names
     ]
-
-
-def pack(folder, seed=1):
-    """Write samples into several ShardPacks, over older ones."""
-    shards = folder / "a-{0..}.shardpack"
-    with ShardPackWriter(shards, limits=ShardLimits(max_records=7), overwrite=True) as writer:
-        for number in range(20):
-            writer.write_record(f"{seed}-{number}", {"a.bin": np.random.default_rng(number).bytes(20_000)})
-
-
-def packed(folder):
-    """Return the samples of a set of ShardPacks."""
-    if not (folder / "a-0.shardpack").exists():
-        return None
-    with ShardPackSet(folder / "a-{0..}.shardpack") as samples:
-        return [(one.key, hashlib.sha256(one["a.bin"]).hexdigest()) for one in samples]
-
-
-def unpacked(folder):
-    """Return the files that were unpacked."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "out").glob("*")}
-
-
-def write_columns(folder, name, place, seeds=(1, 2), mode="append"):
-    """Write episodes as columns of a world-model data set."""
-    with open_sink(folder / place, name, mode=mode) as sink:
-        for seed in seeds:
-            sink.write(make_episode(seed, 40, image_size=32))
-
-
-def column_sets(folder, name, place):
-    """Return the episodes of a world-model data set."""
-    if not (folder / place).exists():
-        return None
-    with open_source(folder / place, name) as source:
-        return [told(source.load(key)) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
-
-
-def columns_way(name, place, mode="append"):
-    """Return the way that writes over an older set, or adds to it."""
-    about = {"name": name, "place": place}
-    return Way(
-        partial(write_columns, **about, mode=mode),
-        partial(column_sets, **about),
-        partial(write_columns, **about, seeds=(0,)),
-    )
 
 
 # ---- archives ------------------------------------------------------------------------------------------------------
@@ -420,18 +348,12 @@ WAYS = {
     ),
     "repair": Way(lambda f: repair(f / "a.wshard"), repaired, damage),
     "repair in place": Way(lambda f: repair(f / "a.wshard", in_place=True), repaired, damage),
-    "pack": Way(pack, packed),
-    "pack over": Way(pack, packed, partial(pack, seed=0)),
-    "unpack": Way(lambda f: unpack_shardpack(f / "a-{0..}.shardpack", f / "out"), unpacked, pack),
     "cat": Way(
         lambda f: run_plainly("cat", f / "a.wshard", "camera/rgb", "--output", f / "a.npy", folder=f),
         lane_file,
         save_new,
     ),
-    "columns in HDF5": columns_way("hdf5", "a.h5"),
-    "columns in HDF5 over": columns_way("hdf5", "a.h5", "overwrite"),
-    "columns in a folder": columns_way("folder", "a"),
-    "columns in a folder over": columns_way("folder", "a", "overwrite"),
+    **TRAINING_WAYS,
     "create": Way(
         lambda f: Catalog.open(f / "ia" / "catalog.db", create=True).close(), lambda f: rows_of(f / "ia" / "catalog.db")
     ),
@@ -455,6 +377,11 @@ WAYS = {
     ),
     "annotate": Way(annotate, annotations, archive, annotated_in_part),
 }
+
+
+LONG = ("pack", "pack files over", "folder, overwrite", "video, append", "video, overwrite", "lance, overwrite")
+LONG += ("hdf5, append", "lance_video, append", "lance_video, overwrite", "convert a set", "merge sets")
+"""Ways that are like others: with one size of the disk, they are left out."""
 
 
 # ---- the disk ------------------------------------------------------------------------------------------------------
@@ -493,6 +420,31 @@ def used(disk):
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
+def apart(work):
+    """Return what a call returns, made in a process of its own."""
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.close(reading)
+        try:
+            answer = True, work()
+        except BaseException:  # noqa: BLE001 -- the parent raises it
+            answer = False, traceback.format_exc()
+        with os.fdopen(writing, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        good, answer = pickle.load(pipe)  # noqa: S301 -- of this program's own child
+    os.waitpid(child, 0)
+    assert good, answer
+    return answer
+
+
+def asked(way, function, folder):
+    """Return what a function of a way returns."""
+    return apart(partial(function, folder)) if way.threads else function(folder)
+
+
 def forked(work, disk):
     """Do the work in a child process; return how it ended, and the most bytes that were in use."""
     reading, writing = os.pipe()
@@ -528,7 +480,7 @@ def names(folder):
 def tried(way, folder, template, disk, room):
     """Try to write with so much room; return the outcome, what was there before, and the most bytes in use."""
     shutil.copytree(template, folder, copy_function=shutil.copy2)
-    before, there = way.read(folder), names(folder)
+    before, there = asked(way, way.read, folder), names(folder)
     resize(disk, -(-(used(disk) + room) // PAGE) * PAGE)
     outcome, most = forked(partial(way.write, folder), disk)
     resize(disk, 1 << 30)
@@ -540,35 +492,36 @@ def judged(way, folder, outcome, before, after, known):
     if outcome.startswith("foreign"):
         return outcome
     strangers = sorted(name for name in names(folder) - known if not re.fullmatch(way.beside, name.rsplit("/", 1)[-1]))
-    found = way.read(folder) if outcome == "ok" else None
+    found = asked(way, way.read, folder) if outcome == "ok" else None
     if outcome == "ok":
         return None if found == after else f"success, but found {found!r:.300}"
-    meant = way.between(folder) if way.between is not nothing else False
+    meant = way.between(folder)
     strangers = [name for name in strangers if (folder / name).exists()] if meant else strangers
     if strangers:
         return f"left {strangers}"
-    if not meant and (found := way.read(folder)) not in (before, after):
+    if not meant and (found := asked(way, way.read, folder)) not in (before, after):
         return f"{outcome}, found {found!r:.300}"
     again, _ = forked(partial(way.write, folder), folder.parent)
-    return None if again == "ok" and way.read(folder) == after else f"after {outcome}, again: {again}"
+    return None if again == "ok" and asked(way, way.read, folder) == after else f"after {outcome}, again: {again}"
 
 
 def matrix(disk, sizes, chosen):
     """Try every way with so many sizes."""
-    for name, way in WAYS.items() if not chosen else [(name, WAYS[name]) for name in chosen]:
+    for name in chosen or [name for name in WAYS if sizes > 1 or name not in LONG]:
+        way = WAYS[name]
         resize(disk, 1 << 30, 0)
         template, folder = disk.parent / "template" / "x", disk / "x"
         shutil.rmtree(template.parent, ignore_errors=True)
         template.mkdir(parents=True)
         # Under the name that it has on the disk: archives know where their episodes are.
         (disk / "x").mkdir()
-        way.prepare(folder)
+        asked(way, way.prepare, folder)
         start = used(disk)
         shutil.copytree(folder, template, dirs_exist_ok=True)
         shutil.rmtree(folder)
         outcome, before, there, most = tried(way, folder, template, disk, 1 << 29)
         assert outcome == "ok", (name, outcome)
-        after, known = way.read(folder), there | names(folder)
+        after, known = asked(way, way.read, folder), there | names(folder)
         assert after != before, name
         shutil.rmtree(folder)
         need = max(most - start, 8 * PAGE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from wshard.arguments import file_object
@@ -61,6 +62,7 @@ class PathSource:
         self._descriptor = descriptor
         self.size = size
         self.where = where
+        self.pread = partial(os.pread, descriptor)  # (size, start): not checked, and fewer bytes of a file that was cut
         self._view: memoryview | None = None
         self._ahead = (0, memoryview(b""))
 
@@ -81,12 +83,13 @@ class PathSource:
             return self._view[start:stop]
         place, ahead = self._ahead
         if not place <= start <= stop <= place + len(ahead):
-            place, ahead = start, self._pread(start, stop, max(stop, start + _AHEAD))
+            place, ahead = start, self.fetch(start, stop, start + _AHEAD)
             self._ahead = (place, ahead)
         return ahead[start - place : stop - place]
 
-    def _pread(self, start: int, stop: int, ahead: int) -> memoryview:
-        data = os.pread(self._descriptor, ahead - start, start)
+    def fetch(self, start: int, stop: int, ahead: int = 0) -> memoryview:
+        """Return the bytes [start, stop) as they are in the file now, up to `ahead` if that is more; raises as read."""
+        data = self.pread(max(stop, ahead) - start, start)
         if len(data) < stop - start:
             raise _cut(self.where, start, stop, len(data))
         return memoryview(data)
@@ -94,7 +97,7 @@ class PathSource:
     def whole(self) -> memoryview:
         """Return all bytes: read, or mapped where they are many."""
         if self.size <= _READ_WHOLE_BELOW:
-            return self._pread(0, self.size, self.size)
+            return self.fetch(0, self.size)
         return map_file(self._descriptor, self.where)
 
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:

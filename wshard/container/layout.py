@@ -95,6 +95,10 @@ SEEK_MAGIC: Final = 0x8F92EAB1
 SEEK_CHECKSUMS: Final = 0x80  # the descriptor of a table with checksums
 
 
+checksum: Final = _crc32c.crc32c
+"""The CRC32C (Castagnoli) of bytes; a second argument is that of what stands before them."""
+
+
 class Header(NamedTuple):
     """The 64-byte header; sizes and offsets in bytes from the start of the file."""
 
@@ -178,11 +182,6 @@ class IndexEntry(NamedTuple):
     def has_tag_bit(self, bit: int) -> bool:
         """Return True if the entry has the tag at this place (0-15) of the tag dictionary."""
         return 0 <= bit < MAX_TAGS and bool(self.tag_bits >> bit & 1)
-
-
-def checksum(data: Buffer, start: int = 0) -> int:
-    """Return the CRC32C (Castagnoli) of data, continuing from start."""
-    return _crc32c.crc32c(data, start)
 
 
 def name_hash(name: str) -> int:

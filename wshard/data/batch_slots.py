@@ -21,11 +21,12 @@ _ALIGNED: Final = 64
 
 
 class SlotArray(NamedTuple):
-    """Where a column is in a slot."""
+    """Where a column is in a slot: its axes in the order of memory, and the place of each axis of the column there."""
 
     start: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    axes: tuple[int, ...]
     tensor: bool
 
 
@@ -63,8 +64,12 @@ class BatchSlots:
             array = as_numpy(column)
             if not isinstance(array, np.ndarray) or array.dtype.hasobject or position + array.nbytes > _SIZE:
                 continue
-            place = SlotArray(position, array.shape, array.dtype, is_tensor(column))
-            np.copyto(_view(np.frombuffer(self._memory[slot], np.uint8), place), array)
+            order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+            ordered = array.transpose(order)  # images are [H, W, C] in memory: to copy them so costs a fraction
+            axes = tuple(order.index(axis) for axis in range(array.ndim))
+            place = SlotArray(position, ordered.shape, array.dtype, axes, is_tensor(column))
+            whole = np.frombuffer(self._memory[slot], np.uint8)
+            np.copyto(_view(whole, place), array)
             found[name] = place
             position += -(-array.nbytes // _ALIGNED) * _ALIGNED
         return slot, found
@@ -98,4 +103,4 @@ class SlotDataset:
 
 def _view(whole: Any, place: SlotArray) -> Any:
     size = int(np.prod(place.shape)) * place.dtype.itemsize
-    return whole[place.start : place.start + size].view(place.dtype).reshape(place.shape)
+    return whole[place.start : place.start + size].view(place.dtype).reshape(place.shape).transpose(place.axes)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.data.dataset import Dataset
 from wshard.data.load import load_dataset
 from wshard.data.registry import get_format
+from wshard.data.writers import EPISODE_DATA_KEY
 from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Place = str | os.PathLike[str]
 
 _SUFFIXES: Final = {"lance": ".lance", "hdf5": ".h5"}
+_STATED: Final = (str, bytes, bool, int, float)
 _WRITER: Final = frozenset(("mode", "table_name", "jpeg_quality", "fps", "codec", "compression"))
 
 
@@ -83,8 +85,22 @@ def _write(data: Sequence[Dataset], dest: Place, format_name: str, options: dict
     kind = get_format(format_name)
     place = _with_suffix(Path(dest), kind, "table_name" in options)
     with kind.open_writer(place, **options) as writer:
-        writer.write_episodes(_read(data, title))
+        writer.write_episodes(_read(data, title, _stated_by_all(data) if kind.supports_episode_data else ()))
     return place
+
+
+def _stated_by_all(data: Sequence[Dataset]) -> list[dict[str, Any]]:
+    """Return for each episode what all of them state, by the same names and in values of one type."""
+    each: list[dict[str, Any]] = []
+    for one in data:
+        stated = one.get_episode_data()
+        each += [{name: values[number] for name, values in stated.items()} for number in range(len(one.lengths))]
+    names = [
+        name
+        for name in (each[0] if each else ())
+        if type(each[0][name]) in _STATED and {type(row.get(name)) for row in each} == {type(each[0][name])}
+    ]
+    return [{name: row[name] for name in names} for row in each]
 
 
 def _with_suffix(dest: Path, kind: type[DatasetFormat], named: bool) -> Path:  # noqa: FBT001  (private)
@@ -93,11 +109,12 @@ def _with_suffix(dest: Path, kind: type[DatasetFormat], named: bool) -> Path:  #
     return dest if known or named else dest.with_name(f"{dest.name}{suffix}")
 
 
-def _read(data: Sequence[Dataset], title: str) -> Iterator[dict[str, Any]]:
+def _read(data: Sequence[Dataset], title: str, stated: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     total, done = sum(len(one.lengths) for one in data), 0
     for one in data:
         for episode in range(len(one.lengths)):
             if title and sys.stderr.isatty():
                 sys.stderr.write(f"\r{title} {done + 1}/{total}" + "\n" * (done + 1 == total))
-            yield one.read_episode(episode, encoded=True)
+            columns = one.read_episode(episode, encoded=True)
+            yield columns | ({EPISODE_DATA_KEY: stated[done]} if stated else {})
             done += 1

@@ -10,9 +10,10 @@ import numpy as np
 
 from wshard.data.frame_rows import FrameRows, frame_rows
 from wshard.errors import DatasetError
+from wshard.formats.world_model.lance import LanceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,6 +69,11 @@ class EpisodeList:
         """Describe an episode."""
         info: EpisodeInfo = self.sources[self.places[episode]].info(self.keys[episode])
         return info
+
+    def statements(self, episode: int) -> Mapping[str, Any] | None:
+        """Return what a table of episodes states about one; None where the location has no such table."""
+        source = self.sources[self.places[episode]]
+        return source.statements(self.keys[episode]) if isinstance(source, LanceSource) else None
 
     def rename(self, episode: int, block: str, there: str) -> None:
         """Let a lane have another block name in the location of an episode."""

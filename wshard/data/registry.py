@@ -125,6 +125,7 @@ class LanceFormat(_LocationFormat):
     """Lance tables."""
 
     name = "lance"
+    supports_episode_data = True
 
     @classmethod
     def detect(cls, path: Place) -> bool:
@@ -229,6 +230,7 @@ class LanceVideoFormat(DatasetFormat):
     """Lance tables with a table of videos beside them."""
 
     name = "lance_video"
+    supports_episode_data = True
 
     @classmethod
     def detect(cls, path: Place) -> bool:

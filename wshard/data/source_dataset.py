@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +74,11 @@ class SourceDataset(Dataset):
         if not len(self.episodes):
             return {}
         source = self.episodes.sources[self.episodes.places[0]]
-        return find_columns(self.episodes.info(0), texts=getattr(source, "texts_are_columns", False))
+        columns = find_columns(self.episodes.info(0), texts=getattr(source, "texts_are_columns", False))
+        for name in self.episodes.statements(0) or ():
+            if name in columns and columns[name].lane is None:
+                columns[name] = replace(columns[name], loaded=False)
+        return columns
 
     def _choose(self, wanted: Sequence[str] | Mapping[str, str] | None) -> list[str]:
         """Return the columns to load; columns of other names are added to those that are known."""
@@ -120,8 +125,9 @@ class SourceDataset(Dataset):
         return [*self._names, *self._merged]
 
     def get_episode_data(self) -> dict[str, list[Any]]:
-        """Return what the metadata of the episodes state, by name; None where an episode states no such thing."""
-        stated = [self.episodes.info(number).metadata for number in range(len(self.episodes))]
+        """Return what a table of episodes or else their metadata state, by name; None where an episode states none."""
+        listed = self.episodes
+        stated = [listed.statements(number) or listed.info(number).metadata for number in range(len(listed))]
         names = dict.fromkeys(name for one in stated for name in one if name not in self._names)
         return {name: [one.get(name) for one in stated] for name in names}
 

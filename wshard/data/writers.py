@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from wshard.data.tensors import as_numpy
+from wshard.data.tensors import as_numpy, is_tensor
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.step_texts import add_texts
 from wshard.errors import EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
@@ -61,11 +61,11 @@ class SinkWriter:
         if not self._entered:
             raise RecordingStateError("writer: expected to be used inside `with`")
         steps, about = split_episode_data(ep)
-        if about and isinstance(self._sink, RowsSink):
-            raise EpisodeError(
-                f"{EPISODE_DATA_KEY}: expected none: this format stores rows only, found {sorted(about)}"
-            )
-        self._sink.write(make_episode(steps, about, f"episode_{self._count}"))
+        name = f"episode_{self._count}"
+        if isinstance(self._sink, RowsSink):
+            self._sink.write(make_episode(steps, {}, name), about)
+        else:
+            self._sink.write(make_episode(steps, about, name))
         self._count += 1
 
     def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:
@@ -196,5 +196,17 @@ def _rows_of(values: Any, column: str) -> Any:
     rows = plain if isinstance(plain, np.ndarray) else np.asarray([as_numpy(value) for value in plain])
     if rows.ndim == 0 or rows.dtype.hasobject:
         raise EpisodeError(f"column {column!r}: expected values of equal shapes for each timestep, found {rows.dtype}")
-    first = rows.ndim == 4 and rows.dtype == np.uint8 and rows.shape[1] in _CHANNELS and rows.shape[3] not in _CHANNELS
+    named = column.partition("_")[0] == "pixels" or _has_tensors(values)
+    first = (
+        named
+        and rows.ndim == 4
+        and rows.dtype == np.uint8
+        and rows.shape[1] in _CHANNELS
+        and rows.shape[3] not in _CHANNELS
+    )
     return np.moveaxis(rows, 1, -1) if first else rows
+
+
+def _has_tensors(values: Any) -> bool:
+    """Say whether values are tensors, whose frames have their channels first."""
+    return is_tensor(values) or (isinstance(values, (list, tuple)) and bool(values) and is_tensor(values[0]))

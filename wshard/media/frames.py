@@ -13,7 +13,7 @@ import numpy as np
 from wshard.arguments import integer
 from wshard.errors import CodecError, LaneError, LimitError, StepError
 from wshard.media.image_header import ImageHeader, find_lead, read_image_header
-from wshard.media.images import decode_as
+from wshard.media.images import decode_as, find_decoder
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -156,21 +156,25 @@ class ImageFrames(EncodedFrames):
 
     def decode_into(self, out: NDArray[Any], start: int) -> None:
         """Decode images into out [n, H, W, C]."""
-        expected = self.encoding, out.shape[1:], out.dtype
         lead, header = self.__dict__.get(_KNOWN, (b"", None))
-        for number in range(len(out)):
-            step = start + number
-            image, where = self.image(step), f"{self.where}: step {step}"
-            if header is None or not lead or bytes(image[: len(lead)]) != lead:
-                header = read_image_header(image, where)
-                lead = find_lead(image)
-                self.__dict__[_KNOWN] = lead, header
-            if (header.encoding, header.shape, header.dtype) != expected:
-                raise LaneError(
-                    f"{where}: expected {self.encoding} {self.dtype} {list(self.shape)}, "
-                    f"found {header.encoding} {header.dtype} {list(header.shape)}"
-                )
-            decode_as(header, image, out[number], where=where)
+        size, first = len(lead), self.first + start
+        decode = find_decoder(header, out) if lead else None
+        for number, pixels in enumerate(out):
+            image = self.images[first + number]
+            if decode is None or bytes(image[:size]) != lead or not decode(image, pixels):
+                self._decode_checked(image, pixels, start + number)
+
+    def _decode_checked(self, image: Buffer, pixels: NDArray[Any], step: int) -> None:
+        """Decode an image whose header may be another one than that of those before."""
+        where = f"{self.where}: step {step}"
+        header = read_image_header(image, where)
+        self.__dict__[_KNOWN] = find_lead(image), header
+        if (header.encoding, header.shape, header.dtype) != (self.encoding, pixels.shape, pixels.dtype):
+            raise LaneError(
+                f"{where}: expected {self.encoding} {self.dtype} {list(self.shape)}, "
+                f"found {header.encoding} {header.dtype} {list(header.shape)}"
+            )
+        decode_as(header, image, pixels, where=where)
 
     def __getstate__(self) -> dict[str, Any]:
         """Send views of larger memory as the bytes that they are."""

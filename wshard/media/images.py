@@ -16,6 +16,7 @@ from wshard.media.image_header import ImageHeader, check_pixels, read_image_head
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -56,8 +57,29 @@ def decode_image(
 
 def decode_as(header: ImageHeader, data: Buffer, out: NDArray[Any], *, where: str) -> None:
     """Decode an image whose header has been read into `out`, an array of the header's shape and dtype."""
-    if header.encoding != "jpeg" or not _decode_quickly(data, header, out):
+    decode = find_decoder(header, out)
+    if decode is None or not decode(data, out):
         out[...] = _decode_with_pillow(data, header, where)
+
+
+def find_decoder(header: ImageHeader, out: NDArray[Any]) -> Callable[[Buffer, NDArray[Any]], bool] | None:
+    """Return what decodes JPEGs of a header quickly into `out` or its rows; it returns False where Pillow decides.
+
+    None for other images, and where simplejpeg is not installed.
+    """
+    fast = find_simplejpeg() if header.encoding == "jpeg" else None
+    if fast is None or not out.flags.c_contiguous or out.dtype != np.uint8 or out.shape[-3:] != header.shape:
+        return None
+    decode, colors = fast.decode_jpeg, "RGB" if header.shape[2] == 3 else "GRAY"
+
+    def decode_quickly(data: Buffer, pixels: NDArray[Any]) -> bool:
+        try:
+            decode(data, colors, False, False, buffer=pixels)
+        except ValueError:
+            return False
+        return True
+
+    return decode_quickly
 
 
 def encode_image(
@@ -98,19 +120,6 @@ def find_simplejpeg() -> ModuleType | None:
         return None
     module: ModuleType = simplejpeg
     return module
-
-
-def _decode_quickly(data: Buffer, header: ImageHeader, out: NDArray[Any]) -> bool:
-    """Decode a JPEG with simplejpeg; returns False if it fails, so that Pillow decides."""
-    fast = find_simplejpeg()
-    if fast is None or not out.flags.c_contiguous or out.dtype != np.uint8:
-        return False
-    colors = "RGB" if header.shape[2] == 3 else "GRAY"
-    try:
-        fast.decode_jpeg(data, colors, False, False, buffer=out)
-    except ValueError:
-        return False
-    return True
 
 
 def _decode_with_pillow(data: Buffer, header: ImageHeader, where: str) -> NDArray[Any]:

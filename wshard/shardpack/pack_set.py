@@ -15,9 +15,10 @@ from wshard.shardpack.shards import expand_shards
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from wshard.container.layout import Buffer
     from wshard.shardpack.record import ShardPackRecord
 
 _OPEN: Final = 64  # files at a time
@@ -64,17 +65,27 @@ class ShardPackSet:
 
     def __getitem__(self, which: int | str) -> ShardPackRecord:
         """Return a record by its number in the set, or by key; raises EntryNotFoundError."""
+        pack, own = self._place(which)
+        return pack[own]
+
+    def read(self, which: int | str) -> Mapping[str, Buffer]:
+        """Return the decoded bytes of all files of a record by name, as ShardPackReader.read()."""
+        pack, own = self._place(which)
+        return pack.read(own)
+
+    def _place(self, which: int | str) -> tuple[ShardPackReader, int | str]:
+        """Return the reader of a record, and its number or key there."""
         if isinstance(which, str):
             for number in range(len(self.paths)):
                 if which in self.reader(number):
-                    return self.reader(number)[which]
+                    return self.reader(number), which
             raise EntryNotFoundError(f"{self.where}: no record of key {shown(which)} among {len(self)}")
         ordinal = integer(which)
         if ordinal is None or not -len(self) <= ordinal < len(self):
             raise EntryNotFoundError(f"{self.where}: expected a record from 0 to {len(self) - 1}, found {shown(which)}")
         ordinal %= len(self)
         number = bisect.bisect_right(self._ends, ordinal)
-        return self.reader(number).record(ordinal - (self._ends[number - 1] if number else 0))
+        return self.reader(number), ordinal - (self._ends[number - 1] if number else 0)
 
     def keys(self) -> Iterator[str]:
         """Yield all keys in order."""

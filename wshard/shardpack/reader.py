@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from wshard.arguments import integer
-from wshard.container.byte_source import ClosedSource, OfOneProcess, open_source
+from wshard.container.byte_source import ClosedSource, OfOneProcess, PathSource, open_source
+from wshard.container.layout import checksum
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.messages import shown
 from wshard.shardpack.index import PackIndex
 from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PackFooter, RecordHeader
-from wshard.shardpack.record import ShardPackRecord, unpack_key, unpack_record
+from wshard.shardpack.record import RecordFiles, ShardPackRecord, locate_files, unpack_key, unpack_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from wshard.container.byte_source import PathOrFile, Source
     from wshard.container.layout import Buffer
+    from wshard.shardpack.record import LocatedFiles
 
-_KEY_READ = 512  # bytes of a header and most keys, in one range read
+_KEY_READ: Final = 512  # bytes of a header and most keys, in one range read
+_LARGEST: Final = 1 << 20  # bytes of a record whose headers are not read again; for larger ones that costs little
+_MOST_FILES: Final = 1 << 18  # of the records whose headers are not read again: about 80 MB
 
 
 class ShardPackReader(OfOneProcess):
@@ -40,6 +44,9 @@ class ShardPackReader(OfOneProcess):
         self._index = PackIndex.unpack(data, self.footer, self.where)
         self._end = start
         self._ordinals: dict[str, int] | None = None
+        self._verified: dict[int | str, LocatedFiles] = {}
+        self._pread: Any = getattr(self._source, "pread", None)
+        self._room = _MOST_FILES
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -79,6 +86,34 @@ class ShardPackReader(OfOneProcess):
         return unpack_record(
             self._source.read(start, stop), f"{self.where}: record {number % self.footer.record_count}"
         )
+
+    def read(self, which: int | str) -> Mapping[str, Buffer]:
+        """Return the decoded bytes of all files of a record by name, by its number or key; raises as record().
+
+        The headers of a record are verified when it is first read, the bytes of its files at each read.
+        """
+        try:
+            start, size, check, name, places = self._verified[which]
+        except KeyError:
+            return self._read_first(which)
+        data = self._pread(size, start)
+        if checksum(data) == check:
+            return RecordFiles(data, places, self.where) if places else {name: data}
+        return self._read_first(which)
+
+    def _read_first(self, which: int | str) -> Mapping[str, Buffer]:
+        """Verify headers and files of a record, and remember where its files are."""
+        number = self.find(which) if isinstance(which, str) else which
+        start, stop = self.span(number)
+        source = self._source
+        small = source if isinstance(source, PathSource) and stop - start <= _LARGEST else None
+        block = small.fetch(start, stop) if small else source.read(start, stop)
+        record = unpack_record(block, f"{self.where}: record {number % len(self)}")
+        files = record.read()
+        if small and 0 < len(record) <= self._room:
+            self._room -= len(record)
+            self._verified[which] = locate_files(record, block, start)
+        return files
 
     def key(self, number: int) -> str:
         """Return the key of a record, verified, without reading its entries."""
@@ -137,6 +172,7 @@ class ShardPackReader(OfOneProcess):
 
     def close(self) -> None:
         """Close the file; records returned earlier stay valid."""
+        self._verified.clear()
         self._source = ClosedSource(self._source.size, self.where)
 
     def __enter__(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -140,6 +141,49 @@ class ShardPackRecord:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+Places = Mapping[str, tuple[int, int, int, int]]
+"""Start and stop of the stored bytes of each file, its decoded size and its codec."""
+
+LocatedFiles = tuple[int, int, int, str, Places]
+"""Start, size and checksum of the bytes with all files of a record; the name of the last, and the places of all in
+these bytes, which are empty where they are one file, uncompressed. A plain tuple is unpacked quickest."""
+
+
+class RecordFiles(Mapping[str, "Buffer"]):
+    """The files of a record out of bytes that were verified; each is decoded when it is asked for."""
+
+    __slots__ = ("_data", "_places", "_where")
+
+    def __init__(self, data: bytes, places: Places, where: str) -> None:
+        self._data = data
+        self._places = places
+        self._where = where
+
+    def __getitem__(self, name: str) -> Buffer:
+        start, stop, size, codec = self._places[name]
+        stored = memoryview(self._data)[start:stop]
+        return decode(stored, size, codec, f"{self._where}: entry {name!r}") if codec else stored
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def locate_files(record: ShardPackRecord, block: memoryview, start: int) -> LocatedFiles:
+    """Return where the files of a verified record are, whose block begins at `start` of the file."""
+    places, end = dict[str, tuple[int, int, int, int]](), 0
+    for entry in record.entries:
+        texts = len(entry.name.encode()) + len(entry.content_type.encode())
+        begin = end + ENTRY_HEADER_SIZE + texts if places else 0
+        end = begin + len(entry.stored)
+        places[entry.name] = (begin, end, entry.size, entry.codec)
+    first = len(block) - end
+    whole = len(places) == 1 and not entry.codec
+    return start + first, end, checksum(block[first:]), entry.name, {} if whole else places
 
 
 def unpack_key(block: memoryview, header: RecordHeader, where: str) -> str:

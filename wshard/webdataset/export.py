@@ -91,8 +91,10 @@ def shardify(
             report = export.run(fields)
         shutil.rmtree(draft.path / _SPOOL)
         draft.publish(is_own_file)
-    except BaseException:
+    except BaseException as error:
         draft.discard()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = os.fspath(to)
         raise
     report.folder = draft.target
     return report

@@ -64,9 +64,9 @@ POINTS = {  # section 19 of what is known of the original: what must be better, 
     "1 load_chunk is checked": "test_clips.test_chunks_end_with_their_episode",
     "2 dtypes and shapes are kept": "test_writers.test_written_columns_are_read_with_dtype_shape_and_text",
     "3 every episode is checked": "test_writers.test_other_dimensions_have_the_originals_names",
-    "4 writers are atomic": "test_writers.test_overwriting_videos_in_tables_leaves_other_files",
-    "5 images are what is declared so": "test_writers.test_readers_and_writers_get_their_options_and_sets_of_any_kind_"
-    "are_converted",
+    "4 writers are atomic": "../../processes/test_killed_writers.test_a_writer_that_is_killed_at_any_stage_leaves_"
+    "the_old_or_the_new",
+    "5 images are what is declared so": "test_writers.test_arrays_with_the_shape_of_images_are_converted_as_they_are",
     "6 readers get options of convert": "test_writers.test_readers_and_writers_get_their_options_and_sets_of_any_kind_"
     "are_converted",
     "7 the working directory is first": "test_writers.test_names_are_looked_for_here_then_in_the_caches",
@@ -81,7 +81,7 @@ POINTS = {  # section 19 of what is known of the original: what must be better, 
     "16 suffixes": "test_writers.test_sets_are_converted_without_a_change_of_values",
     "17 numbers are [T]": "test_writers.test_written_columns_are_read_with_dtype_shape_and_text",
     "18 a generator of one's own": "test_replay.test_samples_are_drawn_by_the_buffers_own_generator",
-    "19 older tables": "test_writers.test_formats_are_asked_in_the_order_of_the_original",
+    "19 older tables": "test_writers.test_sets_of_older_versions_are_read",
 }
 
 
@@ -100,8 +100,8 @@ def test_the_other_names_are_there():
 
 @pytest.mark.parametrize("point", POINTS)
 def test_every_point_has_a_test(point):
-    module, _, name = POINTS[point].partition(".")
-    assert f"\ndef {name}(" in Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    module, _, name = POINTS[point].rpartition(".")
+    assert f"\ndef {name}(" in Path(__file__).parent.joinpath(f"{module}.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("size", [(51, 50), (16, 16), (33, 21)])

@@ -14,6 +14,7 @@ from world_model_sets import make_columns, write_lance
 from wshard.data import (
     ClipLoader,
     ClipSampler,
+    GoalDataset,
     LanceDataset,
     ReplayBuffer,
     SpanDataset,
@@ -36,7 +37,7 @@ def batches(loader, epochs):
     return [[batch["x"].tolist() for batch in loader] for _ in range(epochs)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     size=st.integers(1, 7),
     stop=st.integers(0, 20),
@@ -80,6 +81,32 @@ def test_workers_change_nothing_and_state_counts_what_was_yielded():
     _ = list(islice(iter(plain), 2)), list(islice(iter(workers), 2))
     assert plain.state_dict() == workers.state_dict()
     assert batches(plain, 1) == batches(workers, 1)
+
+
+def goals_of(loader):
+    return [(batch["x"].tolist(), batch["goal"].tolist()) for batch in loader]
+
+
+@pytest.mark.parametrize(("workers", "stops"), [(0, range(0, 13, 2)), (2, (0, 1, 6))])
+def test_goals_differ_between_epochs_and_resuming_equals_no_interruption(workers, stops):
+    goals = GoalDataset(make((9, 8, 12), num_steps=1), goal_keys={"x": "goal"}, seed=5)
+    options = {"batch_size": 5, "seed": 3, "num_workers": workers}
+    whole = ClipLoader(goals, **options)
+    epochs = [goals_of(whole) for _ in range(3)]
+    assert epochs == [goals_of(loader) for loader in [ClipLoader(goals, **options | {"num_workers": 0})] for _ in "123"]
+    drawn = [dict(zip(*(np.concatenate(one).ravel().tolist() for one in zip(*epoch, strict=True)), strict=True))
+             for epoch in epochs]  # fmt: skip
+    for one, other in ((0, 1), (1, 2), (0, 2)):  # the goal of each clip: half of them are drawn from very few timesteps
+        assert sum(drawn[one][clip] != drawn[other][clip] for clip in drawn[one]) > len(goals) / 2
+    batches_in_all = [batch for epoch in epochs for batch in epoch]
+    for stop in stops:
+        loader, seen = ClipLoader(goals, **options), []
+        while len(seen) < stop:
+            seen += [(batch["x"].tolist(), batch["goal"].tolist()) for batch in islice(iter(loader), stop - len(seen))]
+        again = ClipLoader(goals, **options)
+        again.load_state_dict(loader.state_dict())
+        seen += goals_of(again) + goals_of(again)
+        assert seen == batches_in_all[: len(seen)]
 
 
 def test_a_sampler_resumes_in_a_loader_of_torch():

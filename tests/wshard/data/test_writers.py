@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import lance
 import numpy as np
 import pytest
 import torch
-from world_model_sets import SETS, make_columns, write_hdf5, write_lance
+from world_model_sets import SETS, make_columns, write_folder, write_hdf5, write_lance, write_lance_video
 
 from wshard.data import (
     EPISODE_DATA_KEY,
@@ -119,18 +120,61 @@ def test_other_dimensions_have_the_originals_names(tmp_path):
         LanceWriter(tmp_path / "a.lance", connect_kwargs={"region": "x"})
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", ["hdf5", "folder", "video"])
 def test_what_a_format_cannot_hold_is_refused(tmp_path, name):
     writer, place, _ = WRITERS[name]
     with pytest.raises(EpisodeError, match=r"stores rows only, found \['success'\]"), writer(tmp_path / place) as out:
         out.write_episode(columns_of() | {EPISODE_DATA_KEY: {"success": True}})
 
 
+STATED = {"success": True, "seed": 2**40, "score": 0.1, "raw": b"\xff", "words": "pick", "goal": np.float32([1, 2])}
+OTHER = STATED | {"success": False, "goal": np.float32([3])}
+
+
+def stated(place, name):
+    data = WRITERS[name][2](place).get_episode_data()
+    return [{key: values[number] for key, values in data.items()} for number in range(len(next(iter(data.values()))))]
+
+
+@pytest.mark.parametrize("name", ["lance", "lance_video"])
+def test_what_is_stated_once_is_in_a_table_beside(tmp_path, name):
+    writer, place, _ = WRITERS[name]
+    expected = [{key: getattr(value, "tolist", lambda value=value: value)() for key, value in one.items()}
+                for one in (STATED, OTHER)]  # fmt: skip
+    for one in (STATED, OTHER):
+        with writer(tmp_path / place) as out:
+            out.write_episode(columns_of() | {EPISODE_DATA_KEY: one})
+    table = tmp_path / place / "D_episodes.lance" if name == "lance_video" else tmp_path / "a_episodes.lance"
+    rows = lance.dataset(table)
+    assert rows.schema.names == ["episode_idx", *sorted(STATED)]
+    types = ["int32", "list<item: float>", "large_binary", "double", "int64", "bool", "string"]
+    assert list(map(str, rows.schema.types)) == types
+    assert rows.to_table().to_pylist() == [{"episode_idx": 0} | expected[0], {"episode_idx": 1} | expected[1]]
+    assert stated(tmp_path / place, name) == expected
+    for wrong, message in (
+        ({"success": True}, r"episode-data key mismatch: missing \['goal', 'raw'"),
+        ({}, "episode-data key mismatch"),
+        (STATED | {"success": "yes"}, "episode data 'success': expected"),
+        (STATED | {"success": object()}, "expected a text, bytes, a number"),
+    ):
+        with pytest.raises(ValueError, match=message), writer(tmp_path / place) as out:
+            out.write_episode(columns_of() | {EPISODE_DATA_KEY: wrong})
+    convert(tmp_path / place, tmp_path / "copy", dest_format="lance_video", progress=False)
+    scalars = [{key: value for key, value in one.items() if key != "goal"} for one in expected]
+    assert stated(tmp_path / "copy", "lance_video") == scalars
+    with writer(tmp_path / place, mode="overwrite") as out:
+        out.write_episode(columns_of())
+    assert not table.exists()
+    with pytest.raises(ValueError, match="Regenerate it with episode data"), writer(tmp_path / place) as out:
+        out.write_episode(columns_of() | {EPISODE_DATA_KEY: STATED})
+
+
 def test_frames_may_come_with_their_channels_first(tmp_path):
     frames = torch.arange(4 * 3 * 8 * 8, dtype=torch.uint8).reshape(4, 3, 8, 8)
     with HDF5Writer(tmp_path / "a.h5") as out:
-        out.write_episode({"pixels": frames, "action": torch.zeros(4, 2)})
-    assert torch.equal(HDF5Dataset(path=tmp_path / "a.h5", num_steps=4)[0]["pixels"], frames)
+        out.write_episode({"pixels": frames.numpy(), "rgb": frames, "left": list(frames), "action": torch.zeros(4, 2)})
+    item = HDF5Dataset(path=tmp_path / "a.h5", num_steps=4)[0]
+    assert all(torch.equal(item[name], frames) for name in ("pixels", "rgb", "left"))
 
 
 def test_what_is_stated_once_is_apart():
@@ -177,6 +221,42 @@ def test_readers_and_writers_get_their_options_and_sets_of_any_kind_are_converte
         assert np.array_equal(load_dataset(place).get_col_data("keypoints"), data.get_col_data("keypoints"))
     buffer.dump(tmp_path / "dumped.h5", "hdf5")
     assert load_dataset(tmp_path / "dumped.h5").lengths.tolist() == [3, 5, 4]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_arrays_with_the_shape_of_images_are_converted_as_they_are(tmp_path, name):
+    rng, (_, place, _) = np.random.default_rng(0), WRITERS[name]
+    columns = {
+        "action": rng.normal(size=(6, 2)),
+        "keypoints": rng.normal(size=(6, 5, 3)).astype(np.float32),
+        "features": rng.normal(size=(6, 3, 5, 7)).astype(np.float32),
+        "heat": rng.random((6, 8, 8, 3), np.float32),
+        "mask": rng.random((6, 8, 8, 1)) > 0.5,
+        "codes": rng.integers(0, 256, (6, 3, 8, 2), np.uint8),
+    }
+    with HDF5Writer(tmp_path / "source.h5") as out:
+        out.write_episode(columns)
+    found = load_dataset(convert(tmp_path / "source.h5", tmp_path / place, dest_format=name, progress=False))
+    for key, values in found.read_episode(0).items():
+        assert values.dtype == columns[key].dtype
+        assert np.array_equal(values, columns[key])
+
+
+def test_sets_of_older_versions_are_read(tmp_path):
+    columns = make_columns(pixels=16)
+    write_lance(tmp_path / "a.lance", make_columns(pixels=0) | {"task": ["push"] * 3 + ["pull", "lift"] * 4 + ["lift"]})
+    data = load_dataset(tmp_path / "a.lance", num_steps=2)
+    assert [data[number]["task"] for number in (0, 2, 3)] == ["push", "pull", "lift"]
+    write_folder(
+        tmp_path / "old", {"video" if name == "pixels" else name: one for name, one in columns.items()}, video=True
+    )
+    old = load_dataset(tmp_path / "old", num_steps=2)
+    assert isinstance(old, VideoDataset)
+    assert old[0]["video"].shape == (2, 3, 16, 16)
+    write_lance_video(tmp_path / "D", columns)
+    table, folder = load_dataset(tmp_path / "D" / "D.lance", num_steps=2), load_dataset(tmp_path / "D", num_steps=2)
+    assert isinstance(table, LanceVideoDataset)
+    assert torch.equal(table[1]["pixels"], folder[1]["pixels"])
 
 
 def test_merged_sets_are_one_after_the_other(tmp_path):
@@ -227,7 +307,7 @@ def test_formats_are_registered_once():
     ):
         with pytest.raises(NotImplementedError, match=message):
             call()
-    assert not any(one.supports_episode_data for one in FORMATS.values())
+    assert [name for name, one in FORMATS.items() if one.supports_episode_data] == ["lance", "lance_video"]
 
 
 # ---- finding -------------------------------------------------------------------------------------------------------

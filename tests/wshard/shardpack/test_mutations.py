@@ -58,6 +58,7 @@ def check(data: bytes, truth: set) -> str:
         except FormatError:
             continue
         assert found in truth, f"record {number} holds what nobody wrote"
+        assert {name: bytes(data) for name, data in pack.read(number).items()} == dict(found[2])
         outcome = "read in part"
     try:
         for found in stream_shardpack(io.BytesIO(data)):

@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wshard.errors import (
+    ChecksumError,
     ClosedError,
     CodecError,
     EntryNotFoundError,
     FormatError,
+    IndexCorruptError,
     LimitError,
     ManifestError,
     MetadataError,
@@ -91,6 +93,9 @@ def test_what_is_written_is_read_in_every_way(rows, codec, key_table, most):
                 assert all(ask in (None, kind) for ask, (_, kind, _) in zip(asked, found_files, strict=True))
             assert [values(pack[key]) for key, *_ in rows] == found
             assert "a key that is not there" not in pack
+            for which in [*range(len(rows)), *(key for key, *_ in rows)] * 2:  # at first, and by what is remembered
+                files = {name: bytes(data) for name, data in pack.read(which).items()}
+                assert files == {entry.name: bytes(entry.read()) for entry in pack[which]}
         assert [values(record) for record in stream_shardpack(io.BytesIO(first))] == found
         assert verify_shardpack(path).ok
         shards = place / "b-{07..}.shardpack"
@@ -103,6 +108,36 @@ def test_what_is_written_is_read_in_every_way(rows, codec, key_table, most):
             assert [values(many[number]) for number in range(len(many))] == found
             assert [values(many[key]) for key, *_ in rows] == found
             assert list(many.keys()) == [key for key, *_ in rows]
+            assert [dict(many.read(key)) for key, *_ in rows] == [many[number].read() for number in range(len(many))]
+
+
+@pytest.mark.parametrize("files", [{"a": b"1" * 50_000}, {"a": b"1" * 50_000, "b": b"2" * 50_000}])
+def test_each_read_verifies_the_files_of_a_record(tmp_path, files):
+    path = tmp_path / "a.shardpack"
+    write(path, [(f"{number}", files, None) for number in range(20)])
+    with ShardPackReader(path) as pack:
+        assert dict(pack.read("7")) == dict(pack.read("7")) == dict(pack.read(7)) == files
+        with path.open("r+b") as file:
+            file.seek(pack.span(7)[1] - 9)
+            file.write(b"?")
+        for which in (7, "7"):
+            with pytest.raises(ChecksumError, match=r"record 7 \('7'\): entry"):
+                pack.read(which)
+        assert dict(pack.read(8)) == files
+        with pytest.raises(EntryNotFoundError):
+            pack.read(20)
+    with pytest.raises(ClosedError):
+        pack.read(8)
+
+
+def test_a_file_that_is_cut_while_it_is_open_is_an_error(tmp_path):
+    path = tmp_path / "a.shardpack"
+    write(path, [(f"{number}", {"a": b"1" * 5_000}, None) for number in range(20)])
+    with ShardPackReader(path) as pack:
+        assert pack.read(15)["a"] == b"1" * 5_000
+        os.truncate(path, 40_000)
+        with pytest.raises(IndexCorruptError, match="the file was cut"):
+            pack.read(15)
 
 
 def test_a_writer_that_fails_leaves_what_was_there(tmp_path):

@@ -5,10 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -190,46 +186,3 @@ def test_webdataset_reads_them(shards):
     images = {f"{camera}_t{index}.jpg" for camera in ("scene_camera", "left_wrist_camera") for index in (-1, 0)}
     assert suffixes == images | {"lowdim.npz", "metadata.json", "language_instructions.json"}
     gc.collect()  # it leaves its files to the collector
-
-
-KILLED = """
-import os, sys
-from wshard.webdataset import ShardifyOptions, shardify
-def stop(stage, done, total):
-    print(stage, done, flush=True)
-    if f"{stage} {done}" == sys.argv[3]:
-        sys.stdin.read()
-options = ShardifyOptions(resize_images_size=None, future_lowdim_steps=3, stride=1, samples_per_shard=5)
-shardify([sys.argv[1]], sys.argv[2], options, mode="overwrite", progress=stop)
-"""
-
-
-@pytest.mark.parametrize("moment", ["reading 2", "writing 7"])
-def test_a_killed_export_leaves_what_was_there(episodes, tmp_path, moment):
-    shardify([episodes], tmp_path / "to", PLAIN)
-    before = {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()}
-    command = [sys.executable, "-c", KILLED, str(episodes), str(tmp_path / "to"), moment]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert any(line.strip() == moment for line in child.stdout)
-        os.kill(child.pid, signal.SIGKILL)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()} == before
-    shardify([episodes], tmp_path / "to", replace(PLAIN, samples_per_shard=5), mode="overwrite")
-    assert len(list((tmp_path / "to").glob("*.tar"))) == 11
-
-
-def test_a_full_disk_leaves_what_was_there(episodes, tmp_path, monkeypatch):
-    resource = pytest.importorskip("resource")
-    shardify([episodes], tmp_path / "to", PLAIN)
-    before = {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()}
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    for size in (1000, 20_000, 100_000):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-        try:
-            with pytest.raises(OSError, match="File too large"):
-                shardify([episodes], tmp_path / "to", PLAIN, mode="overwrite")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        assert {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()} == before
-    signal.signal(signal.SIGXFSZ, handler)
-    assert {path.name for path in tmp_path.iterdir()} == {"episodes", "to"}

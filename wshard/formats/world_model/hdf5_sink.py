@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +23,36 @@ _ROW_SIZE: Final = 1 << 12  # a larger row has a chunk of its own, so that a cli
 _EPISODES_AT_ONCE: Final = 1024
 
 
+class LateErrorFile(io.FileIO):
+    """A file whose first write error is raised by check(): the HDF5 library may crash where it is told of one."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all bytes, or nothing after an error; returns their number."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left and self.error is None:
+                left = left[super().write(left) :]
+        except OSError as error:
+            self.error = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size, unless after an error."""
+        try:
+            return super().truncate(size) if self.error is None else size or 0
+        except OSError as error:
+            self.error = error
+            return size or 0
+
+    def check(self) -> None:
+        """Raise the error."""
+        if self.error is not None:
+            raise self.error
+
+
 class ColumnsHDF5Sink(RowsSink):
     """A file with one dataset per column. Appending copies the file: the old one stays until the end."""
 
@@ -36,7 +67,9 @@ class ColumnsHDF5Sink(RowsSink):
                 with ColumnsHDF5Source(self._draft.path) as source:
                     known = source.stored_columns() if source.keys() else None
             self._datasets: dict[str, Any] = {}
-            self._file: Any = h5py.File(self._draft.path, "a" if self._draft.path.exists() else "x", libver="latest")
+            there = self._draft.path.exists()
+            self._disk = LateErrorFile(self._draft.path, "r+" if there else "x+")
+            self._file: Any = h5py.File(self._disk, "r+" if there else "w", libver="latest")
             for name, dtype in ((LENGTHS, np.int32), (OFFSETS, np.int64)):
                 if name not in self._file:
                     self._create(name, np.dtype(dtype), (), _EPISODES_AT_ONCE)
@@ -62,6 +95,7 @@ class ColumnsHDF5Sink(RowsSink):
             self._dataset(name).resize(self.count + 1, 0)
             self._dataset(name)[self.count] = value
         self._rows += length
+        self._disk.check()
 
     def _dataset(self, name: str) -> Any:
         """Return a dataset, which stays open: the library reports no write errors when it closes one."""
@@ -79,14 +113,17 @@ class ColumnsHDF5Sink(RowsSink):
             dataset.attrs[BLOCK] = column.block
 
     def _publish(self) -> None:
-        self._file.flush()  # raises if the disk is full, unlike close
         self._datasets.clear()
         self._file.close()
+        self._disk.check()
+        self._disk.close()
         self._draft.publish()
 
     def _discard(self) -> None:
         if hasattr(self, "_file"):
             self._datasets.clear()
-            with contextlib.suppress(OSError, RuntimeError, ValueError):  # the disk is full
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # what it reads is not what it wrote
                 self._file.close()
+        if hasattr(self, "_disk"):
+            self._disk.close()
         self._draft.discard()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +14,18 @@ import numpy as np
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
+from wshard.formats.world_model.lance_tables import (
+    BLOCK,
+    EPISODE,
+    EPISODES,
+    GENERATION,
+    STEP,
+    find_statements,
+    is_table,
+    side_table,
+    stated_shape,
+    videos_of,
+)
 from wshard.formats.world_model.rows_source import RowsSource
 from wshard.media.frames import ImageFrames
 from wshard.plugins import import_library
@@ -27,17 +37,6 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
-
-EPISODE: Final = "episode_idx"
-STEP: Final = "step_idx"
-SUFFIX: Final = ".lance"
-VIDEOS: Final = "_videos"
-EPISODES: Final = "_episodes"
-SHAPE: Final = b"wshard.shape"
-"""Key of a field's metadata: the shape of a row, as JSON."""
-
-BLOCK: Final = b"wshard.block"
-"""Key of a field's metadata: the block name of its lane."""
 
 _AT_ONCE: Final = 64
 
@@ -85,19 +84,27 @@ class LanceSource(RowsSource):
         return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
 
     def _about(self, rows: RowSpan) -> dict[str, Any]:
-        """Return what the table of episodes states about an episode."""
-        return dict(self._stated.get(rows.number, {}))
+        """Return what the table of episodes states about an episode, except bytes."""
+        stated = self._stated.get(rows.number, {})
+        return {name: value for name, value in stated.items() if isinstance(value, (str, bool, int, float, list))}
+
+    def statements(self, key: str) -> dict[str, Any]:
+        """Return what is stated once for an episode, by name."""
+        return dict(self._stated.get(self._find(key).number, {}))
 
     @cached_property
     def _stated(self) -> dict[int, dict[str, Any]]:
         path = side_table(self._table_path, EPISODES)
         with self._translate():
-            listed = LanceTable(str(path)).data.to_table().to_pylist() if path.is_dir() else []
-        values = (str, bool, int, float, list)
-        return {
-            row[EPISODE]: {name: value for name, value in row.items() if name != EPISODE and isinstance(value, values)}
-            for row in listed
-        }
+            generation = (self._table().schema.metadata or {}).get(GENERATION)
+            table = find_statements(path, generation) if path.is_dir() else None
+            rows = [] if table is None else table.to_table().to_pylist()
+            shapes = {} if table is None else {field.name: stated_shape(field) for field in table.schema}
+        for row in rows:
+            for name, shape in shapes.items():
+                if shape:
+                    row[name] = np.reshape(row[name], (-1, *shape)).tolist()
+        return {row.pop(EPISODE): {name: value for name, value in row.items() if value is not None} for row in rows}
 
     def _files(self, found: RowSpan) -> Sequence[str]:
         """Return the files of the fragments with these rows: rows that are written later have other files."""
@@ -124,7 +131,7 @@ class LanceSource(RowsSource):
 
     def _declare(self, field: Any) -> StepColumn:
         types = import_library("pyarrow", "lance").types
-        kind, shape = field.type, _stated_shape(field)
+        kind, shape = field.type, stated_shape(field)
         block = (field.metadata or {}).get(BLOCK, b"").decode(errors="replace")
         if types.is_binary(kind) or types.is_large_binary(kind):
             return StepColumn(field.name, np.dtype(np.uint8), (), "jpeg", block)
@@ -248,33 +255,3 @@ class LanceImages(Sequence[bytes]):
             last = min(first + _AT_ONCE, self._rows.stop)
             self._first, self._images = step, self._source._images(self._column, first, last)  # noqa: SLF001
         return self._images[step - self._first]
-
-
-def is_table(look: LocationLook) -> bool:
-    """Say whether a path is a Lance table of steps, not one of its side tables."""
-    path = Path(look.path)
-    side = path.stem.endswith((VIDEOS, EPISODES))
-    return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
-
-
-def videos_of(table: str | os.PathLike[str]) -> Path:
-    """Return the path of the table of videos."""
-    return side_table(table, VIDEOS)
-
-
-def side_table(table: str | os.PathLike[str], kind: str) -> Path:
-    """Return the path of a side table."""
-    path = Path(table)
-    return path.with_name(f"{path.stem}{kind}{SUFFIX}")
-
-
-def _stated_shape(field: Any) -> tuple[int, ...] | None:
-    text = (field.metadata or {}).get(SHAPE)
-    try:
-        shape = None if text is None else json.loads(text)
-    except ValueError:
-        shape = "none"
-    whole = isinstance(shape, list) and all(type(axis) is int and axis >= 0 for axis in shape)
-    if shape is not None and not whole:
-        raise FormatError(f"column {field.name!r}: expected the shape of a row, found {text!r}")
-    return None if shape is None else tuple(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +12,10 @@ import numpy as np
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft import Draft
 from wshard.formats.world_model.columns import TEXT, StepColumn
-from wshard.formats.world_model.lance import BLOCK, EPISODE, SHAPE, STEP, LanceSource
+from wshard.formats.world_model.lance import LanceSource
+from wshard.formats.world_model.lance_tables import BLOCK, EPISODE, EPISODES, GENERATION, SHAPE, STEP, side_table
 from wshard.formats.world_model.rows_sink import RowsSink, image_bytes
+from wshard.formats.world_model.statements import StatementTable
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
@@ -56,7 +59,20 @@ class LanceSink(RowsSink):
             self._version = None
             self._draft = Draft(target, "overwrite" if mode == "append" else mode, folder=True)
         self._table = str(target if self._draft is None else self._draft.path)
-        return known, int(keys[-1]) + 1 if keys else 0
+        count = int(keys[-1]) + 1 if known and keys else 0
+        self._open_statements(side_table(target, EPISODES), count)
+        return known, count
+
+    def _open_statements(self, path: Path, count: int) -> None:
+        """Begin to write what is stated once for an episode; of a new table, it is of a new generation."""
+        generation: bytes | None = secrets.token_hex(8).encode()
+        if count:
+            generation = (import_library("lance", "lance").dataset(self._table).schema.metadata or {}).get(GENERATION)
+        self._generation = generation
+        self._statements = StatementTable(path, count, generation)
+
+    def _add_statements(self, stated: Mapping[str, Any], where: str) -> None:
+        self._statements.add(self.count, stated, where)
 
     def _version_of(self, table: str) -> int | None:
         """Return the version of a table, None if it does not exist."""
@@ -79,7 +95,8 @@ class LanceSink(RowsSink):
             array, about = self._make_column((self._columns or {})[name], rows)
             fields.append(pa.field(name, array.type, metadata=about))
             arrays.append(array)
-        return pa.table(arrays, schema=pa.schema(fields))
+        metadata = {GENERATION: self._generation} if self._generation else None
+        return pa.table(arrays, schema=pa.schema(fields, metadata=metadata))
 
     def _make_column(self, column: StepColumn, rows: Any) -> tuple[Any, dict[bytes, bytes]]:
         pa = import_library("pyarrow", "lance")
@@ -105,6 +122,7 @@ class LanceSink(RowsSink):
 
     def _publish(self) -> None:
         self._flush()
+        self._statements.commit()
         lance = import_library("lance", "lance")
         if self._version is None and self._fragments:
             lance.LanceDataset.commit(self._table, lance.LanceOperation.Overwrite(self._schema, self._fragments))
@@ -117,6 +135,7 @@ class LanceSink(RowsSink):
             lance.LanceDataset.commit(self._table, operation, read_version=self._version)
         if self._draft is not None:
             self._draft.publish(self._is_own)
+        self._statements.remove_older()
 
     def _is_own(self, path: str) -> bool:
         """Say whether the Sink replaces a file of its target, by its relative path."""

@@ -11,7 +11,8 @@ import numpy as np
 from wshard.errors import CodecError, FormatError
 from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import StepColumn
-from wshard.formats.world_model.lance import EPISODE, SUFFIX, VIDEOS, LanceSource, LanceTable, is_table, videos_of
+from wshard.formats.world_model.lance import LanceSource, LanceTable
+from wshard.formats.world_model.lance_tables import EPISODE, SUFFIX, VIDEOS, is_table, videos_of
 from wshard.media.video_frames import VideoFrames
 
 if TYPE_CHECKING:

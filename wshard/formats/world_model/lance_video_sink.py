@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.formats.draft import Draft
-from wshard.formats.world_model.lance import EPISODE, EPISODES, SUFFIX, VIDEOS
 from wshard.formats.world_model.lance_sink import LanceSink
+from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
 from wshard.formats.world_model.rows_sink import encode_mp4
 from wshard.plugins import import_library
@@ -48,9 +48,11 @@ class LanceVideoSink(LanceSink):
         self._table = str(self._draft.path / f"{stem}{SUFFIX}")
         self._video_table = str(self._draft.path / f"{stem}{VIDEOS}{SUFFIX}")
         if known is None:  # tables without rows have no columns that others must have
-            for table in (self._table, self._video_table):
+            count = 0
+            for table in (self._table, self._video_table, side_table(self._table, EPISODES)):
                 shutil.rmtree(table, ignore_errors=True)
         self._version = self._version_of(self._table)
+        self._open_statements(side_table(self._table, EPISODES), count)
         return known, count
 
     def _append(self, columns: Mapping[str, Any], length: int) -> None:

@@ -95,8 +95,11 @@ class RowsSink(ABC):
         if self._state != "open":
             raise RecordingStateError(f"{self.path}: expected to write before an error and before close")
 
-    def write(self, ep: Episode) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for one with other columns."""
+    def write(self, ep: Episode, stated: Mapping[str, Any] | None = None) -> str:
+        """Write one episode; returns its key. Raises EpisodeError for one with other columns.
+
+        stated: what is stated once for the episode, in formats that store it.
+        """
         ep.validate()
         self._begin()
         columns = self._rows_of(ep)
@@ -107,6 +110,7 @@ class RowsSink(ABC):
         if self._columns is None:
             self._columns = found
         compare_columns(self._columns, found, f"{self.path}: episode {ep.id!r}", self.other_shape)
+        self._add_statements(stated or {}, f"{self.path}: episode {ep.id!r}")
         try:
             with self._name_disk_errors():
                 self._append({name: columns[name][1] for name in self._columns}, ep.length)
@@ -115,6 +119,12 @@ class RowsSink(ABC):
             raise
         self.count += 1
         return str(self.count - 1)
+
+    def _add_statements(self, stated: Mapping[str, Any], where: str) -> None:
+        if stated:
+            raise EpisodeError(
+                f"{where}: episode data: expected none: this format stores rows only, found {sorted(stated)}"
+            )
 
     def has(self, id_: str) -> bool:
         """Return False: these data sets store no ids, and interrupted writing leaves no episodes."""

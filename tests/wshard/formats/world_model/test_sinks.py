@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
-import sys
 from dataclasses import replace
-from multiprocessing import get_context
 
 import h5py
 import lance
@@ -327,59 +324,6 @@ def _full_disk(*_: object):
 
 def snapshot(place):
     return {str(path): path.read_bytes() for path in files_of(place)}
-
-
-def _write_until(place, name, mode, stop):
-    """Write two episodes; be killed at call number `stop` of the writer's functions. Returns how many there are."""
-    count = 0
-
-    def trace(frame, event, arg):
-        nonlocal count
-        if "world_model" in frame.f_code.co_filename or frame.f_code.co_filename.endswith("draft.py"):
-            count += 1
-            if count == stop:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(trace)
-    try:
-        write(place, name, [make_episode(seed, T=4, image_size=8) for seed in (1, 2)], mode=mode)
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-KILLED = [
-    ("hdf5", "append"),
-    ("hdf5", "overwrite"),
-    ("folder", "append"),
-    ("folder", "overwrite"),
-    ("lance", "append"),
-    ("lance_video", "append"),
-]
-
-
-@pytest.mark.parametrize(("name", "mode"), KILLED)
-def test_a_killed_writer_leaves_the_old_set_or_the_new_one(tmp_path, name, mode):
-    place = tmp_path / "old" / PLACES[name]
-    place.parent.mkdir()
-    write(place, name, [make_episode(T=4, image_size=8)])
-    states = [[0], [0, 1, 2] if mode == "append" else [1, 2]]
-    shutil.copytree(place.parent, tmp_path / "whole")
-    total = _write_until(tmp_path / "whole" / place.name, name, mode, -1)
-    spawned = name in ("lance", "lance_video")  # which bears no fork
-    for stop in [total * 2 // 3] if spawned else [1, *range(total // 5, total, total // 5), total]:
-        copy = tmp_path / str(stop) / place.name
-        shutil.copytree(place.parent, copy.parent)
-        child = get_context("spawn" if spawned else "fork").Process(target=_write_until, args=(copy, name, mode, stop))
-        child.start()
-        child.join()
-        assert child.exitcode == -signal.SIGKILL
-        found = read(copy, name)
-        assert [ep["gripper"].tolist() for ep in found] in [
-            [make_episode(seed, T=4)["gripper"].tolist() for seed in state] for state in states
-        ]
-        write(copy, name, [make_episode(5, T=4, image_size=8)])
-        assert len(read(copy, name)) == len(found) + 1
 
 
 def test_places_and_options_that_do_not_fit_are_refused(tmp_path):

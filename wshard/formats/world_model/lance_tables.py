@@ -1,0 +1,73 @@
+"""Names of the Lance tables of a data set and of what their fields state, and the statements about episodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.errors import FormatError
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    import os
+
+    from wshard.formats.look import LocationLook
+
+EPISODE: Final = "episode_idx"
+STEP: Final = "step_idx"
+SUFFIX: Final = ".lance"
+VIDEOS: Final = "_videos"
+EPISODES: Final = "_episodes"
+SHAPE: Final = b"wshard.shape"
+"""Key of a field's metadata: the shape of a row, as JSON."""
+
+BLOCK: Final = b"wshard.block"
+"""Key of a field's metadata: the block name of its lane."""
+
+GENERATION: Final = b"wshard.generation"
+"""Key of the metadata of a table and of the one of its episodes: the same for both."""
+
+
+def is_table(look: LocationLook) -> bool:
+    """Say whether a path is a Lance table of steps, not one of its side tables."""
+    path = Path(look.path)
+    side = path.stem.endswith((VIDEOS, EPISODES))
+    return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
+
+
+def videos_of(table: str | os.PathLike[str]) -> Path:
+    """Return the path of the table of videos."""
+    return side_table(table, VIDEOS)
+
+
+def side_table(table: str | os.PathLike[str], kind: str) -> Path:
+    """Return the path of a side table."""
+    path = Path(table)
+    return path.with_name(f"{path.stem}{kind}{SUFFIX}")
+
+
+def find_statements(path: Path, generation: bytes | None) -> Any:
+    """Return the newest version of a table of episodes that is of a generation, None where there is none."""
+    lance = import_library("lance", "lance")
+    newest = lance.dataset(str(path)) if path.is_dir() else None
+    if newest is None or (newest.schema.metadata or {}).get(GENERATION) == generation:
+        return newest
+    for version in sorted((one["version"] for one in newest.versions()), reverse=True):
+        older = lance.dataset(str(path), version=version)
+        if (older.schema.metadata or {}).get(GENERATION) == generation:
+            return older
+    return None
+
+
+def stated_shape(field: Any) -> tuple[int, ...] | None:
+    """Return the shape of a row that a field states, None for no statement; raises FormatError for what is none."""
+    text = (field.metadata or {}).get(SHAPE)
+    try:
+        shape = None if text is None else json.loads(text)
+    except ValueError:
+        shape = "none"
+    whole = isinstance(shape, list) and all(type(axis) is int and axis >= 0 for axis in shape)
+    if shape is not None and not whole:
+        raise FormatError(f"column {field.name!r}: expected the shape of a row, found {text!r}")
+    return None if shape is None else tuple(shape)
