@@ -23,8 +23,28 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
 
-_TAIL_SHARE: Final = 0.05
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
+_TAIL_NUMBERS: Final = 2 << 20  # numbers of vectors that are searched without a copy in half a millisecond
+_TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
+_WAITING_NUMBERS: Final = 16 << 20  # that may come while an ingest goes on, or half of those of the copy
+_LISTS_NUMBERS: Final = 3 << 19  # from here on inverted lists are quicker than to compare everything
+
+
+@dataclass(frozen=True)
+class CopyRule:
+    """When a Space gets a new disk copy, and when that has inverted lists: large vectors count by their numbers."""
+
+    tail_rows: int
+    lists_rows: int
+
+    def is_due(self, tail: int, base: int, dim: int, *, ingesting: bool = False) -> bool:
+        """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
+        waiting = min(base // 2, _WAITING_NUMBERS // dim) if ingesting else 0
+        return tail > max(min(self.tail_rows, _TAIL_NUMBERS // dim), _TAIL_SHARE * base, waiting)
+
+    def has_lists(self, vectors: int, dim: int) -> bool:
+        """Say whether a copy of so many vectors of this size has inverted lists."""
+        return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim)
 
 
 @dataclass(eq=False)
@@ -92,9 +112,9 @@ class IndexSnapshot:
         """Return the number of vectors in the tail."""
         return sum(len(point.vectors) for point in self.tail.values())
 
-    def needs_copy(self, tail_rows: int) -> bool:
+    def needs_copy(self, rule: CopyRule) -> bool:
         """Say whether a new disk copy is worth it."""
-        return self.broken or is_worth_copying(self.count_tail(), len(self.base.segment.vectors), tail_rows)
+        return self.broken or rule.is_due(self.count_tail(), len(self.base.segment.vectors), self.dim)
 
     def points(self) -> Iterator[Point]:
         """Yield what there is now, whatever is taken in later; raises ChecksumError."""
@@ -115,8 +135,3 @@ class IndexSnapshot:
         known = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(known, labels=known.labels[living])
-
-
-def is_worth_copying(tail: int, base: int, tail_rows: int) -> bool:
-    """Say whether a tail has more than so many rows, and than a share of the base."""
-    return tail > max(tail_rows, _TAIL_SHARE * base)
