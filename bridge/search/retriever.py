@@ -287,14 +287,14 @@ class TrajectoryRetriever:
         found = self._episodes.search(prepared)
         if prepared.options.alignment:
             for view in prepared.views:
-                stored = self._stored.load(view.space, {match.episode for _, match in found.hits})
-                found = replace(found, hits=self._moments.align(view, found.hits, stored))
+                stored = self._stored.load(view.space, [match.episode for _, match in found.hits])
+                found = replace(found, hits=self._moments.align(view, found.hits, {*stored.episodes.tolist()}))
         return found
 
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
         def find_source(example: Example, space: Space) -> tuple[int, int] | None:
             own = find_own_episodes(example, self._catalog, prepared.request.where)
-            stored = self._stored.load(space, own)
-            return (min(stored), example.start) if stored else None
+            stored = self._stored.load(space, own).episodes
+            return (int(stored[0]), example.start) if len(stored) else None
 
         return find_moments(self._moments, prepared, find_source)

@@ -13,8 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import numpy as np
-
 from bridge.index.base import Answer, check_points, check_query, find_space, load_spaces
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.explain import explain
@@ -31,11 +29,12 @@ from bridge.support.blas_threads import blas_threads
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Point, Request, Vectors
+    from bridge.index.base import Ids, Point, Request, Vectors
     from bridge.index.embedded.rerank import Ranking
+    from bridge.index.stored_rows import StoredRows
     from catalog.catalog import Catalog
     from embedders.space import Space
 
@@ -186,11 +185,10 @@ class EmbeddedIndex:
             points = self._using(space, lambda snapshot: [*snapshot.points()])
         yield from points
 
-    def read_vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
-        """Return the vectors [n, E], read-only, of those of the episodes that have any, by id; most are memory maps."""
-        wanted = np.array(sorted({*episodes}), np.int64)
+    def read_vectors(self, space: Space, episodes: Ids) -> StoredRows:
+        """Return the vectors of those of the episodes, ascending ids, that have any."""
         with self._lock:
-            return self._using(space, lambda snapshot: snapshot.read_vectors(wanted))
+            return self._using(space, lambda snapshot: snapshot.read_vectors(episodes))
 
     def _using(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
         """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""

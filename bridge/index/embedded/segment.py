@@ -11,6 +11,7 @@ import numpy as np
 
 from bridge.index.base import Point
 from bridge.index.embedded.checksums import Checksums
+from bridge.index.stored_rows import StoredRows
 from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
@@ -131,12 +132,15 @@ class Segment:
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
-    def read_some(self, positions: Ids) -> dict[int, Vectors]:
-        """Return the vectors of a few episodes at these positions, by id; raises ChecksumError."""
+    def read_some(self, episodes: Ids) -> StoredRows:
+        """Return the vectors of those of a few episodes, ascending, that are here and alive; raises ChecksumError."""
+        positions = self.find(episodes)
+        positions = positions[self.episodes[positions].argsort()]
         self.checksums.check(positions)
-        places = (self.episodes[positions], self.starts[positions], self.starts[positions + 1])
-        rows = zip(*(some.tolist() for some in places), strict=True)
-        return {episode: self.vectors[start:stop] for episode, start, stop in rows}
+        starts, stops = self.starts[positions], self.starts[positions + 1]
+        edges = np.concatenate([[0], (stops - starts).cumsum()])
+        rows = starts if edges[-1] == len(positions) else expand_ranges(starts, stops)
+        return StoredRows(self.episodes[positions], edges, self.vectors.take(rows, axis=0))
 
     def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""

@@ -11,6 +11,7 @@ import numpy as np
 from bridge.index.base import Point, decode_vectors
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.segment import Segment
+from bridge.index.stored_rows import StoredRows
 from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Ids, Vectors
+    from bridge.index.base import Ids
     from bridge.index.embedded.kmeans import Clustering
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
@@ -122,11 +123,11 @@ class IndexSnapshot:
         tail = [*self.tail.values()]
         return (point for part in (self.base.segment.points(alive), tail) for point in part)
 
-    def read_vectors(self, episodes: Ids) -> dict[int, Vectors]:
-        """Return the vectors of those of the episodes that have any, by id; raises ChecksumError."""
-        found = self.base.segment.read_some(self.base.segment.find(episodes))
-        found |= {episode: self.tail[episode].vectors for episode in self.tail.keys() & {*episodes.tolist()}}
-        return found
+    def read_vectors(self, episodes: Ids) -> StoredRows:
+        """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
+        parts = [copy.segment.read_some(episodes) for copy in self.join_tail()]
+        some = [part for part in parts if len(part.episodes)] or parts[:1]
+        return some[0] if len(some) == 1 else StoredRows.of(some[0].by_episode() | some[1].by_episode(), self.dim)
 
     def restore_clustering(self) -> Clustering | None:
         """Return to which lists the first of these points belong: those of the base."""
