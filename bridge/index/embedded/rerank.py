@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bridge.index.embedded.segment import Segment
 
 _NOTHING: Final = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
-_WIDENED_AT_ONCE: Final = 15_000  # numbers: new memory for more takes longer than the products
+_WIDENED_AT_ONCE: Final = 1 << 18  # numbers: two megabytes
 
 
 @dataclass(frozen=True, eq=False)

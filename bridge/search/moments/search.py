@@ -21,7 +21,6 @@ from bridge.search.moments.overlap import MomentLimits, suppress
 from bridge.search.moments.refine import Moment, Windows, refine
 from bridge.spaces.statistics import lane_statistics
 from embedders.space import LaneSpec, Statistics
-from wshard.errors import FormatError, StaleEpisodeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -86,8 +85,11 @@ class _Windows:
     rows: Mapping[int, EpisodeRow]
     gone: set[int]
 
-    def select(self, limits: MomentLimits) -> _Windows:
-        """Return the best that do not overlap and whose files are there; looks at the files of these alone."""
+    def select(self, limits: MomentLimits, missing: Collection[int] | None = None) -> _Windows:
+        """Return the best that do not overlap, of episodes that are not missing.
+
+        missing: episodes without a file; None: to be looked for, of the best alone.
+        """
 
         def is_there(episode: int) -> bool:
             if episode in self.gone or locations.exists(self.rows[episode].address):
@@ -96,7 +98,8 @@ class _Windows:
             return False
 
         with OpenLocations() as locations:
-            places = suppress(self.episodes, self.spans, limits, is_there)
+            known = is_there if missing is None else lambda episode: episode not in missing
+            places = suppress(self.episodes, self.spans, limits, known)
         return _Windows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.gone)
 
 
@@ -137,7 +140,7 @@ class MomentSearch:
         """
         space, scaling = view.space, self._scaling(view.space)
         rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
-        lanes, _ = self._read([*rows], rows, space, scaling)
+        lanes, _ = self._lanes.load(rows.values(), space, scaling)
         query = prepare_rows(view.windows[0], scaling)
         there = {rows[id_].digest: found for id_, found in lanes.items()}  # not what took an episode's place meanwhile
         return [
@@ -151,7 +154,7 @@ class MomentSearch:
         """Return the standardised rows of the view's first query, and by id of those episodes that have a file."""
         scaling = self._scaling(view.space)
         rows = self._episode_rows.load(set(episodes))
-        lanes, _ = self._read([*rows], rows, view.space, scaling)
+        lanes, _ = self._lanes.load(rows.values(), view.space, scaling)
         return prepare_rows(view.windows[0], scaling).rows, {id_: lane.rows for id_, lane in lanes.items()}
 
     def _add_episodes(self, windows: _Windows, query: WindowQuery, request: Request) -> _Windows:
@@ -196,15 +199,15 @@ class MomentSearch:
         """Return the moments that the best `most` windows lead to, and the episodes whose files are gone or changed."""
         each = None if limits.per_episode is None else 2 * limits.per_episode
         apart = max(_CROWDED, limits.max_overlap)
-        tried = windows.select(MomentLimits(_MORE * most, apart, each))
-        offset = shifted.select(MomentLimits(most // 2, apart, each))
         own = self._episode_rows.load([] if query.source is None else [query.source[0]])
         rows = {**shifted.rows, **windows.rows, **own}
+        near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
+        some = dict.fromkeys([*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]])
+        lanes, stale = self._lanes.load((rows[episode] for episode in some), query.space, scaling)
+        tried = windows.select(MomentLimits(_MORE * most, apart, each), stale)
+        offset = shifted.select(MomentLimits(most // 2, apart, each), stale)
         episodes = np.concatenate([tried.episodes, offset.episodes])
         spans = np.concatenate([tried.spans, offset.spans])
-        near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
-        some = [*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]]
-        lanes, stale = self._read(some, rows, query.space, scaling)
         prepared = prepare_rows(query.window, scaling)
         there = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
         free = np.arange(len(episodes)) >= len(tried.episodes)
@@ -214,18 +217,6 @@ class MomentSearch:
         found = refine(prepared, candidates, lanes, limits, source)
         make = partial(_make_moment_ref, query.space, prepared)
         return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale
-
-    def _read(
-        self, episodes: Sequence[int], rows: Mapping[int, EpisodeRow], space: Space, scaling: Statistics
-    ) -> tuple[dict[int, PreparedRows], set[int]]:
-        """Return the lanes of every episode by id, without those whose files are gone or changed, and these."""
-        lanes, stale = {}, set()
-        for episode in dict.fromkeys(episodes):
-            try:
-                lanes[episode] = self._lanes.load(rows[episode], space, scaling)
-            except (StaleEpisodeError, FileNotFoundError, FormatError):
-                stale.add(episode)
-        return lanes, stale
 
     def _find_windows(self, matches: Matches, space: Space) -> _Windows:
         rows = self._episode_rows.load(matches.episodes.tolist())
