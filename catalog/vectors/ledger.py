@@ -154,9 +154,9 @@ def embedded_ids(connection: Connection, space_id: int) -> list[int]:
 
 def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
     """Return the ids of about so many of the episodes with vectors in the space, all if there are fewer."""
-    rows = ledger_state(connection, space_id).episodes
-    step = max(1, rows // about)
     living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    rows = int(connection.execute(select(func.count()).select_from(embedding).where(*living)).scalar_one())
+    step = max(1, rows // about)
     # Numbers modulo a step would not do: where episodes come one by one, only every fourth, say, is the Space's. Times
     # the golden ratio their fractions are evenly spread, whatever their rhythm (but for a few, hence the last line).
     fraction = embedding.c.seq % _GOLDEN[0] * _GOLDEN[1] % _FRACTIONS

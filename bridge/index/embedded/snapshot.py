@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
 _TAIL_NUMBERS: Final = 2 << 20  # numbers of vectors that are searched without a copy in half a millisecond
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
-_WAITING_NUMBERS: Final = 16 << 20  # that may come while an ingest goes on, or half of those of the copy
+_PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
 _LISTS_NUMBERS: Final = 3 << 19  # from here on inverted lists are quicker than to compare everything
 
 
@@ -40,8 +40,8 @@ class CopyRule:
 
     def is_due(self, tail: int, base: int, dim: int, *, ingesting: bool = False) -> bool:
         """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
-        waiting = min(base // 2, _WAITING_NUMBERS // dim) if ingesting else 0
-        return tail > max(min(self.tail_rows, _TAIL_NUMBERS // dim), _TAIL_SHARE * base, waiting)
+        least = min(self.tail_rows, _TAIL_NUMBERS // dim)
+        return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
 
     def has_lists(self, vectors: int, dim: int) -> bool:
         """Say whether a copy of so many vectors of this size has inverted lists."""
