@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Vectors
 
 _AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
-_REMEMBERED: Final = 200_000  # episodes asked for in all choices: some megabytes
+_CACHED: Final = 200_000  # episodes of all cached selections: some megabytes
 _EACH: Final = 32  # episodes: as much memory as a choice of none takes
 
 
@@ -55,7 +55,7 @@ class Segment:
     _order: Ids = field(init=False)
     _ends: Ids = field(init=False)
     _choices: dict[int, tuple[Ids | None, RowSelection]] = field(init=False, default_factory=dict)
-    _remembered: int = field(init=False, default=0)
+    _cached: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         """Index the episodes, which come in the order of their rows."""
@@ -111,7 +111,7 @@ class Segment:
         """Mark episodes as replaced or deleted."""
         self.alive[self.find(episodes)] = False
         self._choices.clear()
-        self._remembered = 0
+        self._cached = 0
 
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
@@ -148,17 +148,17 @@ class Segment:
         return found
 
     def select(self, episodes: Ids | None) -> RowSelection:
-        """Return the living ones among these episodes, all for None; the answers for the last arrays are remembered."""
+        """Return the living ones among these episodes, all for None; the last selections are cached."""
         known = self._choices.get(id(episodes))
         if known is None:
             positions = np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
             starts, stops = self.starts[positions], self.starts[positions + 1]
-            # The array is kept, so that no other can have its id: it counts, however few of its episodes are here.
+            # With the array, so that no other can have its id: it counts, however few of its episodes are here.
             size = _EACH + len(positions if episodes is None else episodes)
-            if self._remembered + size > _REMEMBERED:
+            if self._cached + size > _CACHED:
                 self._choices.clear()
-                self._remembered = 0
-            self._remembered += size
+                self._cached = 0
+            self._cached += size
             known = self._choices[id(episodes)] = (
                 episodes,
                 RowSelection(positions, starts, stops, int((stops - starts).sum())),

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _LEVELED: Final = {"arcdct", "dct"}  # the coefficient 0 of every channel comes first
 
 WINDOWS: Final = 400
-"""Windows asked for at first: neighbours are alike, so that few moments make many of the best windows."""
+"""Windows requested at first: neighbours are alike, so that few moments make many of the best windows."""
 
 CANDIDATES: Final = 60
 """Windows that are refined at first."""

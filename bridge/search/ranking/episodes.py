@@ -69,7 +69,7 @@ class EpisodeSearch:
     read_rows: Callable[[PreparedView, Sequence[int]], tuple[Rows, Mapping[int, Rows]]]
 
     def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
-        """Return the best hits whose files are there, with contributions if asked for. Raises SpaceMismatchError."""
+        """Return the best hits whose files are there, with contributions if requested. Raises SpaceMismatchError."""
         plan = prepared.views[0].space.windows if prepared.views else WHOLE
         queries = [self._combine(view, len(prepared.examples.like)) for view in prepared.views]
         rank = self._make_ranker(prepared, queries, plan)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bridge.search.ranking.stored_vectors import StoredVectors
 
 EXPAND: Final = 8
-"""Hits that a query is expanded by, where nothing else is asked for."""
+"""Hits that a query is expanded by, by default."""
 OWN_WEIGHT: Final = 0.1
 """What the query itself counts beside them."""
 POWER: Final = 6.0

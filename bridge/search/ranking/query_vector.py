@@ -34,7 +34,7 @@ class QueryVector:
 
     @cached_property
     def weighed(self) -> tuple[Vectors, float]:
-        """The unit vector that the index is asked for, and the score there of what is equal to the query."""
+        """The unit vector that the index searches for, and the score there of what is equal to the query."""
         return self.weights.weigh(self.vector)
 
     def search(self, index: VectorIndex, request: Request) -> Answer:

@@ -86,7 +86,7 @@ class StoredVectors:
         return self._numbers.get(space.fingerprint)
 
     def _now(self) -> Instant:
-        """Return the archive's present instant; what was kept of another life is forgotten."""
+        """Return the archive's present instant; of another life nothing stays cached."""
         now = self._catalog.instant()
         if now.life != self._life:
             self._life, self._numbers, self._samples, self._weights = now.life, {}, {}, {}
