@@ -28,7 +28,7 @@ _TAKEN_AT_ONCE: Final = 256  # ledger entries
 _TAIL_NUMBERS: Final = 2 << 20  # numbers of vectors that are searched without a copy in half a millisecond
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
 _PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
-_LISTS_NUMBERS: Final = 3 << 19  # from here on inverted lists are quicker than to compare everything
+_LISTS_NUMBERS: Final = 3 << 20  # from here on inverted lists are quicker than to compare everything
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockW
     if len(sizes) < 2 or len(sample) < _FEWEST:
         return BlockWeights()
     parts = np.split(sample.astype(np.float64), np.cumsum(sizes)[:-1], axis=1)
-    found = [_measure(part / np.linalg.norm(part, axis=1, keepdims=True)) for part in parts]
+    room = np.empty((2, len(sample), len(sample)))  # for all of them: new memory takes longer than what is done in it
+    found = [_measure(part / np.linalg.norm(part, axis=1, keepdims=True), *room) for part in parts]
     groups = np.array([group for group, _ in found])
     relative = groups / max(groups.max(), _NEAREST)
     weights = relative**SHARPNESS / np.array([spread for _, spread in found])
@@ -88,13 +89,18 @@ def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockW
     return BlockWeights(np.repeat(weights, sizes), windows=float(np.sqrt(relative[0])))
 
 
-def _measure(rows: Floats) -> tuple[float, float]:
-    """Return the share of pairs of neighbours that are neighbours themselves, and the mean distance of all pairs."""
-    alike = rows @ rows.T
+def _measure(rows: Floats, alike: Floats, ranked: Floats) -> tuple[float, float]:
+    """Return the share of pairs of neighbours that are neighbours themselves, and the mean distance of all pairs.
+
+    alike, ranked: room for [n, n] numbers.
+    """
+    np.matmul(rows, rows.T, out=alike)
     count = len(rows)
     spread = 1.0 - (alike.sum() - np.trace(alike)) / (count * (count - 1))
     np.fill_diagonal(alike, -2.0)
-    near = alike >= np.partition(alike, count - NEIGHBOURS, axis=1)[:, count - NEIGHBOURS, None]
+    ranked[:] = alike
+    ranked.partition(count - NEIGHBOURS, axis=1)
+    near = alike >= ranked[:, count - NEIGHBOURS, None]
     if np.count_nonzero(near) == count * NEIGHBOURS:
         nearest = near.nonzero()[1].reshape(count, NEIGHBOURS)
     else:  # some are equally near: a choice among them takes ten times as long
