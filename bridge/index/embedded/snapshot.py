@@ -40,6 +40,8 @@ class CopyRule:
 
     def is_due(self, tail: int, base: int, dim: int, *, ingesting: bool = False) -> bool:
         """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
+        if base and self.has_lists(base + tail, dim) and not self.has_lists(base, dim):
+            return True
         least = min(self.tail_rows, _TAIL_NUMBERS // dim)
         return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
 
