@@ -104,13 +104,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--episodes", type=int, nargs="*", default=[1000])
     parser.add_argument("--demo", type=Path, help="the archive that `make demo` makes")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(
         f"{facts()}\n\n| archive | search | first | median | p95 | median, processor |\n|---|---|---:|---:|---:|---:|"
     )
-    if asked.demo is not None:
-        report("demo", asked.demo, sorted((asked.demo / "episodes").rglob("*.wshard")))
-    for count in asked.episodes:
+    if arguments.demo is not None:
+        report("demo", arguments.demo, sorted((arguments.demo / "episodes").rglob("*.wshard")))
+    for count in arguments.episodes:
         with tempfile.TemporaryDirectory() as name:
             data, archive = Path(name, "data"), Path(name, "archive")
             data.mkdir()

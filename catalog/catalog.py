@@ -26,6 +26,7 @@ from catalog.vectors.index_copies import IndexCopies
 from wshard.errors import CatalogWriteError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -93,9 +94,13 @@ class Catalog:
         """Return a token of the current state: if two tokens are equal, nothing has changed between them."""
         return self._session.instant()
 
+    def pin_instant(self) -> AbstractContextManager[None]:
+        """Within it, instant() is the state at its start, for this thread: for an answer of many parts."""
+        return self._session.pin_instant()
+
     def clock(self) -> int:
         """Return the last issued number; it grows with every change of episodes, tags, ledger or active spaces."""
-        return self._session.instant().clock
+        return self._session.read_instant().clock
 
 
 def _copy_version(path: Path, version: int) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from catalog.filters.parse import as_where
 from catalog.filters.saved_queries import resolve_saved_queries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -47,12 +50,26 @@ class Session:
         self.database = database
         self.base = base
         self._known: tuple[tuple[object, ...], Instant] | None = None
+        self._pinned = threading.local()
         with self.read() as connection:
             self._now = _NOW[connection.dialect.name]
-        self.instant()
+        self.read_instant()
+
+    @contextmanager
+    def pin_instant(self) -> Iterator[None]:
+        """Let instant() return the present state for this thread until the end, so that it is read once."""
+        self._pinned.instant = self.read_instant()
+        try:
+            yield
+        finally:
+            self._pinned.instant = None
 
     def instant(self) -> Instant:
-        """Return the state that the catalog is in, for little time."""
+        """Return the state that the catalog is in, or the one that this thread has pinned."""
+        return getattr(self._pinned, "instant", None) or self.read_instant()
+
+    def read_instant(self) -> Instant:
+        """Return the state that the catalog is in."""
         found = self.database.peek(self._now)
         known = self._known
         if known is None or known[0] is not found:

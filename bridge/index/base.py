@@ -6,8 +6,9 @@ ledger has already committed, so an index may be dropped and refilled at any tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from wshard.errors import EmbedderError, SpaceMismatchError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
@@ -69,14 +70,62 @@ class Explanation:
     kernel: str = "numpy"
 
 
+class Matches(Sequence[Match]):
+    """Hits as columns: episodes and windows int64 [n], scores float64 [n]."""
+
+    def __init__(self, episodes: Ids, windows: Ids, scores: NDArray[np.float64]) -> None:
+        self.episodes = episodes
+        self.windows = windows
+        self.scores = scores
+
+    @staticmethod
+    def of(matches: Sequence[Match]) -> Matches:
+        """Return matches as columns."""
+        if isinstance(matches, Matches):
+            return matches
+        episodes, windows, scores = zip(*matches, strict=True) if matches else ((), (), ())
+        return Matches(np.array(episodes, np.int64), np.array(windows, np.int64), np.array(scores, np.float64))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @overload
+    def __getitem__(self, place: int) -> Match: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Matches: ...
+
+    def __getitem__(self, place: int | slice) -> Match | Matches:
+        columns = self.episodes[place], self.windows[place], self.scores[place]
+        if isinstance(place, slice):
+            return Matches(*columns)
+        return Match(int(columns[0]), int(columns[1]), float(columns[2]))
+
+    def __iter__(self) -> Iterator[Match]:
+        return map(Match, self.episodes.tolist(), self.windows.tolist(), self.scores.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can change
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
 @dataclass(frozen=True)
 class Answer:
     """Matches, best first; ties by episode id, then window. exact: proven to equal the result of a full scan."""
 
-    matches: tuple[Match, ...]
+    matches: Sequence[Match]
     exact: bool
     scored: int  # vectors compared with the query
     explained: Explanation | None = None
+
+    @property
+    def columns(self) -> Matches:
+        """The matches as columns."""
+        return Matches.of(self.matches)
 
 
 @dataclass(frozen=True)
@@ -161,32 +210,6 @@ class Repairable(Protocol):
 
     def repair(self, space: Space) -> None:
         """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
-
-
-@runtime_checkable
-class VectorReader(Protocol):
-    """An index that has the vectors of single episodes at hand, faster than the ledger."""
-
-    def read_vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
-        """Return the vectors [n, E], read-only, of those of the episodes that have any in the Space, by id.
-
-        Raises SpaceMismatchError for a Space that the archive does not hold (any more).
-        """
-
-
-def read_vectors(
-    index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Collection[int]
-) -> dict[int, Vectors]:
-    """Return the vectors [n, E], read-only, of those of the episodes that have any in the Space, by id.
-
-    They come from the index, where it is a VectorReader, else from the ledger. Raises SpaceMismatchError for a Space
-    that the archive does not hold (any more).
-    """
-    if isinstance(index, VectorReader):
-        return index.read_vectors(space, episodes)
-    space_id = find_space(load_spaces(catalog), space)
-    found = catalog.vectors.load(space_id, episodes) if episodes else {}
-    return {id_: decode_vectors(id_, data, (count, space.dim)) for id_, (count, data) in found.items()}
 
 
 def load_spaces(catalog: Catalog) -> dict[str, int]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from bridge.index.base import Match
+    from bridge.index.base import Matches
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
     from catalog.session import Instant
@@ -40,23 +40,23 @@ class EpisodeRows:
         return {id_: known[id_] for id_ in ids if id_ in known}
 
 
-def find_spans(matches: Sequence[Match], rows: Mapping[int, EpisodeRow], plan: WindowPlan) -> tuple[Ints, Ints]:
+def find_spans(matches: Matches, rows: Mapping[int, EpisodeRow], plan: WindowPlan) -> tuple[Ints, Ints]:
     """Return the places [n] of the matches whose windows their episodes have, and the windows' timesteps [n, 2].
 
     An episode may have been removed, or ingested again and shorter, since the index answered.
     """
     places, spans = [], []
     of_length: dict[int, Sequence[tuple[int, int]]] = {}  # of so many matches most are of few lengths
-    for place, match in enumerate(matches):
-        row = rows.get(match.episode)
+    for place, (episode, window) in enumerate(zip(matches.episodes.tolist(), matches.windows.tolist(), strict=True)):
+        row = rows.get(episode)
         if row is None:
             continue
         windows = of_length.get(row.length)
         if windows is None:
             windows = of_length[row.length] = _spans(plan, row.length)
-        if match.window < len(windows):
+        if window < len(windows):
             places.append(place)
-            spans.append(windows[match.window])
+            spans.append(windows[window])
     return np.array(places, np.int64), np.array(spans, np.int64).reshape(-1, 2)
 
 

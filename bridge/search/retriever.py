@@ -75,8 +75,7 @@ class TrajectoryRetriever:
         token: str | None = None,
         sentences: AnyTextEncoder | None = None,
     ) -> None:
-        names = named_lanes(lanes)
-        encoder = None if sentences is None else as_text_encoder(sentences)
+        names, encoder = named_lanes(lanes), None if sentences is None else as_text_encoder(sentences)
         self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
@@ -236,13 +235,13 @@ class TrajectoryRetriever:
         request = self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
         prepared, (refs, found) = self._run(prepare, self._find_moments)
-        limited = any(one.missing for one in found)
-        notes = [] if refs else explain_empty_result(self._catalog, request.where, limited=limited)
+        gone = max(one.missing for one in found)
+        notes = [] if refs else explain_empty_result(self._catalog, request.where, limited=gone > 0)
         return Hits(
             [ref for ref in refs if min_score is None or ref.score >= min_score],
             exact=all(one.answer.exact for one in found),
             milliseconds=(time.perf_counter() - begun) * 1e3,
-            missing=max(one.missing for one in found),
+            missing=gone,
             explained=join_explanations([one.answer for one in found]),
             answered=describe_views(prepared, notes),
         )
@@ -275,25 +274,27 @@ class TrajectoryRetriever:
     ) -> tuple[Prepared, FoundHits]:
         """Return the prepared query and what it finds; again if an ingest replaces one of its Spaces meanwhile."""
         while True:
-            prepared = prepare()
-            try:
-                return prepared, find(prepared)
-            except SpaceMismatchError:
-                if not self._queries.is_outdated(prepared):
-                    raise
+            with self._catalog.pin_instant():
+                prepared = prepare()
+                try:
+                    return prepared, find(prepared)
+                except SpaceMismatchError:
+                    with self._catalog.pin_instant():  # as it is by now
+                        if not self._queries.is_outdated(prepared):
+                            raise
 
     def _find_episodes(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
         found = self._episodes.search(prepared)
         if prepared.options.alignment:
             for view in prepared.views:
-                stored = self._stored.load(view.space, {match.episode for _, match in found.hits})
-                found = replace(found, hits=self._moments.align(view, found.hits, stored))
+                stored = self._stored.load(view.space, [match.episode for _, match in found.hits])
+                found = replace(found, hits=self._moments.align(view, found.hits, {*stored.episodes.tolist()}))
         return found
 
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
         def find_source(example: Example, space: Space) -> tuple[int, int] | None:
             own = find_own_episodes(example, self._catalog, prepared.request.where)
-            stored = self._stored.load(space, own)
-            return (min(stored), example.start) if stored else None
+            stored = self._stored.load(space, own).episodes
+            return (int(stored[0]), example.start) if len(stored) else None
 
         return find_moments(self._moments, prepared, find_source)

@@ -85,24 +85,24 @@ class SpaceChoice:
         return self._read[row.fingerprint]
 
     def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
-        asked = identity(embedder)
-        same = [space for space in spaces if maker_of(space) == asked or self._is_default(space)]
+        wanted = identity(embedder)
+        same = [space for space in spaces if maker_of(space) == wanted or self._is_default(space)]
         if not same and self._named:  # windows of several sizes have other parameters than whole episodes
             same = newest([space for space in spaces if space.embedder == embedder.name])
         if spaces and not same:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
-                f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
+                f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(wanted[2])}: ingest "
                 f"it with that embedder, or search with one that the archive has:\n{listed}"
             )
         return same
 
     def _is_default(self, space: Space) -> bool:
         """Return True if the default embedder was named, and this Space is its default for such windows."""
-        asked = self._named and self._embedder is not None and self._embedder.name == DEFAULT_EMBEDDER
-        return asked and maker_of(space) == identity(default_embedder(space.windows))
+        wanted = self._named and self._embedder is not None and self._embedder.name == DEFAULT_EMBEDDER
+        return wanted and maker_of(space) == identity(default_embedder(space.windows))
 
-    def holding(self, spaces: Sequence[Space], where: Where) -> Sequence[Space]:
+    def select_by_env(self, spaces: Sequence[Space], where: Where) -> Sequence[Space]:
         """Keep the Spaces with episodes of the requested environments, so that env_id selects among similar lanes.
 
         All of them if there is none: a filter without matches gives no hits, whichever Space is searched.
@@ -110,12 +110,12 @@ class SpaceChoice:
         if len(spaces) < 2:
             return spaces
         about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
-        asked = all_of(*about)
-        if asked == EVERYTHING:
+        wanted = all_of(*about)
+        if wanted == EVERYTHING:
             return spaces
         layouts = [
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
-            for layout in self._catalog.query.layouts(asked)
+            for layout in self._catalog.query.layouts(wanted)
         ]
         return [space for space in spaces if any(set(space.lanes) <= lanes for lanes in layouts)] or spaces
 

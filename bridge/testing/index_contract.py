@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.index.base import Match, read_vectors
+from bridge.index.base import Match
+from bridge.index.stored_rows import read_vectors
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.filter_promises import FilterPromises
 from bridge.testing.shelf import TOLERANCE, check, top
@@ -176,13 +177,12 @@ class IndexContract(FilterPromises, SpacePromises):
             shelf.put(space, {ids[3]: unit_vectors(2, 500)})
             shelf.bury(ids[:2], space)
             stranger = ids[-1] + 1000
-            found = read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[*ids[:9], stranger])
+            found = read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[*ids[:9], stranger]).by_episode()
             assert sorted(found) == ids[2:9]
             for episode, vectors in found.items():
                 assert vectors.dtype == np.float32
-                assert not vectors.flags.writeable
                 assert np.array_equal(vectors, shelf.stored[space.fingerprint][episode]), f"episode {episode}"
-            assert read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[]) == {}
+            assert not len(read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[]).vectors)
 
     def test_an_index_that_is_opened_again_holds_the_same(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):

@@ -36,7 +36,7 @@ def check(shelf: Shelf, space: Space, query: Vectors, request: Request) -> tuple
         assert abs(match.score - right.score) <= TOLERANCE, f"{request}: expected {right}, found {match}"
         assert space.metric != "cosine" or -1.0 <= match.score <= 1.0, f"{request}: expected a cosine, found {match}"
     assert answer.exact or not shelf.exact, f"{request}: expected an answer that is known to be exact"
-    return answer.matches
+    return tuple(answer.matches)
 
 
 class Promises:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from catalog.vectors.index_copy_records import CopiedVector
 
 
-_HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
+_CONTENT: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
 _FRACTIONS: Final = 1 << 32
 ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
 """The columns of a LedgerEntry."""
@@ -68,7 +68,7 @@ def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
     if numbers:
         first = advance(connection, len(numbers)) - len(numbers) + 1
         statement = update(embedding).where(embedding.c.seq == bindparam("old"))
-        values: dict[str, Any] = {"seq": bindparam("new"), **dict.fromkeys(_HELD)}
+        values: dict[str, Any] = {"seq": bindparam("new"), **dict.fromkeys(_CONTENT)}
         rows = [{"old": number, "new": first + offset} for offset, number in enumerate(numbers)]
         connection.execute(statement.values(values), rows)
 
@@ -154,9 +154,9 @@ def embedded_ids(connection: Connection, space_id: int) -> list[int]:
 
 def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
     """Return the ids of about so many of the episodes with vectors in the space, all if there are fewer."""
-    rows = ledger_state(connection, space_id).episodes
-    step = max(1, rows // about)
     living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    rows = int(connection.execute(select(func.count()).select_from(embedding).where(*living)).scalar_one())
+    step = max(1, rows // about)
     # Numbers modulo a step would not do: where episodes come one by one, only every fourth, say, is the Space's. Times
     # the golden ratio their fractions are evenly spread, whatever their rhythm (but for a few, hence the last line).
     fraction = embedding.c.seq % _GOLDEN[0] * _GOLDEN[1] % _FRACTIONS
@@ -223,7 +223,7 @@ def load_vectors(connection: Connection, space_id: int, *, ids: Collection[int])
 
 
 def ledger_state(connection: Connection, space_id: int) -> LedgerState:
-    """Return what the ledger holds of the space; reads an index, and no vectors."""
+    """Return the totals of a space; reads an index, and no vectors."""
     statement = select(
         func.count(embedding.c.count),
         func.sum(embedding.c.count),

@@ -58,7 +58,7 @@ class LedgerEntry:
 
 
 class LedgerState(NamedTuple):
-    """What the ledger holds of a space: episodes with vectors, vectors, the last number, one checksum of all these."""
+    """Totals of a space in the ledger: episodes with vectors, vectors, the last number, one checksum of all these."""
 
     episodes: int
     vectors: int

@@ -13,8 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import numpy as np
-
 from bridge.index.base import Answer, check_points, check_query, find_space, load_spaces
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.explain import explain
@@ -23,7 +21,7 @@ from bridge.index.embedded.kmeans import cluster
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.snapshot import IndexSnapshot, is_worth_copying
+from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot
 from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
 from bridge.support.background_job import BackgroundJob
@@ -31,11 +29,12 @@ from bridge.support.blas_threads import blas_threads
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Point, Request, Vectors
+    from bridge.index.base import Ids, Point, Request, Vectors
     from bridge.index.embedded.rerank import Ranking
+    from bridge.index.stored_rows import StoredRows
     from catalog.catalog import Catalog
     from embedders.space import Space
 
@@ -45,10 +44,10 @@ Result = TypeVar("Result")
 class EmbeddedIndex:
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
-    tail_rows: vectors that may come after a copy before a new one is written (more for copies above 20 times that).
-    lists_rows: from so many vectors on, if they are of unit length, a copy has inverted lists, and is written in a
-    thread beside everything else; close() waits for it. direct_rows: where no more vectors pass a filter, lists are not
-    worth a look.
+    tail_rows: vectors, but not more than two million numbers, that may come after a copy before a new one is written
+    (more for copies above 20 times that). lists_rows: from so many vectors on, or three million numbers, if
+    they are of unit length, a copy has inverted lists, and is written in a thread beside everything else; close() waits
+    for it. direct_rows: where a filter leaves no more vectors, lists are not worth a look.
 
     Several processes may read and write at once: each search sees everything committed before it. Threads may share
     one instance. Use as a context manager, or close() it.
@@ -65,8 +64,7 @@ class EmbeddedIndex:
     ) -> None:
         self._catalog = catalog
         self._folder = folder
-        self._tail_rows = tail_rows
-        self._lists_rows = lists_rows
+        self._rule = CopyRule(tail_rows, lists_rows)
         self._direct_rows = direct_rows
         self._spaces: dict[str, IndexSnapshot] = {}
         self._uncopied: dict[str, tuple[int, int]] = {}  # vectors after the copy, and in it, as far as upsert knows
@@ -115,7 +113,7 @@ class EmbeddedIndex:
                 return
             searched = space.fingerprint in self._spaces
             # Another process may have written a newer copy meanwhile: look before writing one.
-            while (snapshot := self._open(space)).needs_copy(self._tail_rows):
+            while (snapshot := self._open(space)).needs_copy(self._rule):
                 if self._build(space, snapshot):
                     self._uncopied[space.fingerprint] = 0, snapshot.count()
                     break
@@ -129,7 +127,7 @@ class EmbeddedIndex:
         tail, base = self._uncopied.get(space.fingerprint, (0, 0))
         tail += sum(len(point.vectors) for point in points)
         self._uncopied[space.fingerprint] = tail, base
-        return not points or is_worth_copying(tail, base, self._tail_rows)
+        return not points or self._rule.is_due(tail, base, space.dim, ingesting=True)
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
@@ -187,11 +185,10 @@ class EmbeddedIndex:
             points = self._using(space, lambda snapshot: [*snapshot.points()])
         yield from points
 
-    def read_vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
-        """Return the vectors [n, E], read-only, of those of the episodes that have any, by id; most are memory maps."""
-        wanted = np.array(sorted({*episodes}), np.int64)
+    def read_vectors(self, space: Space, episodes: Ids) -> StoredRows:
+        """Return the vectors of those of the episodes, ascending ids, that have any."""
         with self._lock:
-            return self._using(space, lambda snapshot: snapshot.read_vectors(wanted))
+            return self._using(space, lambda snapshot: snapshot.read_vectors(episodes))
 
     def _using(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
         """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
@@ -266,7 +263,7 @@ class EmbeddedIndex:
         """Write a new disk copy, a large one beside everything else; False if the older one turned out damaged."""
         vectors = snapshot.count()
         header = disk_copy.CopyHeader(self._catalog.edition, space.fingerprint, space.dim, snapshot.seq, vectors)
-        large = vectors >= self._lists_rows
+        large = self._rule.has_lists(vectors, space.dim)
         recluster = partial(cluster, before=snapshot.restore_clustering()) if large else None
         disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
         points = snapshot.points()

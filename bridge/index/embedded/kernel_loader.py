@@ -1,4 +1,4 @@
-"""Loads the compiled kernel in a thread, once enough scans were made that it pays; until then numpy is used."""
+"""Loads the compiled kernel in a thread, once so many scans were made that it pays; until then numpy is used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-WORTH_IT: Final = 100  # scans; most searches make one
-_BRIEF: Final = 2e-4  # seconds after which the import lets a search go on, which gives way some dozens of times
+WORTH_IT: Final = 1000  # scans; searches make one to three, and loading costs what compiled ones save in about so many
+_BRIEF: Final = 2e-5  # seconds after which the import lets a search go on, which gives way some dozens of times
 
 
 class KernelLoader:
-    """The compiled kernel of a process, once that has made a hundred scans; `module` is None until then.
+    """The compiled kernel of a process, once that has made a thousand scans; `module` is None until then.
 
     It is loaded in a thread, while searches go on with numpy. Where numba is not installed, they always do. The process
     waits for the thread before it ends or forks.

@@ -40,7 +40,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What decides about the route. direct_rows: up to so many passing rows inverted lists are not worth a look."""
+    """What decides about the route. direct_rows: where a filter leaves no more, lists are not worth a look."""
 
     request: Request
     metric: str
@@ -98,7 +98,7 @@ def _narrow(
     """Return what inverted lists or sketches leave; incomplete, if that is too much to be of use."""
     passing = selection.rows
     tried, scored, scanned, hopeless = "", 0, 0, False
-    if passing > plan.direct_rows:
+    if passing > plan.direct_rows or covers_most(segment, selection):
         seen = scan_lists(segment, lists, target, _limit(segment, selection, plan.request.budget))
         if seen.proven or seen.ended:
             return Candidates(

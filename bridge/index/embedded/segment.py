@@ -11,6 +11,7 @@ import numpy as np
 
 from bridge.index.base import Point
 from bridge.index.embedded.checksums import Checksums
+from bridge.index.stored_rows import StoredRows
 from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Vectors
 
 _AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
-_REMEMBERED: Final = 200_000  # episodes asked for in all choices: some megabytes
+_CACHED: Final = 200_000  # episodes of all cached selections: some megabytes
 _EACH: Final = 32  # episodes: as much memory as a choice of none takes
 
 
@@ -54,7 +55,7 @@ class Segment:
     _order: Ids = field(init=False)
     _ends: Ids = field(init=False)
     _choices: dict[int, tuple[Ids | None, RowSelection]] = field(init=False, default_factory=dict)
-    _remembered: int = field(init=False, default=0)
+    _cached: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         """Index the episodes, which come in the order of their rows."""
@@ -110,7 +111,7 @@ class Segment:
         """Mark episodes as replaced or deleted."""
         self.alive[self.find(episodes)] = False
         self._choices.clear()
-        self._remembered = 0
+        self._cached = 0
 
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
@@ -131,12 +132,15 @@ class Segment:
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
-    def read_some(self, positions: Ids) -> dict[int, Vectors]:
-        """Return the vectors of a few episodes at these positions, by id; raises ChecksumError."""
+    def read_some(self, episodes: Ids) -> StoredRows:
+        """Return the vectors of those of a few episodes, ascending, that are here and alive; raises ChecksumError."""
+        positions = self.find(episodes)
+        positions = positions[self.episodes[positions].argsort()]
         self.checksums.check(positions)
-        places = (self.episodes[positions], self.starts[positions], self.starts[positions + 1])
-        rows = zip(*(some.tolist() for some in places), strict=True)
-        return {episode: self.vectors[start:stop] for episode, start, stop in rows}
+        starts, stops = self.starts[positions], self.starts[positions + 1]
+        edges = np.concatenate([[0], (stops - starts).cumsum()])
+        rows = starts if edges[-1] == len(positions) else expand_ranges(starts, stops)
+        return StoredRows(self.episodes[positions], edges, self.vectors.take(rows, axis=0))
 
     def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
@@ -144,17 +148,17 @@ class Segment:
         return found
 
     def select(self, episodes: Ids | None) -> RowSelection:
-        """Return the living ones among these episodes, all for None; the answers for the last arrays are remembered."""
+        """Return the living ones among these episodes, all for None; the last selections are cached."""
         known = self._choices.get(id(episodes))
         if known is None:
             positions = np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
             starts, stops = self.starts[positions], self.starts[positions + 1]
-            # The array is kept, so that no other can have its id: it counts, however few of its episodes are here.
+            # With the array, so that no other can have its id: it counts, however few of its episodes are here.
             size = _EACH + len(positions if episodes is None else episodes)
-            if self._remembered + size > _REMEMBERED:
+            if self._cached + size > _CACHED:
                 self._choices.clear()
-                self._remembered = 0
-            self._remembered += size
+                self._cached = 0
+            self._cached += size
             known = self._choices[id(episodes)] = (
                 episodes,
                 RowSelection(positions, starts, stops, int((stops - starts).sum())),

@@ -11,6 +11,7 @@ import numpy as np
 from bridge.index.base import Point, decode_vectors
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.segment import Segment
+from bridge.index.stored_rows import StoredRows
 from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
@@ -18,13 +19,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Ids, Vectors
+    from bridge.index.base import Ids
     from bridge.index.embedded.kmeans import Clustering
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
 
-_TAIL_SHARE: Final = 0.05
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
+_TAIL_NUMBERS: Final = 2 << 20  # numbers of vectors that are searched without a copy in half a millisecond
+_TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
+_PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
+_LISTS_NUMBERS: Final = 3 << 20  # from here on inverted lists are quicker than to compare everything
+
+
+@dataclass(frozen=True)
+class CopyRule:
+    """When a Space gets a new disk copy, and when that has inverted lists: large vectors count by their numbers."""
+
+    tail_rows: int
+    lists_rows: int
+
+    def is_due(self, tail: int, base: int, dim: int, *, ingesting: bool = False) -> bool:
+        """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
+        if base and self.has_lists(base + tail, dim) and not self.has_lists(base, dim):
+            return True
+        least = min(self.tail_rows, _TAIL_NUMBERS // dim)
+        return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
+
+    def has_lists(self, vectors: int, dim: int) -> bool:
+        """Say whether a copy of so many vectors of this size has inverted lists."""
+        return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim)
 
 
 @dataclass(eq=False)
@@ -92,9 +115,9 @@ class IndexSnapshot:
         """Return the number of vectors in the tail."""
         return sum(len(point.vectors) for point in self.tail.values())
 
-    def needs_copy(self, tail_rows: int) -> bool:
+    def needs_copy(self, rule: CopyRule) -> bool:
         """Say whether a new disk copy is worth it."""
-        return self.broken or is_worth_copying(self.count_tail(), len(self.base.segment.vectors), tail_rows)
+        return self.broken or rule.is_due(self.count_tail(), len(self.base.segment.vectors), self.dim)
 
     def points(self) -> Iterator[Point]:
         """Yield what there is now, whatever is taken in later; raises ChecksumError."""
@@ -102,11 +125,11 @@ class IndexSnapshot:
         tail = [*self.tail.values()]
         return (point for part in (self.base.segment.points(alive), tail) for point in part)
 
-    def read_vectors(self, episodes: Ids) -> dict[int, Vectors]:
-        """Return the vectors of those of the episodes that have any, by id; raises ChecksumError."""
-        found = self.base.segment.read_some(self.base.segment.find(episodes))
-        found |= {episode: self.tail[episode].vectors for episode in self.tail.keys() & {*episodes.tolist()}}
-        return found
+    def read_vectors(self, episodes: Ids) -> StoredRows:
+        """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
+        parts = [copy.segment.read_some(episodes) for copy in self.join_tail()]
+        some = [part for part in parts if len(part.episodes)] or parts[:1]
+        return some[0] if len(some) == 1 else StoredRows.of(some[0].by_episode() | some[1].by_episode(), self.dim)
 
     def restore_clustering(self) -> Clustering | None:
         """Return to which lists the first of these points belong: those of the base."""
@@ -115,8 +138,3 @@ class IndexSnapshot:
         known = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(known, labels=known.labels[living])
-
-
-def is_worth_copying(tail: int, base: int, tail_rows: int) -> bool:
-    """Say whether a tail has more than so many rows, and than a share of the base."""
-    return tail > max(tail_rows, _TAIL_SHARE * base)

@@ -7,16 +7,17 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.open import fingerprint_of, open_at
+from bridge.episodes.open import OpenLocations, open_at
 from bridge.episodes.read import read_lanes
 from embedders.base import validate_windows
 from embedders.image.frames import sketches
 from embedders.standardise import scales, standardise
 from embedders.trajectory.resample import smooth
 from wshard.episode.protocol import EpisodeAddress
-from wshard.errors import StaleEpisodeError
+from wshard.errors import FormatError, StaleEpisodeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.numeric import Rows
     from embedders.space import Space, Statistics
+
+    _Key = tuple[str, EpisodeAddress, str]
+    _Scaled = tuple[str, bytes, bytes]
 
 SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
 _CACHE_BYTES: Final = 1 << 28
@@ -54,30 +58,46 @@ class LaneRows:
 
     def __init__(self, cache_bytes: int = _CACHE_BYTES) -> None:
         self._cache_bytes = cache_bytes
-        self._cache: OrderedDict[tuple[str, str], _CachedRows] = OrderedDict()
+        self._cache: OrderedDict[_Key, _CachedRows] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def load(self, row: EpisodeRow, space: Space, scaling: Statistics) -> PreparedRows:
-        """Return the episode's rows of the Space's lanes. Raises StaleEpisodeError, OSError, FormatError."""
-        key, first = (space.fingerprint, f"{row.address}{row.digest}"), fingerprint_of(row.address)
+    def load(
+        self, rows: Iterable[EpisodeRow], space: Space, scaling: Statistics
+    ) -> tuple[dict[int, PreparedRows], set[int]]:
+        """Return the rows of the Space's lanes by episode, without those whose files are gone or changed, and these."""
         # A Space without statistics is scaled by those of today, which move as the archive grows.
-        scaled = (scaling.mean.tobytes(), scaling.std.tobytes())
+        scaled = (space.fingerprint, scaling.mean.tobytes(), scaling.std.tobytes())
+        found, stale = {}, set()
+        with OpenLocations() as locations:
+            for row in rows:
+                try:
+                    found[row.id] = self._load(row, space, scaling, (scaled, locations))
+                except (StaleEpisodeError, FileNotFoundError, FormatError):
+                    stale.add(row.id)
+        return found, stale
+
+    def _load(
+        self, row: EpisodeRow, space: Space, scaling: Statistics, known: tuple[_Scaled, OpenLocations]
+    ) -> PreparedRows:
+        """Return the rows of one episode. Raises StaleEpisodeError, OSError, FormatError."""
+        (scaled, locations), address = known, row.address
+        key, first = (scaled[0], address, row.digest), locations.fingerprint(address)
         with self._lock:
             cached = self._cache.get(key)
-            if cached is not None and cached.stamp == (scaled, first, *map(fingerprint_of, cached.chunks)):
+            if cached is not None and cached.stamp == (scaled, first, *map(locations.fingerprint, cached.chunks)):
                 self._cache.move_to_end(key)
                 return cached.rows
-        with open_at(row.address) as file:
+        with open_at(address) as file:
             chunks = tuple(EpisodeAddress(str(part.path)) for part in file.parts()[1:])
-            stamp = (scaled, first, *map(fingerprint_of, chunks))
+            stamp = (scaled, first, *map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
-                raise StaleEpisodeError(f"{row.address}: changed since it was ingested: ingest it again")
+                raise StaleEpisodeError(f"{address}: changed since it was ingested: ingest it again")
             rows = prepare_rows(read_lanes(file, space), scaling)
         self._store(key, _CachedRows(rows, chunks, stamp))
         return rows
 
-    def _store(self, key: tuple[str, str], cached: _CachedRows) -> None:
+    def _store(self, key: _Key, cached: _CachedRows) -> None:
         with self._lock:
             if key in self._cache:
                 self._bytes -= self._cache.pop(key).rows.rows.nbytes * 2

@@ -30,11 +30,11 @@ class Offsets:
     def of(query: Rows, pieces: Pieces, free: NDArray[np.bool_]) -> Offsets:
         """Return the mean differences of the query from the windows where its match is expected."""
         values = np.zeros((len(free), query.shape[1]))
-        places, mean = np.flatnonzero(free), query.mean(axis=0)
-        for place, (start, stop) in zip(
-            places, (pieces.expected + pieces.edges[:-1, None])[places].tolist(), strict=True
-        ):
-            values[place] = mean - np.add.reduce(pieces.rows[start:stop]) / (stop - start)
+        if free.any():
+            ends = (pieces.expected + pieces.edges[:-1, None])[free]
+            rows = np.concatenate([pieces.rows, np.zeros((1, query.shape[1]))])  # where the last one ends
+            sums = np.add.reduceat(rows, ends.ravel())[::2]
+            values[free] = query.mean(axis=0) - sums / np.diff(ends)
         return Offsets(values, free)
 
     def along(self, query: Rows, pieces: Pieces, found: Alignments) -> Offsets:

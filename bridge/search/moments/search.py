@@ -10,7 +10,8 @@ import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.episodes.open import OpenLocations
-from bridge.index.base import Match, read_vectors
+from bridge.index.base import Matches
+from bridge.index.stored_rows import read_vectors
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
 from bridge.search.moments.frame_scale import measure_frame_scale
@@ -20,7 +21,6 @@ from bridge.search.moments.overlap import MomentLimits, suppress
 from bridge.search.moments.refine import Moment, Windows, refine
 from bridge.spaces.statistics import lane_statistics
 from embedders.space import LaneSpec, Statistics
-from wshard.errors import FormatError, StaleEpisodeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Ints, Rows
     from bridge.archive import Archive
-    from bridge.index.base import Answer, Request, Vectors
+    from bridge.index.base import Answer, Match, Request, Vectors
     from bridge.results import EpisodeRef
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import MomentOptions
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _LEVELED: Final = {"arcdct", "dct"}  # the coefficient 0 of every channel comes first
 
 WINDOWS: Final = 400
-"""Windows asked for at first: neighbours are alike, so that few moments make many of the best windows."""
+"""Windows requested at first: neighbours are alike, so that few moments make many of the best windows."""
 
 CANDIDATES: Final = 60
 """Windows that are refined at first."""
@@ -81,12 +81,15 @@ class _Windows:
 
     episodes: Ints
     spans: Ints
-    scores: Sequence[float]
+    scores: NDArray[np.float64]
     rows: Mapping[int, EpisodeRow]
     gone: set[int]
 
-    def select(self, limits: MomentLimits) -> _Windows:
-        """Return the best that do not overlap and whose files are there; looks at the files of these alone."""
+    def select(self, limits: MomentLimits, missing: Collection[int] | None = None) -> _Windows:
+        """Return the best that do not overlap, of episodes that are not missing.
+
+        missing: episodes without a file; None: to be looked for, of the best alone.
+        """
 
         def is_there(episode: int) -> bool:
             if episode in self.gone or locations.exists(self.rows[episode].address):
@@ -95,9 +98,9 @@ class _Windows:
             return False
 
         with OpenLocations() as locations:
-            places = suppress(self.episodes, self.spans, limits, is_there)
-        scores = [self.scores[place] for place in places]
-        return _Windows(self.episodes[places], self.spans[places], scores, self.rows, self.gone)
+            known = is_there if missing is None else lambda episode: episode not in missing
+            places = suppress(self.episodes, self.spans, limits, known)
+        return _Windows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.gone)
 
 
 class MomentSearch:
@@ -116,7 +119,7 @@ class MomentSearch:
         count, most = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
         while True:
             answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=count))
-            windows, stale = self._find_windows(answer.matches, query.space), set[int]()
+            windows, stale = self._find_windows(answer.columns, query.space), set[int]()
             if scaling is None:
                 refs = _make_refs(windows.select(limits))
             else:
@@ -137,7 +140,7 @@ class MomentSearch:
         """
         space, scaling = view.space, self._scaling(view.space)
         rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
-        lanes, _ = self._read([*rows], rows, space, scaling)
+        lanes, _ = self._lanes.load(rows.values(), space, scaling)
         query = prepare_rows(view.windows[0], scaling)
         there = {rows[id_].digest: found for id_, found in lanes.items()}  # not what took an episode's place meanwhile
         return [
@@ -151,18 +154,20 @@ class MomentSearch:
         """Return the standardised rows of the view's first query, and by id of those episodes that have a file."""
         scaling = self._scaling(view.space)
         rows = self._episode_rows.load(set(episodes))
-        lanes, _ = self._read([*rows], rows, view.space, scaling)
+        lanes, _ = self._lanes.load(rows.values(), view.space, scaling)
         return prepare_rows(view.windows[0], scaling).rows, {id_: lane.rows for id_, lane in lanes.items()}
 
     def _add_episodes(self, windows: _Windows, query: WindowQuery, request: Request) -> _Windows:
         """Return the windows, and behind them the best one of every other episode that is near."""
         wide = replace(request, top_k=_EPISODES, distinct=True)
-        near = self._archive.index.search(query.space, query.vector, wide).matches
-        listed = {*windows.episodes.tolist()}
-        more = self._find_windows([match for match in near if match.episode not in listed], query.space)
+        near = self._archive.index.search(query.space, query.vector, wide).columns
+        other = np.isin(near.episodes, windows.episodes, invert=True)
+        near = Matches(near.episodes[other], near.windows[other], near.scores[other])
+        more = self._find_windows(near, query.space)
         episodes = np.concatenate([windows.episodes, more.episodes])
         spans, gone = np.concatenate([windows.spans, more.spans]), windows.gone | more.gone
-        return _Windows(episodes, spans, [*windows.scores, *more.scores], {**windows.rows, **more.rows}, gone)
+        scores = np.concatenate([windows.scores, more.scores])
+        return _Windows(episodes, spans, scores, {**windows.rows, **more.rows}, gone)
 
     def _find_shifted(self, query: WindowQuery, request: Request) -> _Windows:
         """Return the windows that are most like the query but for an offset; none where vectors do not tell that."""
@@ -171,21 +176,21 @@ class MomentSearch:
         vector[:levels] = 0.0
         length = float(np.linalg.norm(vector))
         if not levels or length < _LEVEL:
-            return self._find_windows((), query.space)
+            return self._find_windows(Matches.of(()), query.space)
         vector /= np.float32(length)
         wide = replace(request, top_k=_EPISODES, distinct=True)
-        episodes = [match.episode for match in self._archive.index.search(query.space, vector, wide).matches]
-        found = read_vectors(self._archive.index, query.space, catalog=self._archive.catalog, episodes=episodes)
-        if not found:
-            return self._find_windows((), query.space)
-        rows = np.concatenate([*found.values()])
-        shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", rows[:, :levels], rows[:, :levels]), _LEVEL))
-        cosines = rows @ vector / shapes  # the index knows but the product: a window far off is long by its level
-        owners = np.repeat([*found], [len(one) for one in found.values()])
-        numbers = np.concatenate([np.arange(len(one)) for one in found.values()])
-        best = np.lexsort((numbers, owners, -cosines))[: request.top_k]
-        matches = [Match(int(owners[one]), int(numbers[one]), float(cosines[one])) for one in best.tolist()]
-        return self._find_windows(matches, query.space)
+        episodes = self._archive.index.search(query.space, vector, wide).columns.episodes
+        found = read_vectors(
+            self._archive.index, query.space, catalog=self._archive.catalog, episodes=episodes.tolist()
+        )
+        own = found.vectors[:, :levels]
+        shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", own, own), _LEVEL))
+        cosines = found.vectors @ vector / shapes  # the index knows the product only
+        places = np.repeat(np.arange(len(found.episodes)), np.diff(found.starts))
+        numbers = np.arange(len(cosines)) - found.starts[places]
+        best = np.lexsort((numbers, places, -cosines))[: request.top_k]
+        owners, scores = found.episodes[places[best]], cosines[best].astype(np.float64)
+        return self._find_windows(Matches(owners, numbers[best], scores), query.space)
 
     def _refine(
         self, query: WindowQuery, windows: _Windows, shifted: _Windows, limits: MomentLimits, scaling: Statistics,
@@ -194,15 +199,15 @@ class MomentSearch:
         """Return the moments that the best `most` windows lead to, and the episodes whose files are gone or changed."""
         each = None if limits.per_episode is None else 2 * limits.per_episode
         apart = max(_CROWDED, limits.max_overlap)
-        tried = windows.select(MomentLimits(_MORE * most, apart, each))
-        offset = shifted.select(MomentLimits(most // 2, apart, each))
         own = self._episode_rows.load([] if query.source is None else [query.source[0]])
         rows = {**shifted.rows, **windows.rows, **own}
+        near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
+        some = dict.fromkeys([*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]])
+        lanes, stale = self._lanes.load((rows[episode] for episode in some), query.space, scaling)
+        tried = windows.select(MomentLimits(_MORE * most, apart, each), stale)
+        offset = shifted.select(MomentLimits(most // 2, apart, each), stale)
         episodes = np.concatenate([tried.episodes, offset.episodes])
         spans = np.concatenate([tried.spans, offset.spans])
-        near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
-        some = [*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]]
-        lanes, stale = self._read(some, rows, query.space, scaling)
         prepared = prepare_rows(query.window, scaling)
         there = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
         free = np.arange(len(episodes)) >= len(tried.episodes)
@@ -213,25 +218,11 @@ class MomentSearch:
         make = partial(_make_moment_ref, query.space, prepared)
         return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale
 
-    def _read(
-        self, episodes: Sequence[int], rows: Mapping[int, EpisodeRow], space: Space, scaling: Statistics
-    ) -> tuple[dict[int, PreparedRows], set[int]]:
-        """Return the lanes of every episode by id, without those whose files are gone or changed, and these."""
-        lanes, stale = {}, set()
-        for episode in dict.fromkeys(episodes):
-            try:
-                lanes[episode] = self._lanes.load(rows[episode], space, scaling)
-            except (StaleEpisodeError, FileNotFoundError, FormatError):
-                stale.add(episode)
-        return lanes, stale
-
-    def _find_windows(self, matches: Sequence[Match], space: Space) -> _Windows:
-        rows = self._episode_rows.load({match.episode for match in matches})
+    def _find_windows(self, matches: Matches, space: Space) -> _Windows:
+        rows = self._episode_rows.load(matches.episodes.tolist())
         places, spans = find_spans(matches, rows, space.windows)
-        some = [matches[place] for place in places.tolist()]
-        episodes = np.array([match.episode for match in some], np.int64)
-        gone = {match.episode for match in matches} - rows.keys()
-        return _Windows(episodes, spans, [match.score for match in some], rows, gone)
+        gone = {*matches.episodes.tolist()} - rows.keys()
+        return _Windows(matches.episodes[places], spans, matches.scores[places], rows, gone)
 
     def _scaling(self, space: Space) -> Statistics:
         """Return what to standardise by: the Space's statistics, or, where it has none, those of its lanes today."""
@@ -259,7 +250,7 @@ def _make_refs(windows: _Windows) -> list[EpisodeRef]:
     spans = windows.spans.tolist()
     return [
         make_ref(windows.rows[episode], score, (span[0], span[1]))
-        for episode, span, score in zip(windows.episodes.tolist(), spans, windows.scores, strict=True)
+        for episode, span, score in zip(windows.episodes.tolist(), spans, windows.scores.tolist(), strict=True)
     ]
 
 

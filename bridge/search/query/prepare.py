@@ -150,7 +150,9 @@ class QueryPreparer:
         prefer: Callable[[Sequence[Space]], Sequence[Space]] = lambda spaces: spaces,
     ) -> Views:
         queries = [one.query for one in examples.all]
-        return choose_views(queries, spaces, lambda some: prefer(self.spaces.holding(some, where)), self.embedder_for)
+        return choose_views(
+            queries, spaces, lambda some: prefer(self.spaces.select_by_env(some, where)), self.embedder_for
+        )
 
     def _embed_view(self, view: View) -> PreparedView:
         return self._embed(view.space, [one.window for one in view.queries])

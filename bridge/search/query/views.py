@@ -33,7 +33,7 @@ class Views:
     others: Sequence[Space]
 
     def only_newest(self) -> Views:
-        """Return the newest view alone, for what cannot be asked of several."""
+        """Return the newest view alone, for searches of a single view."""
         return self._only([self.chosen[-1]])
 
     def cut_alike(self) -> Views:

@@ -21,7 +21,7 @@ NEIGHBOURS: Final = 8
 SHARPNESS: Final = 16.0
 """A descriptor counts this power of the share of such pairs: small differences of it are large ones of the ranking."""
 _FEWEST: Final = 32  # episodes: in a smaller sample nearly all are neighbours of all
-_AT_ONCE: Final = 15_000  # numbers that are widened to float64: new memory for more takes longer than the products
+_AT_ONCE: Final = 1 << 18  # numbers that are widened to float64 at a time: two megabytes
 _NEAREST: Final = 1e-3  # as in bridge.search.ranking.scores: copies are not nearer than that
 _SAME: Final = 1e-6  # what rounding vectors to float32 may take from 1
 
@@ -48,16 +48,18 @@ class BlockWeights:
         top = float(np.sqrt((weighed @ own) * self.square)) / length
         return (weighed / length).astype(np.float32), top
 
-    def cosines(self, vectors: Sequence[Vectors], vector: Vectors) -> Floats:
-        """Return the weighed cosines [n] of vectors [E] with another one."""
+    def cosines(self, vectors: Vectors, vector: Vectors) -> Floats:
+        """Return the weighed cosines [n] of vectors [n, E] with another one."""
         own = vector.astype(np.float64)
         weighed = own if self.values is None else own * self.values
         square, found = own @ weighed, np.empty(len(vectors))
         some = max(1, _AT_ONCE // len(own))
         for start in range(0, len(vectors), some):
-            rows = np.stack(vectors[start : start + some], dtype=np.float64)
-            squares = np.einsum("ij,ij->i", rows, rows if self.values is None else rows * self.values)
-            found[start : start + some] = rows @ weighed / np.sqrt(squares * square)
+            rows = vectors[start : start + some].astype(np.float64)
+            products = rows @ weighed
+            rows *= rows
+            squares = rows.sum(axis=1) if self.values is None else rows @ self.values
+            found[start : start + some] = products / np.sqrt(squares * square)
         return found
 
 
@@ -78,7 +80,8 @@ def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockW
     if len(sizes) < 2 or len(sample) < _FEWEST:
         return BlockWeights()
     parts = np.split(sample.astype(np.float64), np.cumsum(sizes)[:-1], axis=1)
-    found = [_measure(part / np.linalg.norm(part, axis=1, keepdims=True)) for part in parts]
+    room = np.empty((2, len(sample), len(sample)))  # for all of them: new memory takes longer than what is done in it
+    found = [_measure(part / np.linalg.norm(part, axis=1, keepdims=True), *room) for part in parts]
     groups = np.array([group for group, _ in found])
     relative = groups / max(groups.max(), _NEAREST)
     weights = relative**SHARPNESS / np.array([spread for _, spread in found])
@@ -86,13 +89,18 @@ def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockW
     return BlockWeights(np.repeat(weights, sizes), windows=float(np.sqrt(relative[0])))
 
 
-def _measure(rows: Floats) -> tuple[float, float]:
-    """Return the share of pairs of neighbours that are neighbours themselves, and the mean distance of all pairs."""
-    alike = rows @ rows.T
+def _measure(rows: Floats, alike: Floats, ranked: Floats) -> tuple[float, float]:
+    """Return the share of pairs of neighbours that are neighbours themselves, and the mean distance of all pairs.
+
+    alike, ranked: room for [n, n] numbers.
+    """
+    np.matmul(rows, rows.T, out=alike)
     count = len(rows)
     spread = 1.0 - (alike.sum() - np.trace(alike)) / (count * (count - 1))
     np.fill_diagonal(alike, -2.0)
-    near = alike >= np.partition(alike, count - NEIGHBOURS, axis=1)[:, count - NEIGHBOURS, None]
+    ranked[:] = alike
+    ranked.partition(count - NEIGHBOURS, axis=1)
+    near = alike >= ranked[:, count - NEIGHBOURS, None]
     if np.count_nonzero(near) == count * NEIGHBOURS:
         nearest = near.nonzero()[1].reshape(count, NEIGHBOURS)
     else:  # some are equally near: a choice among them takes ten times as long

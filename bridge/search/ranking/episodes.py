@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.open import OpenLocations
+from bridge.index.base import Matches
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
 from bridge.search.ranking.contributions import average_parts, split_by_lane
@@ -19,7 +20,7 @@ from bridge.search.ranking.rankers import (
     limit_score,
     rank_farthest,
     rank_nearest,
-    select_vector,
+    read_rows,
 )
 from bridge.search.ranking.text import rank_by_text
 from embedders.base import blocks_of
@@ -68,7 +69,7 @@ class EpisodeSearch:
     read_rows: Callable[[PreparedView, Sequence[int]], tuple[Rows, Mapping[int, Rows]]]
 
     def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
-        """Return the best hits whose files are there, with contributions if asked for. Raises SpaceMismatchError."""
+        """Return the best hits whose files are there, with contributions if requested. Raises SpaceMismatchError."""
         plan = prepared.views[0].space.windows if prepared.views else WHOLE
         queries = [self._combine(view, len(prepared.examples.like)) for view in prepared.views]
         rank = self._make_ranker(prepared, queries, plan)
@@ -132,8 +133,9 @@ class EpisodeSearch:
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
         """Return the matches that have a window and a file as hits."""
-        rows = self.rows.load({match.episode for match in matches})
-        places, spans = find_spans(matches, rows, plan)
+        columns = Matches.of(matches)
+        rows = self.rows.load({*columns.episodes.tolist()})
+        places, spans = find_spans(columns, rows, plan)
         found = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
         with OpenLocations() as locations:
             return [
@@ -149,11 +151,10 @@ class EpisodeSearch:
         parts: dict[int, list[dict[str, float]]] = {}
         for query in queries:
             embedder = self.embedder_for(query.space)
-            found = self.stored.load(query.space, {match.episode for _, match in hits})
-            for number, (_, match) in enumerate(hits):
-                if (vectors := found.get(match.episode)) is not None:
-                    weighed, top = query.weighed
-                    own = split_by_lane(embedder, query.space, weighed / top, select_vector(vectors, match))
+            weighed, top = query.weighed
+            for number, row in enumerate(read_rows(self.stored, query.space, [match for _, match in hits])):
+                if row.any():
+                    own = split_by_lane(embedder, query.space, weighed / top, row)
                     parts.setdefault(number, []).append(own)
         return [
             (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)

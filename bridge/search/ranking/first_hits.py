@@ -66,24 +66,24 @@ class FirstHits:
         """Return how like the query each is; the alignment of one without a file counts as the mean of the others."""
         episodes = [match.episode for match in matches]
         found = self.stored.load(self.query.space, episodes)
-        level = self.stored.background(self.query)
-        near = [
-            float(calibrate(self.query.cosines([found[one][0]]), level)[0]) if one in found else 0.0 for one in episodes
-        ]
+        places, known = found.find(np.array(episodes, np.int64))
+        firsts = found.pick(places[known], np.zeros(int(known.sum()), np.int64))
+        near = np.zeros(len(episodes))
+        near[known] = calibrate(self.query.cosines(firsts), self.stored.background(self.query))
         query, rows = self.read(episodes)
         there = [place for place, one in enumerate(episodes) if one in rows]
         apart = np.ones(len(episodes))
         if there:
             measured = measure_distances(query, [rows[episodes[place]] for place in there])
             apart[there] = measured / max(measured.mean(), _LEAST)
-        return (1.0 - ALIGNED_SHARE) * np.array(near) + ALIGNED_SHARE * (1.0 - apart)
+        return (1.0 - ALIGNED_SHARE) * near + ALIGNED_SHARE * (1.0 - apart)
 
 
 def measure_distances(query: Rows, episodes: Sequence[Rows]) -> NDArray[np.float64]:
     """Return the root mean square of what meets along the best alignment of the whole query with each whole episode."""
-    asked, held = _thin(query), [_thin(rows) for rows in episodes]
-    paths = align_all(asked, Pieces.of(held), _WHOLE, traced=True).paths
-    apart = [asked[path[:, 0]] - rows[path[:, 1]] for path, rows in zip(paths, held, strict=True)]
+    thinned, others = _thin(query), [_thin(rows) for rows in episodes]
+    paths = align_all(thinned, Pieces.of(others), _WHOLE, traced=True).paths
+    apart = [thinned[path[:, 0]] - rows[path[:, 1]] for path, rows in zip(paths, others, strict=True)]
     return np.array([np.sqrt((one**2).mean()) for one in apart])
 
 

@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bridge.index.base import Match
+from bridge.index.base import Matches
 from bridge.search.ranking.block_weights import rescale
 from bridge.search.ranking.scores import combine_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    import numpy as np
     from numpy.typing import NDArray
 
     from bridge.index.base import Answer, Request, VectorIndex, Vectors
@@ -37,7 +34,7 @@ class QueryVector:
 
     @cached_property
     def weighed(self) -> tuple[Vectors, float]:
-        """The unit vector that the index is asked for, and the score there of what is equal to the query."""
+        """The unit vector that the index searches for, and the score there of what is equal to the query."""
         return self.weights.weigh(self.vector)
 
     def search(self, index: VectorIndex, request: Request) -> Answer:
@@ -46,12 +43,11 @@ class QueryVector:
         answer = index.search(self.space, vector, request)
         if self.weights.values is None:
             return answer
-        scores = rescale(np.array([match.score for match in answer.matches]), top).tolist()
-        pairs = zip(answer.matches, scores, strict=True)
-        return replace(answer, matches=tuple(Match(match.episode, match.window, score) for match, score in pairs))
+        found = answer.columns
+        return replace(answer, matches=Matches(found.episodes, found.windows, rescale(found.scores, top)))
 
-    def cosines(self, vectors: Sequence[Vectors]) -> NDArray[np.float64]:
-        """Return the weighed cosines [n] of vectors [E], as `search` does but from the vectors themselves."""
+    def cosines(self, vectors: Vectors) -> NDArray[np.float64]:
+        """Return the weighed cosines [n] of vectors [n, E], as `search` does but from the vectors themselves."""
         return self.weights.cosines(vectors, self.vector)
 
 

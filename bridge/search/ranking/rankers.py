@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from bridge.index.base import Answer, Explanation, Match, Request
+from bridge.index.base import Answer, Explanation, Match, Matches, Request
 from bridge.search.ranking.diversity import select_diverse
 from bridge.search.ranking.scores import reciprocal_rank, reciprocal_ranks
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.index.base import VectorIndex, Vectors
+    from bridge.index.base import VectorIndex
     from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.stored_vectors import StoredVectors
     from embedders.space import Space
@@ -43,7 +43,8 @@ def rank_farthest(index: VectorIndex, query: QueryVector) -> Ranker:
 
     def rank(request: Request) -> Answer:
         answer = index.search(query.space, -query.vector, request)
-        return replace(answer, matches=tuple(match._replace(score=-match.score) for match in answer.matches))
+        found = answer.columns
+        return replace(answer, matches=Matches(found.episodes, found.windows, -found.scores))
 
     return rank
 
@@ -112,7 +113,7 @@ def diversify(
         able = [match for match in answer.matches if match in present]
         if not able:
             return answer
-        rows = np.concatenate([_rows(stored, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
+        rows = np.concatenate([read_rows(stored, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
         scores = np.array([match.score for match in able])
         chosen, values = select_diverse(scores, rows, request.top_k, diversity=diversity)
         beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
@@ -124,11 +125,14 @@ def diversify(
     return choose
 
 
-def _rows(stored: StoredVectors, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
+def read_rows(stored: StoredVectors, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
     """Return the vectors [n, E] of matches in a Space, zeros for episodes that have none there."""
-    found = stored.load(space, {match.episode for match in matches})
-    nothing = np.zeros((1, space.dim), np.float32)
-    return np.stack([select_vector(found.get(match.episode, nothing), match) for match in matches])
+    columns = Matches.of(matches)
+    found = stored.load(space, columns.episodes.tolist())
+    places, there = found.find(columns.episodes)
+    rows = np.zeros((len(columns), space.dim), np.float32)
+    rows[there] = found.pick(places[there], columns.windows[there])
+    return rows
 
 
 def join_explanations(answers: Sequence[Answer]) -> Explanation | None:
@@ -148,9 +152,3 @@ def join_explanations(answers: Sequence[Answer]) -> Explanation | None:
         milliseconds=spent,
         kernel=" + ".join(dict.fromkeys(one.kernel for one in parts)),
     )
-
-
-def select_vector(vectors: Vectors, match: Match) -> Vectors:
-    """Return the vector [E] of a match among those of its episode, the last one where it has fewer by now."""
-    row: Vectors = vectors[min(match.window, len(vectors) - 1)]
-    return row

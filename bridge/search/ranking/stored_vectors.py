@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import read_vectors
+from bridge.index.stored_rows import read_vectors
 from bridge.search.ranking.block_weights import BlockWeights, measure_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Sequence
 
     from bridge.archive import Archive
-    from bridge.index.base import Vectors
+    from bridge.index.stored_rows import StoredRows
     from bridge.search.ranking.query_vector import QueryVector
     from catalog.session import Instant
     from embedders.space import Space
@@ -32,24 +30,24 @@ class StoredVectors:
         self._catalog = archive.catalog
         self._index = archive.index
         self._numbers: dict[str, int] = {}
-        self._samples: dict[str, tuple[int, tuple[Vectors, NDArray[np.int64]]]] = {}
+        self._samples: dict[str, tuple[int, StoredRows]] = {}
         self._weights: dict[str, tuple[int, BlockWeights]] = {}
         self._life = ""
 
-    def load(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
-        """Return the vectors [n, E] of those of the episodes that have any in the Space, by id.
+    def load(self, space: Space, episodes: Iterable[int]) -> StoredRows:
+        """Return the vectors of those of the episodes that have any in the Space. Raises SpaceMismatchError.
 
-        They come from the index where it has them at hand, else from the ledger. Raises SpaceMismatchError.
+        They come from the index where it has them at hand, else from the ledger.
         """
-        return read_vectors(self._index, space, catalog=self._catalog, episodes=episodes) if episodes else {}
+        return read_vectors(self._index, space, catalog=self._catalog, episodes=episodes)
 
     def background(self, query: QueryVector) -> float:
         """Return the mean cosine of the query with episodes in general; of several vectors the best counts."""
-        rows, firsts = self._sample(query.space)
-        if not len(rows):
+        sample = self._sample(query.space)
+        if not len(sample.episodes):
             return 0.0
         vector, top = query.weighed
-        return float(np.mean(np.maximum.reduceat(rows @ vector, firsts), dtype=np.float64)) / top
+        return float(np.mean(np.maximum.reduceat(sample.vectors @ vector, sample.starts[:-1]), dtype=np.float64)) / top
 
     def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
         """Return what the descriptors of these sizes count in a Space, until the archive has doubled.
@@ -62,27 +60,23 @@ class StoredVectors:
         taken, weights = self._weights.get(space.fingerprint, (0, None))
         if weights is None or clock > 2 * taken:
             sample = self._read_sample(space, _GROUPED)
-            weights = measure_weights(np.concatenate(sample), sizes) if sample else BlockWeights()
+            weights = measure_weights(sample.vectors, sizes)
             weights = replace(weights, windows=0.0) if space.channels == 1 else weights
             self._weights[space.fingerprint] = (clock, weights)
         return weights
 
-    def _sample(self, space: Space) -> tuple[Vectors, NDArray[np.int64]]:
-        """Return the vectors [n, E] of some episodes, and where those of each begin."""
+    def _sample(self, space: Space) -> StoredRows:
+        """Return the vectors of some episodes."""
         clock = self._now().clock
         taken, sample = self._samples.get(space.fingerprint, (0, None))
-        if sample is None or not len(sample[0]) or clock > 2 * taken:
-            found = self._read_sample(space, _SAMPLE)
-            rows = np.concatenate(found) if found else np.empty((0, space.dim), np.float32)
-            sample = rows, np.cumsum([0, *map(len, found[:-1])])
+        if sample is None or not len(sample.episodes) or clock > 2 * taken:
+            sample = self._read_sample(space, _SAMPLE)
             self._samples[space.fingerprint] = (clock, sample)
         return sample
 
-    def _read_sample(self, space: Space, about: int) -> list[Vectors]:
+    def _read_sample(self, space: Space, about: int) -> StoredRows:
         number = self._number(space)
-        ids = [] if number is None else self._catalog.vectors.sample(number, about)
-        found = self.load(space, ids)
-        return [found[id_].copy() for id_ in ids if id_ in found]
+        return self.load(space, [] if number is None else self._catalog.vectors.sample(number, about))
 
     def _number(self, space: Space) -> int | None:
         """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
@@ -92,7 +86,7 @@ class StoredVectors:
         return self._numbers.get(space.fingerprint)
 
     def _now(self) -> Instant:
-        """Return the archive's present instant; what was kept of another life is forgotten."""
+        """Return the archive's present instant; of another life nothing stays cached."""
         now = self._catalog.instant()
         if now.life != self._life:
             self._life, self._numbers, self._samples, self._weights = now.life, {}, {}, {}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Answer, Explanation, Match, read_vectors
+from bridge.index.base import Answer, Explanation, Match
+from bridge.index.stored_rows import read_vectors
 from bridge.search.ranking.rankers import depth, join_explanations
 from embedders.text.base import encode_by, text_space
 from wshard.errors import SpaceMismatchError
@@ -87,7 +88,8 @@ class _Meaning:
         cosines = {match.episode: match.score for match in meant.matches}
         others = {match.episode for match in said.matches} - cosines.keys()
         found = read_vectors(self.archive.index, self.space, catalog=self.archive.catalog, episodes=others)
-        cosines |= {id_: float(vectors[0].astype(np.float64) @ self.vector) for id_, vectors in found.items()}
+        firsts = found.vectors.take(found.starts[:-1], axis=0).astype(np.float64)
+        cosines |= zip(found.episodes.tolist(), (firsts @ self.vector).tolist(), strict=True)
         shares = self._shares(said, request)
         scores = {id_: _join(cosines.get(id_, 0.0), shares.get(id_, 0.0)) for id_ in cosines | shares}
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]

@@ -12,6 +12,7 @@ import pytest
 
 from bridge.index.base import Answer, Match, Point
 from bridge.index.embedded.index import EmbeddedIndex
+from bridge.index.stored_rows import StoredRows
 from bridge.testing.index_contract import IndexContract
 from catalog.filters.where import EVERYTHING, all_of, comparisons, parts_of
 from wshard.errors import EmbedderError, SpaceMismatchError
@@ -359,7 +360,8 @@ class _ReadingWhatItWasTold(_Flat):
         self.told |= {point.episode: point.vectors for point in points}
 
     def read_vectors(self, space, episodes):
-        return {episode: self.told[episode] for episode in episodes if episode in self.told}
+        some = {episode: self.told[episode] for episode in episodes.tolist() if episode in self.told}
+        return StoredRows.of(some, space.dim)
 
 
 class _Doubtful(_Flat):

@@ -379,11 +379,12 @@ def test_lanes_in_memory_are_few_and_follow_their_files(archive):
         (space,) = opened._queries.spaces.active()
         rows = [*opened._archive.catalog.episodes.rows(opened._archive.catalog.query.ids()).values()][:4]
         small = LaneRows(cache_bytes=1)
-        first = [small.load(row, space, space.scaling) for row in rows]
+        first = [*small.load(rows, space, space.scaling)[0].values()]
         assert len(small._cache) == 1
         large = LaneRows()
-        kept = [large.load(row, space, space.scaling) for row in rows]
-        assert all(large.load(row, space, space.scaling) is one for row, one in zip(rows, kept, strict=True))
+        kept = [*large.load(rows, space, space.scaling)[0].values()]
+        again = large.load(rows, space, space.scaling)[0].values()
+        assert all(one is other for one, other in zip(again, kept, strict=True))
         for one, other in zip(first, kept, strict=True):
             assert np.array_equal(one.rows, other.rows)
             assert np.array_equal(one.smooth, other.smooth)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.index.base import Answer, Match, Request
+from bridge.index.stored_rows import StoredRows
 from bridge.search.query.options import SearchOptions
 from bridge.search.ranking.block_weights import BlockWeights
 from bridge.search.ranking.contributions import split_by_lane
@@ -161,8 +162,8 @@ class Rows:
     def __init__(self, vectors) -> None:
         self.rows = vectors
 
-    def load(self, _, episodes):
-        return {id_: self.rows[id_][None] for id_ in episodes}
+    def load(self, space, episodes):
+        return StoredRows.of({id_: self.rows[id_][None] for id_ in episodes}, space.dim)
 
 
 class Vectors:
@@ -178,7 +179,7 @@ class Vectors:
 
     def load(self, space, episodes):
         held = self.held[space.fingerprint]
-        return {id_: held[id_][None] for id_ in episodes if id_ in held}
+        return StoredRows.of({id_: held[id_][None] for id_ in episodes if id_ in held}, space.dim)
 
     def background(self, query):
         return float(np.mean([row @ query.vector for row in self.held[query.space.fingerprint].values()]))
