@@ -111,7 +111,9 @@ def computed(
             here, last = tuple_(value, episode.c.id), tuple_(literal(cursor.value, value.type), literal(cursor.id))
             statement = statement.where(here < last if descending else here > last)
         yield statement.order_by(*(part.desc() if descending else part.asc() for part in (value, episode.c.id)))
-    statement = select(episode.c.id, null().label("sorted_by")).where(and_(*(value.is_(None) for value in values.values())))
+    statement = select(episode.c.id, null().label("sorted_by")).where(
+        and_(*(value.is_(None) for value in values.values()))
+    )
     if cursor is not None and cursor.value is None:
         statement = statement.where(episode.c.id < cursor.id if descending else episode.c.id > cursor.id)
     yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())

@@ -70,5 +70,5 @@ def _sort_ids(connection: Connection, where: Where, order: str, *, base: str | N
         ids.extend(connection.execute(statement.order_by(*keys, last)).scalars())
         return ids
     for statement in page_statements(connection, where, order=order, base=base):
-        ids.extend(connection.execute(statement).scalars())
+        ids.extend(connection.execute(statement.with_only_columns(statement.selected_columns[0])).scalars())
     return ids

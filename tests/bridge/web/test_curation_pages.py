@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import h5py
 import pytest
-from web_app import PICTURES, find_violations, running_app, signed_in, watched_page, write_episodes
-
-from bridge import TrajectoryIngestor
-
-
-@pytest.fixture(scope="module")
-def app(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("curation")
-    write_episodes(folder / "episodes")
-    shutil.copy(folder / "episodes" / "02.wshard", folder / "episodes" / "copy-of-02.wshard")
-    with TrajectoryIngestor(folder / "lab") as ingestor:
-        assert not ingestor.ingest([folder / "episodes"]).failed
-    with running_app(folder / "lab") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def context(browser, app):
-    with signed_in(browser, app) as context:
-        yield context
-
-
-@pytest.fixture
-def page(context):
-    with watched_page(context, lambda _: False, seconds=10) as page:
-        yield page
+from web_app import PICTURES
 
 
 def uids_of(app, where, count=3):
@@ -210,25 +184,3 @@ def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
     watch = page.locator(".job.running", has_text="watch")
     watch.get_by_role("button", name="Stop").click()
     page.locator(".job.stopped", has_text="watch").wait_for()
-
-
-def test_nothing_is_hard_to_reach_or_to_read(browser, app):
-    left, right = uids_of(app, "episode:arm-01,arm-03", 2)
-    pages = {
-        "/review?queue=outliers": ".queue .line",
-        "/collections": "table.plain, .empty",
-        f"/compare?of={left}&of={right}": ".compare-column output",
-        "/map": "canvas.points[data-points]",
-        "/machine": "table.plain",
-        f"/search?query={left}&probe=1": ".hit",
-        "/compare": ".empty",
-    }
-    with browser.new_context(viewport={"width": 900, "height": 800}) as context:
-        page = context.new_page()
-        page.goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
-        for path, sign in pages.items():
-            page.goto(app.url + path)
-            page.locator(sign).first.wait_for(timeout=30000)
-            found = find_violations(page)
-            assert found == [], path
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
