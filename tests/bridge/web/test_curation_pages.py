@@ -9,6 +9,13 @@ import h5py
 import pytest
 from web_app import PICTURES
 
+from catalog.records import CheckFinding
+
+PAINTED = """canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height), c = copy.getContext('2d');
+    c.drawImage(canvas, 0, 0);
+    const at = c.getImageData(0, 0, copy.width, copy.height).data.findIndex((v, i) => i % 4 === 3 && v > 200) >> 2;
+    return [(at % copy.width) / copy.width, (Math.floor(at / copy.width) + 3) / copy.height]; }"""
+
 
 def uids_of(app, where, count=3):
     return [row.uid for row in app.archive.catalog.query.select(where, limit=count).rows]
@@ -35,6 +42,16 @@ def test_copies_are_reviewed_by_keyboard_and_the_place_is_remembered(page, app):
     page.locator(".queue .line:nth-child(3).current").wait_for()
     page.get_by_role("button", name="Look again").wait_for()
     page.screenshot(path=PICTURES / "review.png")
+
+
+def test_what_checks_found_is_a_queue(page, app):
+    catalog = app.archive.catalog
+    catalog.checks.flag(catalog.query.ids("episode:arm-09"), CheckFinding("spike", "a jump"))
+    page.goto(f"{app.url}/review?q=episode:arm-09")
+    page.locator(".queue .line", has_text="arm-09").get_by_text("spike").wait_for()
+    page.locator(".queue").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Findings of checks").wait_for()
 
 
 def test_a_leak_and_a_doubtful_label_are_found(page, app):
@@ -124,6 +141,14 @@ def test_the_map_shows_colours_and_a_lasso_selects(page, app):
     page.get_by_role("button", name="push").click()
     page.get_by_text("4 episodes selected:").wait_for()
     page.screenshot(path=PICTURES / "map.png")
+    page.mouse.wheel(0, -300)
+    page.get_by_label("Coloured by").fill("meta.task")
+    page.keyboard.press("Enter")
+    page.locator(".legend li", has_text="wipe off").wait_for()
+    x, y = page.locator("canvas.points").evaluate(PAINTED)
+    page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.locator(".plane .card canvas").wait_for()
+    assert "arm-" in page.locator(".plane .card").inner_text()
 
 
 def test_another_layout_is_computed_in_the_background_and_stored(page, app):
@@ -148,6 +173,10 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
     assert "learnt from 3 right and 3 wrong" in page.locator(".probe").inner_text()
     first = page.locator(".hit header a").all_inner_texts()[:5]
     assert all(int(name[-2:]) % 2 for name in first), "the movements of odd numbers are alike"
+    page.locator(".probe .example").first.get_by_role("button", name="is wrong").click()
+    page.get_by_text("learnt from 3 right and 4 wrong").wait_for()
+    page.go_back()
+    page.get_by_text("learnt from 3 right and 3 wrong").wait_for()
     page.get_by_role("button", name="Save as a classifier").click()
     page.get_by_label("Name of the score").fill("odd")
     page.keyboard.press("Enter")
@@ -165,6 +194,13 @@ def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
     page.get_by_role("button", name="Ingest the known").click()
     page.get_by_text("unchanged 13").wait_for(timeout=30000)
     page.get_by_text("arcdct").first.wait_for()
+    (folder,) = map(Path, app.archive.catalog.episodes.roots())
+    (folder / "copy-of-02.wshard").rename(folder / "moved.wshard")
+    page.get_by_role("button", name="Check files").click()
+    page.get_by_text("the same data is now at").first.wait_for(timeout=30000)
+    page.get_by_role("button", name="Repair what").click()
+    page.locator(".job.done", has_text="repaired: ").wait_for(timeout=30000)
+    assert app.archive.catalog.query.count("path:*moved.wshard*") == 1
     page.screenshot(path=PICTURES / "machine.png")
 
 

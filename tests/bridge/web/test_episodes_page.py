@@ -102,6 +102,21 @@ def test_columns_are_sorted_and_chosen(listed):
     page.get_by_role("button", name="Show", exact=True).click()
     page.get_by_text("wipe off").first.wait_for()
     assert "column=meta.task" in page.url
+    page.get_by_role("button", name="Task").click()
+    page.get_by_role("button", name="Task").click()
+    page.locator(".grid .rows .row:first-child", has_text="wipe off").wait_for()
+    assert "sort=-meta.task" in page.url
+
+
+def test_only_visible_rows_are_drawn_and_the_end_is_reached(listed, app):
+    page = listed
+    page.set_viewport_size({"width": 1280, "height": 420})
+    page.locator(".grid .rows .row", has_text="arm-11").wait_for(state="detached")
+    page.keyboard.press("End")
+    page.locator(".grid .rows .row", has_text="arm-11").wait_for()
+    page.locator(".grid .rows .row", has_text="arm-00").wait_for(state="detached")
+    page.locator(".viewport").evaluate("view => { view.scrollTop = 0; }")
+    page.locator(".grid .rows .row", has_text="arm-00").wait_for()
 
 
 def test_keys_select_rate_review_and_undo(listed, app):
@@ -155,6 +170,9 @@ def test_a_search_is_saved_as_a_live_collection(listed, app):
     page.keyboard.press("Enter")
     page.get_by_text("saved the search long ones").wait_for()
     assert app.archive.catalog.query.count('collection:"long ones"') == 5
+    page.goto(f"{app.url}/collections")
+    page.get_by_role("link", name="long ones").click()
+    wait_for_count(page, "5 episodes")
 
 
 def test_what_others_change_appears_without_reload(listed, app):
