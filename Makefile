@@ -87,7 +87,7 @@ test: $(VENV)/.dev pages
 	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
 	@echo "== manual and API reference (20 seconds)" && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d $(VENV)/site
 	@echo "== tests, docs and README (7 to 11 minutes on 2 cores)"
-	@$(BIN)/pytest -W error -n 3 --dist worksteal
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 3 --dist worksteal
 
 docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d site && echo "open site/index.html"

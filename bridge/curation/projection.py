@@ -75,8 +75,11 @@ def project_vectors(vectors: Vectors) -> tuple[Floats, float]:
     every = max(1, len(vectors) // _SAMPLE)
     sample = vectors[::every].astype(np.float64)
     mean = sample.mean(axis=0)
-    values, directions = np.linalg.eigh(np.cov(sample - mean, rowvar=False).reshape(vectors.shape[1], -1))
-    axes = directions[:, ::-1][:, :2]
+    apart = sample - mean
+    few = len(apart) < apart.shape[1]  # then their products are the smaller matrix, of the same eigenvalues
+    values, directions = np.linalg.eigh(apart @ apart.T if few else apart.T @ apart)
+    axes = (apart.T @ directions if few else directions)[:, ::-1][:, :2]
+    axes = axes / np.maximum(np.linalg.norm(axes, axis=0), 1e-300)
     axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)  # one sign, always
     places = (vectors - mean) @ axes
     if places.shape[1] < 2:

@@ -33,7 +33,7 @@ def present_finding(finding: Finding) -> dict[str, Any]:
         "where": finding.where,
         "message": finding.message,
         "episode": finding.episode,
-        "seen": finding.seen,
+        "seen": None if finding.seen is None else str(finding.seen),
         "advice": finding.advice,
     }
 

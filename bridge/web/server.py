@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import uvicorn
 
+from bridge.support.blas_threads import one_blas_thread
 from bridge.web.accounts import Account, SignIns, allowed_hosts, read_accounts
 from bridge.web.application import AppOptions, make_app
 from bridge.web.guard import Rules
@@ -74,7 +75,7 @@ def serve(place: str | os.PathLike[str], options: ServeOptions, *, report: Calla
         server.link = _link(options, port, sign_ins)
         server.report = report
         server.opened = options.opened
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), one_blas_thread():  # requests and jobs run side by side
             server.run([listening])
 
 

@@ -12,6 +12,7 @@ from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
 from catalog.query.facts import find_existing, known_parts, load_facts, load_rates
 from catalog.query.iterate import walk_spreads
+from catalog.query.sorted_ids import SortedIds, is_far
 from wshard.arguments import episode_ids, plain_text, several_names, whole_number
 from wshard.errors import FilterError, MissingExtraError, StatementError
 from wshard.messages import how_to_install
@@ -38,6 +39,7 @@ class Queries:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._sorted = SortedIds()
 
     def select(
         self,
@@ -51,15 +53,21 @@ class Queries:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
         order is a single-valued field, reversed by a leading "-"; ties are ordered by id, missing values come last.
-        ORDERS and score.NAME are columns; for other fields all matches are sorted. skip: skip so many rows first, which
-        are scanned. FilterError for an unknown order, a foreign cursor or a limit below 1.
+        ORDERS and score.NAME are columns; for other fields all matches are sorted. skip: skip so many rows first. What
+        was sorted for a far page is remembered until the catalog changes.
+        FilterError for an unknown order, a foreign cursor or a limit below 1.
         """
         plain_text(order, "order", FilterError)
         after = None if after is None else plain_text(after, "after", FilterError)
+        limit = whole_number(limit, "limit", FilterError, least=1)
+        skip = whole_number(skip, "skip", FilterError, least=0)
+        part, now, base = pages.PageRequest(order, after, limit, skip), self._session.instant(), self._session.base
         with self._session.read() as connection:
             wanted = self._session.resolve(connection, where)
-            part = pages.PageRequest(order, after, limit, skip)
-            return pages.load_page(connection, wanted, part, base=self._session.base)
+            if not is_far(part):
+                return pages.load_page(connection, wanted, part, base=base)
+            ids = self._sorted.find(connection, wanted, order, now=now, base=base)
+            return pages.load_listed(connection, part, ids[skip : skip + limit + 1], base=base)
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""

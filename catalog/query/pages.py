@@ -18,7 +18,7 @@ from catalog.database.sql_functions import json_list
 from catalog.filters.fields import FIELDS, Field, field_of
 from catalog.filters.sql_fields import value_of
 from catalog.filters.to_sql import condition, words_found
-from catalog.filters.where import Compare, Where, parts_of
+from catalog.filters.where import EVERYTHING, Compare, Where, parts_of
 from catalog.query.paging import (
     LAST_ID,
     WANTED,
@@ -34,7 +34,6 @@ from catalog.query.statement_cache import remember
 from catalog.query.walk import hidden, is_walkable, walk_a_little
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.values import storable
-from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -103,11 +102,10 @@ class PageRequest(NamedTuple):
 
 def load_page(connection: Connection, where: Where, part: PageRequest, *, base: str | None) -> Page:
     """Return the rows of the part; ties by id, missing values last in both directions."""
-    order, limit = part.order, whole_number(part.limit, "limit", FilterError, least=1)
-    skip = whole_number(part.skip, "skip", FilterError, least=0)
+    order, _, limit, skip = part
     cursor = Cursor.decode(part.after, order=order) if part.after is not None else None
     found, walked = [], False
-    if not skip and connection.dialect.name == "sqlite" and is_walkable(where, _ordering(order)):
+    if not skip and connection.dialect.name == "sqlite" and is_walkable(where, ordering(order)):
         found, walked = _find_near(connection, where, part, cursor, base=base), True
     statements = [] if found else _limited(connection, where, part, cursor, base=base, few=walked)
     for statement in statements:
@@ -127,11 +125,24 @@ def load_page(connection: Connection, where: Where, part: PageRequest, *, base: 
     return Page(tuple(by_id[number] for number, _ in taken), last)
 
 
+def load_listed(connection: Connection, part: PageRequest, ids: Sequence[int], *, base: str | None) -> Page:
+    """Return the page of which these are the ids, and that of the row after it."""
+    by_id = {row.id: row for row in load_ids(connection, ids, base=base)}
+    rows = tuple(by_id[number] for number in ids[: part.limit] if number in by_id)
+    if len(ids) <= part.limit or not rows:
+        return Page(rows, None)
+    last = rows[-1].id
+    statements = page_statements(connection, EVERYTHING, order=part.order, base=base)
+    values = (connection.execute(one.where(episode.c.id == last)).all() for one in statements)
+    ((_, value),) = next(filter(None, values))
+    return Page(rows, Cursor(part.order, value, last).encode())
+
+
 def _find_near(
     connection: Connection, where: Where, part: PageRequest, cursor: Cursor | None, *, base: str | None
 ) -> list[tuple[int, Any]]:
     """Return the rows of a page, and one more, if they are near its start in the order; else none."""
-    field, descending = _ordering(part.order), part.order.startswith("-")
+    field, descending = ordering(part.order), part.order.startswith("-")
     if not has_values(cursor):
         return []
 
@@ -159,7 +170,7 @@ def _limited(
 
     few: presumably few match, so that matches are found first and then sorted.
     """
-    order, field = part.order, _ordering(part.order)
+    order, field = part.order, ordering(part.order)
 
     def make() -> list[Select[Any]]:
         statements = page_statements(connection, where, order=order, cursor=cursor, base=base)
@@ -168,7 +179,7 @@ def _limited(
             statements[0] = sorted_.where(condition(connection, where, base=base))
         return [statement.limit(WANTED) for statement in statements]
 
-    if _is_computed(field):  # what sorts all that matches depends on more, and saves nothing
+    if is_computed(field):  # what sorts all that matches depends on more, and saves nothing
         return make()
     return remember(where, ("page", connection.dialect.name, order, place_of(cursor), few), make)
 
@@ -193,7 +204,7 @@ def page_statements(
     A row is an id and its sort key: sorting whole rows would take twice as long. The cursor is a parameter, except in
     computed orders.
     """
-    field = _ordering(order)
+    field = ordering(order)
     descending = order.startswith("-")
     spoken = _spoken(where)
     if spoken and field.root == "id":
@@ -203,7 +214,7 @@ def page_statements(
         # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
         looked_up = field.root == "score" and any(_asks_words(part) for part in parts_of(where))
         value = value_of(connection, field, base=base) if looked_up else None
-        if _is_computed(field):
+        if is_computed(field):
             phases = computed(connection, field, cursor, descending=descending, base=base)
         else:
             phases = stored(field, cursor, descending=descending, value=value)
@@ -236,14 +247,16 @@ def _select_by_words(
     return statement.order_by(key.desc() if descending else key.asc())
 
 
-def _ordering(order: str) -> Field:
+def ordering(order: str) -> Field:
+    """Return the field of an order; FilterError for one that has several values."""
     field = field_of(order.removeprefix("-"))
     if not sortable(field):
         raise FilterError(f"expected a field of one value to order by (with - reversed), found {order!r}")
     return field
 
 
-def _is_computed(field: Field) -> bool:
+def is_computed(field: Field) -> bool:
+    """Say whether no column has the field, so that it is read of every episode to sort by it."""
     return field.root not in ORDERS and field.root != "score"
 
 

@@ -91,13 +91,18 @@ def sortable(field: Field) -> bool:
     return not field.many and field.root != "text"
 
 
+def values_of_kinds(connection: Connection, field: Field, *, base: str | None) -> dict[str, ColumnElement[Any]]:
+    """Return a computed field as an expression for each kind of values that it may have, in their order."""
+    kinds = _KINDS if field.type is None else ["text"]  # of which value_of makes something for metadata only
+    return {kind: value_of(connection, field, kind=kind, base=base) for kind in kinds}
+
+
 def computed(
     connection: Connection, field: Field, cursor: Cursor | None, *, descending: bool, base: str | None
 ) -> Iterator[Select[Any]]:
     """Yield the statements for (id, value) of the episodes after the cursor, those without a value in the last one."""
-    kinds = list(_KINDS) if field.type is None else ["text"]  # of which value_of makes something for metadata only
-    values = [value_of(connection, field, kind=kind, base=base) for kind in kinds]
-    phases = list(zip(kinds, values, strict=True))[:: -1 if descending else 1]
+    values = values_of_kinds(connection, field, base=base)
+    phases = list(values.items())[:: -1 if descending else 1]
     if cursor is not None:
         phases = [] if cursor.value is None else phases[_place(cursor, phases, field) :]
     for place, (_, value) in enumerate(phases):
@@ -106,7 +111,9 @@ def computed(
             here, last = tuple_(value, episode.c.id), tuple_(literal(cursor.value, value.type), literal(cursor.id))
             statement = statement.where(here < last if descending else here > last)
         yield statement.order_by(*(part.desc() if descending else part.asc() for part in (value, episode.c.id)))
-    statement = select(episode.c.id, null().label("sorted_by")).where(and_(*(value.is_(None) for value in values)))
+    statement = select(episode.c.id, null().label("sorted_by")).where(
+        and_(*(value.is_(None) for value in values.values()))
+    )
     if cursor is not None and cursor.value is None:
         statement = statement.where(episode.c.id < cursor.id if descending else episode.c.id > cursor.id)
     yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())

@@ -67,6 +67,8 @@ def write_episodes(folder: Path, count: int = 12) -> None:
             rewards=np.full(steps, number / 100, np.float32),
             metadata={"task": "pick up" if number % 2 else "wipe off", "success": number % 4 != 0},
         )
+        if number == 8:
+            episode.metadata["trimmed_from"] = "arm-longer"
         if number == 4:
             episode.omens["state"] = {"model": Channel.of("state", np.roll(path, 2, axis=0).astype(np.float32))}
             doubt = np.full((steps, 3), 0.2, np.float32)

@@ -55,7 +55,7 @@ def _undo(call: ApiCall, act: Callable[[], object]) -> dict[str, int]:
 
 
 def undo_change(call: ApiCall) -> dict[str, Any]:
-    """Undo a change of tags, notes or reviews for all of its episodes."""
+    """Undo a change of annotations for all of its episodes."""
     call.archive.undos.run(call["undo"], call.account.name)
     return {"undone": call["undo"]}
 
@@ -95,10 +95,17 @@ def review_episodes(call: ApiCall) -> dict[str, Any]:
 
 def set_scores(call: ApiCall) -> dict[str, Any]:
     """Set a score of episodes, or remove it if no value is given."""
-    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
-    if call["value"] is None:
-        return {"episodes": len(ids), "changed": annotations.drop_scores(call["name"], ids)}
-    return {"episodes": len(ids), "changed": annotations.set_scores(call["name"], dict.fromkeys(ids, call["value"]))}
+    ids, name, catalog = chosen_ids(call), call["name"], call.archive.catalog
+    facts = catalog.query.facts(ids, parts=["scores"])
+    before = {number: found.scores[name] for number, found in facts.items() if name in found.scores}
+    drop, rate = catalog.annotations.drop_scores, catalog.annotations.set_scores
+
+    def restore() -> None:
+        drop(name, [number for number in ids if number not in before])
+        rate(name, before)
+
+    changed = drop(name, ids) if call["value"] is None else rate(name, dict.fromkeys(ids, call["value"]))
+    return {"episodes": len(ids), "changed": changed, **_undo(call, restore)}
 
 
 def _change(path: str, summary: str, answer: Any, *parameters: Parameter) -> Endpoint:
@@ -134,7 +141,7 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/undos",
-        "Take back a change of tags, notes or reviews",
+        "Take back a change of tags, notes, reviews or scores",
         undo_change,
         (Parameter("undo", "number `undo` in the response to the change", int, required=True, least=0, most=1 << 40),),
         changes=True,

@@ -1,4 +1,4 @@
-// Changes that people make: each can be undone, one after another.
+// Changes that people make: each can be undone, one after another, also on the pages that one goes to next.
 import { get, post } from "./api.js";
 import { h, say } from "./dom.js";
 import { askText, confirmed, openDialog } from "./keys.js";
@@ -6,8 +6,8 @@ import { plural } from "./format.js";
 
 /** @typedef {{ episodes: string[] } | { where: string, expect: number }} Target */
 
-/** @type {{ label: string, undo: () => Promise<unknown> }[]} */
-const done = [];
+const DONE = "wshard-done";
+const MOST = 50; // that the server remembers
 /** @type {Set<() => void>} */
 const watchers = new Set();
 
@@ -16,33 +16,40 @@ export function afterChange(act) {
   watchers.add(act);
 }
 
+/** What this tab has changed, each with the number by which the server takes it back. @returns {{ label: string, undo: number }[]} */
+function changesDone() {
+  return JSON.parse(sessionStorage.getItem(DONE) || "[]");
+}
+
 /**
+ * Change something; undoing takes back what this call has changed, and nothing else.
  * @param {string} label
- * @param {() => Promise<unknown>} act
- * @param {(() => Promise<unknown>) | null} undo
+ * @param {string} path
+ * @param {import("./api.js").Json} body
  */
-async function change(label, act, undo) {
+async function change(label, path, body) {
   try {
-    await act();
+    const { undo } = await post(path, body);
+    if (undo) sessionStorage.setItem(DONE, JSON.stringify([...changesDone(), { label, undo }].slice(-MOST)));
+    say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
   } catch (error) {
     say(error instanceof Error ? error.message : String(error), { error: true });
-    return false;
+    return;
   }
-  if (undo) done.push({ label, undo });
-  say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
   for (const act of watchers) act();
-  return true;
 }
 
 /** Take the last change back. */
 export async function undoLast() {
+  const done = changesDone();
   const last = done.pop();
   if (!last) {
     say("nothing to undo");
     return;
   }
+  sessionStorage.setItem(DONE, JSON.stringify(done));
   try {
-    await last.undo();
+    await post("/api/undos", { undo: last.undo });
     say(`undone: ${last.label}`);
   } catch (error) {
     say(error instanceof Error ? error.message : String(error), { error: true });
@@ -55,43 +62,24 @@ function many(target) {
   return plural("episodes" in target ? target.episodes.length : target.expect, "episode");
 }
 
-/**
- * Change tags, notes or reviews; undoing takes back what this call has changed, and nothing else.
- * @param {string} label
- * @param {string} path
- * @param {import("./api.js").Json} body
- */
-function changeMany(label, path, body) {
-  let number = 0;
-  return change(label, async () => { number = (await post(path, body)).undo; }, () => post("/api/undos", { undo: number }));
-}
-
 /** @param {Target} target @param {string} name @param {boolean} [off] */
 export function tag(target, name, off = false) {
-  return changeMany(`${off ? `tag ${name} off` : `tagged ${name}:`} ${many(target)}`, "/api/tags", { ...target, name, remove: off });
+  return change(`${off ? `tag ${name} off` : `tagged ${name}:`} ${many(target)}`, "/api/tags", { ...target, name, remove: off });
 }
 
 /** @param {Target} target @param {string} state */
 export function review(target, state) {
-  return changeMany(`${state}: ${many(target)}`, "/api/reviews", { ...target, state });
+  return change(`${state}: ${many(target)}`, "/api/reviews", { ...target, state });
 }
 
-/**
- * Rate episodes from 1 to 5.
- * @param {string[]} uids
- * @param {number} value
- * @param {(number | null)[]} before what they were rated
- */
-export function rate(uids, value, before) {
-  const back = () => Promise.all(uids.map((uid, index) =>
-    post("/api/scores", { episodes: [uid], name: "rating", value: before[index] ?? undefined })));
-  return change(`rated ${"★".repeat(value)}: ${plural(uids.length, "episode")}`,
-    () => post("/api/scores", { episodes: uids, name: "rating", value }), back);
+/** Rate episodes from 1 to 5. @param {string[]} episodes @param {number} value */
+export function rate(episodes, value) {
+  return change(`rated ${"★".repeat(value)}: ${plural(episodes.length, "episode")}`, "/api/scores", { episodes, name: "rating", value });
 }
 
 /** @param {Target} target @param {string} text */
 export function note(target, text) {
-  return changeMany(`noted: ${many(target)}`, "/api/notes", { ...target, text });
+  return change(`noted: ${many(target)}`, "/api/notes", { ...target, text });
 }
 
 /** @type {[string, string][]} */
@@ -140,13 +128,13 @@ export async function askNote(target) {
  */
 export async function askCollection(target) {
   const name = await askText(`Save ${many(target)} as a collection`, "Name of the collection");
-  if (name) await change(`collection ${name}: ${many(target)}`, () => post("/api/collections", { ...target, name }), null);
+  if (name) await change(`collection ${name}: ${many(target)}`, "/api/collections", { ...target, name });
 }
 
 /** Keep a filter as a live collection. @param {string} where */
 export async function askSavedSearch(where) {
   const name = await askText("Save this search", "Name of the live collection");
-  if (name) await change(`saved the search ${name}`, () => post("/api/collections", { name, where, live: true }), null);
+  if (name) await change(`saved the search ${name}`, "/api/collections", { name, where, live: true });
 }
 
 /**

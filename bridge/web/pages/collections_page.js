@@ -33,11 +33,11 @@ class CollectionsPage {
       h("td", { class: "actions" },
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=csv`, download: `${one.name}.csv` }, "csv"),
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=json`, download: `${one.name}.json` }, "json"),
-        h("button", { onclick: () => void askExport({ collection: one.name }, one.name) }, "Export"),
-        h("button", { onclick: () => void this.split(one.name) }, "Split"),
-        h("button", { onclick: () => void this.drop(one.name) }, "Drop"))));
+        h("button", { class: "change", onclick: () => void askExport({ collection: one.name }, one.name) }, "Export"),
+        h("button", { class: "change", onclick: () => void this.split(one.name) }, "Split"),
+        h("button", { class: "change", onclick: () => void this.drop(one.name) }, "Drop"))));
     fill(this.main, h("h1", {}, "Collections"),
-      h("p", {}, h("button", { onclick: () => void this.saveLive() }, "Save a filter"), " ",
+      h("p", {}, h("button", { class: "change", onclick: () => void this.saveLive() }, "Save a filter"), " ",
         h("button", { onclick: () => void this.compare() }, "Compare two"), " ",
         h("span", { class: "soft" }, "Snapshots are saved from the list of episodes, from hits and from the map.")),
       rows.length

@@ -115,7 +115,7 @@ class ComparePage {
     const time = h("output", { class: "soft" });
     const element = h("section", { class: "compare-column" },
       h("h2", {}, h("a", { href: episodePath(item.uid) }, item.episode_id)),
-      h("p", { class: "soft" }, `${about.env_id} · ${item.span[0]}:${item.span[1]}`), item.error && h("p", { class: "problem" }, item.error),
+      h("p", { class: "soft" }, `${about.env_id} · ${item.span[0]}:${item.span[1]}`, item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
       pictures.map((/** @type {Camera} */ camera) => camera.element), canvas, time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {
       const own = this.stepOf(index, Math.floor(step));
@@ -133,6 +133,11 @@ class ComparePage {
     return own < this.series[index].span[1] ? own : null;
   }
 
+  /** The channels that are drawn: those that move most in the first episode. @param {Json} item */
+  channels(item) {
+    return liveliest(this.series[0].lanes[0] || item.lanes[0], CHANNELS);
+  }
+
   redraw() {
     this.clock?.seek(this.clock.step);
   }
@@ -141,7 +146,7 @@ class ComparePage {
   draw(canvas, item, index, step) {
     const lane = item.lanes[0];
     if (!lane || !this.clock) return;
-    const channels = liveliest(this.series[0].lanes[0] || lane, CHANNELS);
+    const channels = this.channels(item);
     const width = Math.max(200, canvas.parentElement?.clientWidth || 300);
     const context = context2d(canvas, width, HEIGHT * channels.length);
     const place = new Map(lane.steps.map((/** @type {number} */ value, /** @type {number} */ at) => [value, at]));

@@ -146,8 +146,17 @@ class EpisodePage {
       ? [`span ${span[0]}:${span[1]} `,
         h("button", { onclick: () => this.findSimilar() }, "Find similar ", h("kbd", {}, "f")),
         h("button", { class: "quiet", onclick: () => this.choose(null) }, "Clear")]
-      : h("span", { class: "soft" }, "drag over a plot to choose a span"));
+      : h("span", { class: "soft" }, "drag over a plot, or press [ and ], to choose a span"));
     if (write) writeState({ span: span ? `${span[0]}:${span[1]}` : null });
+  }
+
+  /** Let the span begin or end at the clock's timestep. @param {0 | 1} end */
+  chooseEnd(end) {
+    const at = Math.floor(this.clock.step) + end;
+    const span = /** @type {[number, number]} */ ([...(this.span ?? [0, this.about.length])]);
+    span[end] = at;
+    if (span[0] >= span[1]) span[1 - end] = end ? 0 : this.about.length;
+    if (span[0] < span[1]) this.choose(span);
   }
 
   findSimilar() {
@@ -216,7 +225,7 @@ class EpisodePage {
     const target = { episodes: [this.uid] };
     const rating = about.scores?.rating ?? null;
     const stars = [1, 2, 3, 4, 5].map((value) =>
-      h("button", { class: "star", "aria-label": `Rate ${value}`, "aria-pressed": String(value <= (rating ?? 0)), onclick: () => void rate([this.uid], value, [rating]) }, value <= (rating ?? 0) ? "★" : "☆"));
+      h("button", { class: "star", "aria-label": `Rate ${value}`, "aria-pressed": String(value <= (rating ?? 0)), onclick: () => void rate([this.uid], value) }, value <= (rating ?? 0) ? "★" : "☆"));
     const input = h("textarea", { rows: 2, "aria-label": "A note", placeholder: "Write a note" });
     const history = h("ol", { class: "history" });
     fill(this.side,
@@ -262,6 +271,8 @@ class EpisodePage {
     onKey("Shift+ArrowLeft", "back ten timesteps", () => this.stepBy(-10));
     onKey("Shift+ArrowRight", "on ten timesteps", () => this.stepBy(10));
     onKey("f", "find moments like the span, or like the episode", () => this.findSimilar());
+    onKey("[", "the span begins here", () => this.chooseEnd(0));
+    onKey("]", "the span ends here", () => this.chooseEnd(1));
     onKey("Escape", "clear the span", () => this.choose(null));
     onKey("r", "review", () => askReview(target));
     onKey("t", "tag", () => void askTag(target));
@@ -270,7 +281,7 @@ class EpisodePage {
     onKey("j", "next episode of the list", () => void this.neighbour(1));
     onKey("k", "previous episode of the list", () => void this.neighbour(-1));
     for (const value of [1, 2, 3, 4, 5]) {
-      onKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value, [this.about.scores?.rating ?? null]));
+      onKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value));
     }
   }
 

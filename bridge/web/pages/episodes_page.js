@@ -56,7 +56,7 @@ class EpisodesPage {
       this.facets.element,
       h("section", { class: "list", "aria-label": "List" },
         h("div", { class: "tools" }, this.box.element,
-          h("button", { onclick: () => void this.saveSearch() }, "Save search"),
+          h("button", { class: "change", onclick: () => void this.saveSearch() }, "Save search"),
           h("button", { onclick: () => this.askColumns() }, "Columns")),
         h("div", { class: "status" }, this.count, this.actions),
         this.table.element, this.empty),
@@ -227,12 +227,12 @@ class EpisodesPage {
   targets() {
     const current = this.table.currentRow();
     const rows = this.selected.size ? [...this.selected.values()] : current ? [current] : [];
-    return { rows, uids: rows.map((row) => row.uid) };
+    return rows.map((row) => row.uid);
   }
 
   drawActions() {
     const count = this.selected.size;
-    const target = () => ({ episodes: this.targets().uids });
+    const target = () => ({ episodes: this.targets() });
     const all = async (/** @type {string} */ what, /** @type {(target: any) => unknown} */ act) => {
       const found = await confirmAll(this.where, what);
       if (found) await act(found);
@@ -243,19 +243,19 @@ class EpisodesPage {
       return;
     }
     const act = (/** @type {string} */ label, /** @type {string} */ what, /** @type {(target: any) => unknown} */ run) =>
-      h("button", { onclick: () => (count ? run(target()) : void all(what, run)) }, label);
+      h("button", { class: "change", onclick: () => (count ? run(target()) : void all(what, run)) }, label);
     fill(this.actions,
       h("span", {}, count ? `${plural(count, "episode")} selected:` : "All that pass:"),
-      count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets().uids })) }, "Compare"),
+      count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets() })) }, "Compare"),
       act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
       act("Collect", "Save all as a collection", askCollection),
-      h("button", { onclick: () => void this.askExport() }, "Export"),
+      h("button", { class: "change", onclick: () => void this.askExport() }, "Export"),
       count > 0 && h("button", { class: "quiet", onclick: () => this.clearSelection() }, "Clear"));
   }
 
   async askExport() {
     if (this.selected.size) {
-      await askExport({ episodes: this.targets().uids }, plural(this.selected.size, "episode"));
+      await askExport({ episodes: this.targets() }, plural(this.selected.size, "episode"));
       return;
     }
     const { total } = await get("/api/count", { where: this.where });
@@ -287,14 +287,14 @@ class EpisodesPage {
     onKey("Escape", "clear the selection", () => this.clearSelection());
     for (const value of [1, 2, 3, 4, 5]) {
       onKey(String(value), `rate ${"★".repeat(value)}`, () =>
-        this.withTargets((uids, rows) => void rate(uids, value, rows.map((row) => row["score.rating"] ?? null))));
+        this.withTargets((uids) => void rate(uids, value)));
     }
   }
 
-  /** @param {(uids: string[], rows: Row[]) => void} act */
+  /** @param {(uids: string[]) => void} act */
   withTargets(act) {
-    const { uids, rows } = this.targets();
-    if (uids.length) act(uids, rows);
+    const uids = this.targets();
+    if (uids.length) act(uids);
   }
 
   /** Keep the filter under a name: a live collection. */

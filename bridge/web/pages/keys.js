@@ -45,6 +45,7 @@ export function showKeys() {
   const seen = new Set();
   const rows = known
     .filter((one) => !seen.has(one.key) && seen.add(one.key))
+    .reverse()
     .map((one) => h("tr", {}, h("td", {}, h("kbd", {}, NAMES[one.key] || one.key)), h("td", {}, one.about)));
   openDialog("Keys", h("table", { class: "keys" }, h("tbody", {}, rows)));
 }

@@ -28,7 +28,7 @@ class MachinePage {
   }
 
   async begin() {
-    const start = h("div", { class: "bar-actions" }, KINDS.map(([kind, title]) =>
+    const start = h("div", { class: "bar-actions change" }, KINDS.map(([kind, title]) =>
       h("button", { title, onclick: () => void this.start(kind) }, title)));
     fill(this.main, h("h1", {}, "Machine room"), start, this.jobs, this.storage, this.spaces);
     void this.watch();

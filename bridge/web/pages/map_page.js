@@ -8,6 +8,7 @@ import { number, plural } from "./format.js";
 import { onKey } from "./keys.js";
 import { Points } from "./points.js";
 import { makeShell } from "./shell.js";
+import { offerSpaces } from "./spaces.js";
 import { drawSparkline } from "./sparkline.js";
 import { readState, writeState } from "./url_state.js";
 
@@ -15,6 +16,7 @@ import { readState, writeState } from "./url_state.js";
 
 const MOST_LABELS = 24;
 const POLL_MS = 500;
+const SHADES = [[1, 0], [0.6, 0], [0.5, 120]]; // of the same colour, for labels beyond the first ones
 const METHODS = [["pca", "PCA"], ["tsne", "t-SNE"], ["umap", "UMAP"], ["pacmap", "PaCMAP"]];
 
 export function showMap() {
@@ -30,7 +32,7 @@ class MapPage {
     this.card = h("div", { class: "card", hidden: true });
     this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
     this.status = h("p", { class: "count", role: "status" });
-    this.actions = h("div", { class: "bar-actions" });
+    this.actions = h("div", { class: "bar-actions change" });
     this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.load(); } });
     this.colour = h("input", { type: "text", "aria-label": "Coloured by", onchange: () => { writeState({ colour: this.colour.value.trim() }); void this.load(); } });
     this.space = h("select", { "aria-label": "Space", onchange: () => { writeState({ space: this.space.value }); void this.load(); } });
@@ -60,6 +62,7 @@ class MapPage {
     onKey("t", "tag the selection", () => this.act(askTag));
     onKey("r", "review the selection", () => this.act(askReview));
     onKey("c", "save the selection as a collection", () => this.act(askCollection));
+    onKey("a", "select all points", () => this.select([...this.found.uids.keys()]));
     onKey("Escape", "clear the selection", () => this.select([]));
     onKey("+", "zoom in", () => this.points?.zoomAt(1.4, this.canvas.clientWidth / 2, this.canvas.clientHeight / 2));
     onKey("-", "zoom out", () => this.points?.zoomAt(1 / 1.4, this.canvas.clientWidth / 2, this.canvas.clientHeight / 2));
@@ -67,13 +70,7 @@ class MapPage {
     window.addEventListener("themechange", () => this.paint());
     new ResizeObserver(() => this.points?.draw()).observe(this.canvas);
     void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
-    void get("/api/spaces").then((found) => {
-      const whole = found.items.filter((/** @type {Json} */ one) => one.windows === "whole episodes" && one.state === "active");
-      whole.sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.episodes - a.episodes);
-      fill(this.space, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")} (${plural(one.episodes, "episode")})`)));
-      this.space.value = readState().get("space") || whole[0]?.space.slice(0, 12) || "";
-      void this.load();
-    });
+    void offerSpaces(this.space).then(() => this.load(), () => {});
   }
 
   /** @param {boolean} [fresh] compute the layout again */
@@ -134,8 +131,8 @@ class MapPage {
       return ramp((numbers[label] - numbers[0]) / Math.max(1e-9, numbers.at(-1) - numbers[0]));
     }
     const hex = channelColour(label);
-    const dim = label % 16 < 8 ? 1 : 0.65;
-    return /** @type {[number, number, number]} */ ([1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * dim)));
+    const [share, ground] = SHADES[Math.floor(label / 8) % SHADES.length];
+    return /** @type {[number, number, number]} */ ([1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * share + ground)));
   }
 
   paint() {

@@ -7,6 +7,7 @@ import { plural } from "./format.js";
 import { onKey } from "./keys.js";
 import { linesOf } from "./queue_lines.js";
 import { makeShell } from "./shell.js";
+import { offerSpaces } from "./spaces.js";
 import { readState, writeState } from "./url_state.js";
 
 /** @typedef {import("./api.js").Json} Json */
@@ -27,6 +28,7 @@ class ReviewPage {
     this.main.classList.add("scrolled");
     this.tabs = h("nav", { class: "tabs", "aria-label": "Queues" });
     this.controls = h("form", { class: "controls" });
+    this.space = h("select", { "aria-label": "Space", onchange: () => { writeState({ space: this.space.value }, { push: true }); void this.load(); } });
     this.status = h("p", { class: "count", role: "status" });
     this.list = h("ol", { class: "queue", tabindex: 0, "aria-label": "Episodes of the queue" });
     /** @type {Json[]} one per line: an episode, with what is said of it */
@@ -44,9 +46,10 @@ class ReviewPage {
     onKey("t", "tag", () => this.with((uid) => void askTag({ episodes: [uid] })));
     onKey("n", "note", () => this.with((uid) => void askNote({ episodes: [uid] })));
     onKey("d", "tag it duplicate", () => this.with((uid) => void tag({ episodes: [uid] }, "duplicate")));
-    for (const value of [1, 2, 3, 4, 5]) onKey(String(value), `rate ${"★".repeat(value)}`, () => this.with((uid) => void rate([uid], value, [null])));
+    for (const value of [1, 2, 3, 4, 5]) onKey(String(value), `rate ${"★".repeat(value)}`, () => this.with((uid) => void rate([uid], value)));
     afterChange(() => void this.loadStates());
     window.addEventListener("popstate", () => void this.load());
+    await offerSpaces(this.space);
     await this.load();
     this.list.focus({ preventScroll: true });
   }
@@ -96,7 +99,7 @@ class ReviewPage {
   /** @param {number} round @param {boolean} fresh @returns {Promise<Json | null>} */
   async wait(round, fresh) {
     const state = readState();
-    const asked = { where: state.get("q"), label: state.get("label"), left: state.get("left"), right: state.get("right") };
+    const asked = { where: state.get("q"), label: state.get("label"), left: state.get("left"), right: state.get("right"), space: this.queue === "leaks" ? null : this.space.value };
     for (let first = true; round === this.round; first = false) {
       const found = await get(`/api/queues/${this.queue}`, { ...asked, fresh: first && fresh ? true : null });
       if (!found.job) return found;
@@ -120,6 +123,7 @@ class ReviewPage {
         ? [field("left", "first set", "collection or filter"), field("right", "second set", "collection or filter")]
         : field("q", "filter", "env:reach-v3"),
       this.queue === "mislabeled" && field("label", "label", "env"),
+      this.queue !== "leaks" && this.queue !== "flagged" && this.space,
       h("button", {}, "Look"));
     this.controls.onsubmit = (event) => {
       event.preventDefault();

@@ -126,7 +126,7 @@ class SearchPage {
       fill(this.probe,
         h("p", {}, h("strong", {}, `${found.positive} of ${found.total} episodes count as right`),
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
-          h("button", { class: "primary", onclick: () => void this.keep(asked) }, "Save as a classifier"),
+          h("button", { class: "primary change", onclick: () => void this.keep(asked) }, "Save as a classifier"),
           h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),
         h("p", {}, "Least sure of, mark these: ", found.uncertain.map((/** @type {import("./api.js").Json} */ one) => h("span", { class: "example" },
           h("a", { href: episodePath(one.uid) }, one.episode_id), ` ${one.value.toFixed(2)} `,

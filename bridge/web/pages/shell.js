@@ -65,7 +65,7 @@ function showNews(place, now, before) {
   const job = now.running;
   const more = now.episodes - before;
   fill(place, more > 0 && `+${number(more)} ${more === 1 ? "episode" : "episodes"} `,
-    job && h("a", { href: "/machine" }, `${job.kind} ${job.what} `,
+    job && h("a", { href: "/machine" }, `${job.kind.split(" ", 2).join(" ")} ${job.what} `,
       job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.kind })));
 }
 

@@ -1,6 +1,6 @@
 // Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
 import { address, episodePath, get, isAborted, pictureUrl } from "./api.js";
-import { afterChange, askCollection } from "./annotations.js";
+import { askCollection } from "./annotations.js";
 import { debounce, fill, h, say } from "./dom.js";
 import { plural } from "./format.js";
 import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
@@ -47,10 +47,11 @@ export class HitList {
       oninput: () => { this.least = Number(this.slider.value); this.filter(); },
     });
     this.leastText = h("output", {}, "0.00");
+    this.tools = h("div", { class: "controls", hidden: true },
+      h("label", { class: "least" }, "score at least ", this.slider, this.leastText),
+      h("button", { class: "change", onclick: () => void askCollection({ episodes: [...new Set(this.passing().map((hit) => hit.uid))] }) }, "Collect these"));
     this.element = h("div", { class: "hit-list" },
-      h("div", { class: "status" }, this.count,
-        h("label", { class: "least" }, "score at least ", this.slider, this.leastText),
-        h("button", { onclick: () => void askCollection({ episodes: [...new Set(this.passing().map((hit) => hit.uid))] }) }, "Collect these")),
+      h("div", { class: "status" }, this.count, this.tools),
       this.notes, this.grid);
   }
 
@@ -77,6 +78,7 @@ export class HitList {
    */
   async show(found, query, signal) {
     this.hits = found.items;
+    this.tools.hidden = !this.hits.length;
     this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
     fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
       found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
@@ -160,11 +162,12 @@ export class SimilarMoments {
       onMark: (span, right) => {
         toggleMark(this.options, span, right);
         void this.search();
+        this.marked.querySelector("button")?.focus(); // the mark that was pressed is drawn anew
       },
     });
     this.title = h("h2", {}, "Similar moments");
-    this.element = h("section", { class: "similar", "aria-label": "Similar moments", hidden: true }, h("header", {}, this.title, this.controls()), this.hits.element);
-    afterChange(() => {});
+    this.marked = h("span", { class: "controls", "aria-live": "polite" });
+    this.element = h("section", { class: "similar", "aria-label": "Similar moments", hidden: true }, h("header", {}, this.title, this.controls(), this.marked), this.hits.element);
   }
 
   controls() {
@@ -196,6 +199,11 @@ export class SimilarMoments {
     this.control = new AbortController();
     const { signal } = this.control;
     this.element.setAttribute("aria-busy", "true");
+    const { like, unlike } = this.options;
+    fill(this.marked, like.length + unlike.length > 0 && [
+      `with ${plural(like.length, "example")} and ${plural(unlike.length, "counter-example")} `,
+      h("button", { class: "quiet", onclick: () => { Object.assign(this.options, { like: [], unlike: [] }); void this.search(); } }, "Leave them out"),
+    ]);
     try {
       await this.hits.show(await findHits(this.query, this.options, signal), this.query, signal);
     } catch (error) {

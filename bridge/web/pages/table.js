@@ -56,6 +56,8 @@ export class EpisodeTable {
     this.columns = columns;
     this.sort = sort;
     this.element.style.setProperty("--columns", columns.map((one) => one.width).join(" "));
+    const least = columns.map((one) => Number(/\d+/.exec(one.width)?.[0] ?? 0) + 8).reduce((sum, width) => sum + width, 28);
+    this.element.style.setProperty("--least", `${least}px`);
     fill(this.head);
     for (const one of columns) {
       const up = sort === one.sort;

@@ -40,6 +40,7 @@ from bridge.present.reports import (
 from bridge.quality.check import check_episodes
 from bridge.search.retriever import TrajectoryRetriever
 from wshard import Channel, DType, Episode, save_wshard
+from wshard.episode.protocol import EpisodeAddress
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +138,8 @@ def test_duplicates_are_groups_of_pairs(archive):
 def test_checkups_and_findings(archive):
     checkup = plain(present_checkup(next(iter(check_episodes(archive.catalog)))))
     assert {*checkup} == {"file_path", "key", "address", "episode_id", "uid", "scores", "findings"}
-    finding = plain(present_finding(Finding("moved", "/a/b.wshard", "is at /c", seen="/c")))
-    assert (finding["code"], finding["message"], finding["seen"]) == ("moved", "is at /c", "/c")
+    finding = plain(present_finding(Finding("moved", "/a/b.wshard", "is at /c", seen=EpisodeAddress("/c", "7"))))
+    assert (finding["code"], finding["message"], finding["seen"]) == ("moved", "is at /c", "/c#7")
     assert finding["advice"]
 
 

@@ -20,7 +20,7 @@ from web_app import make_archive, need_pages, running_app
 from bridge import TrajectoryIngestor
 from bridge.cli.main import app as commands
 from bridge.curation.archive_vectors import read_chosen_vectors
-from bridge.web.api import listing
+from bridge.web.api import listing, scatter
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
 from wshard import open_wshard
@@ -364,7 +364,7 @@ def test_collections_are_those_of_the_commands(client, home):
     assert client.get("/api/collections/b/train").status_code == 404
 
 
-def test_points_of_the_map_are_the_principal_components(client, app):
+def test_points_of_the_map_are_the_principal_components(client, app, monkeypatch):
     found = get(client, "/api/map", colour="meta.task")
     assert len(found["uids"]) == found["total"] == 12
     assert found["labels"] == ["pick up", "wipe off"]
@@ -377,6 +377,11 @@ def test_points_of_the_map_are_the_principal_components(client, app):
     assert abs(found["share"] - values[:2].sum() / values.sum()) < 1e-6
     some = get(client, "/api/map", where="env:lift", colour="length")
     assert some["labels"] == sorted(some["labels"], key=float)
+    monkeypatch.setattr(scatter, "_MOST_POINTS", 3)
+    monkeypatch.setattr(scatter, "_SIDE", 3)
+    cells = get(client, "/api/map", where="length:>1")
+    assert sum(cells["counts"]) == cells["total"] == 12
+    assert len(cells["uids"]) == len(cells["counts"]) <= 9
 
 
 def test_a_probe_is_that_of_the_command_and_is_saved(client, home, app):

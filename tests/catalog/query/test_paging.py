@@ -14,6 +14,7 @@ import pytest
 from catalog import ORDERS, Catalog, EpisodeRow, build_where
 from catalog.filters.evaluate import read_field
 from catalog.filters.fields import field_of
+from catalog.query import sorted_ids
 from catalog.testing.contract import AWKWARD, JSON_NUMBERS, LANES, REWARDS, make_record
 from catalog.values import comparable_number
 from wshard.errors import FilterError
@@ -178,8 +179,10 @@ def test_a_page_holds_at_least_one_row(catalog: Catalog) -> None:
         catalog.query.select(limit=0)
 
 
+@pytest.mark.parametrize("far", [1, 10_000])
 @pytest.mark.parametrize("order", ["id", "env_id", "-total_reward", "success", "meta.mixed", "-meta.mixed", "review"])
-def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order):
+def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order, far, monkeypatch):
+    monkeypatch.setattr(sorted_ids, "_FAR", far)
     whole = still.query.select(order=order, limit=1000).rows
     half = still.query.select(order=order, limit=70)
     for skip in (1, 40, 72, 75, 149, 150, 400):
@@ -190,3 +193,16 @@ def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order):
             assert still.query.select(order=order, after=page.next, limit=1).rows == whole[skip + 7 : skip + 8]
     with pytest.raises(FilterError, match="skip"):
         still.query.select(skip=-1)
+
+
+def test_far_pages_are_those_of_the_present_catalog(catalog, monkeypatch):
+    monkeypatch.setattr(sorted_ids, "_MOST", 200)
+    for order in ("-meta.mixed", "review", "-meta.mixed"):
+        before = catalog.query.select(order=order, limit=1000).rows
+        assert catalog.query.select(order=order, skip=100, limit=50).rows == before[100:]
+        catalog.annotations.review([before[-1].id], "accepted", who="ann")
+        catalog.episodes.remove([row.id for row in before[:2]])
+        after = catalog.query.select(order=order, skip=100, limit=50).rows
+        assert after == catalog.query.select(order=order, limit=1000).rows[100:]
+        assert before[0] not in after
+        assert sum(len(ids) for _, ids in catalog.query._sorted._known.values()) <= 200

@@ -1,0 +1,20 @@
+// The Spaces whose vectors stand for whole episodes: vectors of different ones cannot be compared.
+import { get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { plural } from "./format.js";
+import { readState } from "./url_state.js";
+
+/** @typedef {import("./api.js").Json} Json */
+
+/**
+ * Offer the Spaces in a list, that of the address or with most episodes chosen; hidden where there is no choice.
+ * @param {HTMLSelectElement} list
+ */
+export async function offerSpaces(list) {
+  const found = await get("/api/spaces");
+  const whole = found.items.filter((/** @type {Json} */ one) => one.windows === "whole episodes" && one.state === "active");
+  whole.sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.episodes - a.episodes);
+  fill(list, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")} (${plural(one.episodes, "episode")})`)));
+  list.value = readState().get("space") || whole[0]?.space.slice(0, 12) || "";
+  list.hidden = whole.length < 2;
+}

@@ -1,0 +1,212 @@
+"""Every page and dialog can be read and reached: no rule of axe-core broken, no mouse needed, from 900 pixels up."""
+
+from __future__ import annotations
+
+import pytest
+from web_app import PICTURES, find_violations, running_app, signed_in
+
+from bridge.archive import open_archive
+from bridge.web.accounts import Account, hash_token
+
+PAGES = {
+    "/?q=env:lift": ".spark >> nth=3",
+    "/?q=env:nothing": ".empty h2",
+    "/?q=length:x": ".problem mark",
+    "/episodes/{0}?span=20:60&similar=1": ".hit canvas",
+    "/episodes/nothing": ".problem",
+    "/search": ".hit-list .count",
+    "/search?query={0}&contributions=1": ".hit .lanes",
+    "/search?like={0}&like={1}&unlike={2}&probe=1": ".probe .example",
+    "/compare": ".empty",
+    "/compare?of={0}&of={1}": ".compare-column output",
+    "/map": "canvas.points[data-points]",
+    "/review": "p.count",
+    "/review?queue=duplicates": ".queue .line",
+    "/review?queue=leaks": "p.count .problem",
+    "/review?queue=outliers": ".queue .line",
+    "/review?queue=mislabeled&label=task": "p.count",
+    "/collections": "table.plain",
+    "/machine": "table.plain",
+}
+EMPTY = {
+    **dict.fromkeys(("/", "/collections", "/compare"), ".empty"),
+    **dict.fromkeys(("/map", "/review", "/review?queue=outliers"), "p.count"),
+    "/search": ".hit-list .count",
+    "/machine": "main section p",
+}
+KEYS, BUTTONS = "keys", "buttons"
+DIALOGS = [
+    ("/?q=env:lift", KEYS, ("?", "t", "r", "n", "c")),
+    ("/?q=env:lift", BUTTONS, ("Columns", "Save search", "Export", "Review")),
+    ("/collections", BUTTONS, ("Export", "Split", "Drop", "Save a filter")),
+    ("/search?like={0}&like={1}&unlike={2}&probe=1", BUTTONS, ("Save as a classifier",)),
+]
+OUTLINED = "() => (e => e === document.body || getComputedStyle(e).outlineStyle !== 'none')(document.activeElement)"
+FOCUSED = """() => { const e = document.activeElement;
+    return e === document.body ? '' : e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText; }"""
+
+
+@pytest.fixture(scope="module")
+def narrow(browser, app):
+    """Give a window of 900 pixels, and the uids of three episodes."""
+    query = app.archive.catalog.query
+    if not app.archive.catalog.collections.all():
+        app.archive.catalog.collections.save_query("everything", "length:>1")
+    uids = [query.select(f"episode:arm-{number:02d}").rows[0].uid for number in (1, 3, 4)]
+    with signed_in(browser, app, 800) as context:
+        context.pages[0].set_viewport_size({"width": 900, "height": 800})
+        yield context.pages[0], uids
+
+
+def find_faults(page, path, sign):
+    page.goto(path)
+    page.locator(sign).first.wait_for(timeout=60000)
+    wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return [*find_violations(page), *(["wider than the window"] if wide else [])]
+
+
+def test_no_page_breaks_a_rule(narrow, app):
+    page, uids = narrow
+    found = {path: find_faults(page, app.url + path.format(*uids), sign) for path, sign in PAGES.items()}
+    assert not {path: faults for path, faults in found.items() if faults}
+
+
+def test_an_empty_archive_says_what_to_do_and_breaks_no_rule(browser, tmp_path):
+    open_archive(tmp_path / "new", create=True).close()
+    with running_app(tmp_path / "new") as empty, signed_in(browser, empty) as context:
+        page = context.pages[0]
+        page.get_by_text("wshard ingest YOUR/EPISODES --archive").wait_for()
+        found = {path: find_faults(page, empty.url + path, sign) for path, sign in EMPTY.items()}
+        assert not {path: faults for path, faults in found.items() if faults}
+
+
+@pytest.mark.parametrize(("path", "how", "openers"), DIALOGS)
+def test_no_dialog_breaks_a_rule(narrow, app, path, how, openers):
+    page, uids = narrow
+    page.goto(app.url + path.format(*uids))
+    page.locator(".grid .row .spark, table.plain, .probe .example").first.wait_for()
+    for opener in openers:
+        if how == KEYS:
+            page.keyboard.press(opener)
+        else:
+            page.get_by_role("button", name=opener, exact=True).first.click()
+        page.locator("dialog[open]").wait_for()
+        assert find_violations(page) == [], opener
+        page.keyboard.press("Escape")
+        page.locator("dialog[open]").wait_for(state="detached")
+
+
+def test_people_sign_in_by_their_token_and_readers_are_offered_no_changes(browser, app):
+    accounts = {hash_token("secret"): Account("eve", "reader")}
+    with running_app(app.archive.place, accounts=accounts) as other, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{other.url}/?q=env:wipe")
+        page.get_by_label("token").fill("wrong")
+        page.keyboard.press("Enter")
+        page.locator(".problem", has_text="no account").wait_for()
+        assert find_violations(page) == []
+        page.get_by_label("token").fill("secret")
+        page.keyboard.press("Enter")
+        page.get_by_text("eve · read-only").wait_for()
+        page.locator(".grid .rows .row a").first.wait_for()
+        for key in ("Space", "j", "Space"):
+            page.keyboard.press(key)
+        page.get_by_role("button", name="Compare").wait_for()
+        offered = page.locator(".tools button, .bar-actions button").filter(visible=True)
+        assert offered.all_inner_texts() == ["Columns", "Compare", "Clear"]
+        page.keyboard.press("5")
+        page.get_by_text("this one only reads").wait_for()
+
+
+def tab_to(page, name, *, backwards=False):
+    """Go to what has that name by the Tab key alone; what is focused on the way is outlined."""
+    for _ in range(80):
+        page.keyboard.press("Shift+Tab" if backwards else "Tab")
+        assert page.evaluate(OUTLINED), page.evaluate(FOCUSED)
+        if name in (page.evaluate(FOCUSED) or ""):
+            return
+    raise AssertionError(f"{name} is out of reach")
+
+
+def test_keys_alone_filter_collect_undo_and_search(page, app):
+    catalog = app.archive.catalog
+    page.goto(app.url)
+    page.locator(".grid .rows .row").first.wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("env:li")
+    page.get_by_role("option", name="lift").wait_for()
+    for key in ("ArrowDown", "Enter", "Escape", "Escape"):
+        page.keyboard.press(key)
+    page.locator(".status .count", has_text="4 episodes").wait_for()
+    for key in ("j", "Space", "j", "Space", "c"):
+        page.keyboard.press(key)
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    page.get_by_text("collection by keys: 2 episodes").wait_for()
+    for key in ("Escape", "n"):
+        page.keyboard.press(key)
+    page.keyboard.type("written without a mouse")
+    page.keyboard.press("Enter")
+    page.get_by_text("noted: 1 episode").wait_for()
+    page.keyboard.press("Enter")
+    page.locator(".lane .u-over").first.wait_for()
+    page.keyboard.press("u")
+    page.get_by_text("undone: noted").wait_for()  # on another page than it was written on
+    assert catalog.query.count('note:"written without"') == 0
+    for key in ("Shift+ArrowRight", "[", "Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "]", "f"):
+        page.keyboard.press(key)
+    page.get_by_text("span 10:41").wait_for()
+    page.locator(".hit").nth(2).wait_for(timeout=60000)
+    page.screenshot(path=PICTURES / "by-keys.png")
+    tab_to(page, "More like this")
+    page.keyboard.press("Enter")
+    page.get_by_text("with 1 example and 0 counter-examples").wait_for()
+    page.locator(".similar:not([aria-busy])").wait_for()
+    tab_to(page, "Open as a search", backwards=True)
+    page.keyboard.press("Enter")
+    page.locator(".example.like").wait_for()
+    tab_to(page, "Learn from these")
+    page.keyboard.press("Space")
+    page.locator(".probe .primary").wait_for()
+
+
+def test_keys_alone_select_on_the_map_export_compare_and_check(page, app):
+    app.archive.catalog.collections.save_query("all of them", "length:>1")
+    page.goto(f"{app.url}/map")
+    page.locator("canvas.points[data-points='13']").wait_for()
+    page.keyboard.press("a")
+    page.get_by_text("13 episodes selected:").wait_for()
+    tab_to(page, "push")
+    page.keyboard.press("Enter")
+    page.get_by_text("4 episodes selected:").wait_for()
+    page.goto(f"{app.url}/collections")
+    page.locator("table.plain").wait_for()
+    tab_to(page, "Choose all of them")
+    page.keyboard.press("Space")
+    tab_to(page, "Export")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.goto(f"{app.url}/?q=env:lift")
+    page.locator(".grid .rows .row").first.wait_for()
+    for key in ("Space", "j", "Space"):
+        page.keyboard.press(key)
+    tab_to(page, "Compare", backwards=True)
+    page.keyboard.press("Enter")
+    page.locator(".compare-column output", has_text="timestep 0").first.wait_for(timeout=60000)
+    page.keyboard.press("ArrowRight")
+    page.locator(".compare-column output", has_text="timestep 1").first.wait_for()
+    page.goto(f"{app.url}/machine")
+    tab_to(page, "Health of the vectors")
+    page.keyboard.press("Enter")
+    page.locator(".job.done", has_text="health").wait_for(timeout=30000)
+
+
+def test_whoever_wants_less_motion_gets_none(page, app):
+    page.goto(app.url)
+    page.locator("button").first.wait_for()
+    shown = "() => getComputedStyle(document.querySelector('button')).transitionDuration"
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(shown) != "0s"
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(shown) == "0s"
