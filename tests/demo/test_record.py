@@ -133,9 +133,7 @@ def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actio
     assert lanes["signal/camera/rgb"].modality is Modality.RGB
 
 
-@pytest.mark.parametrize(
-    ("task", "success_means_terminated"), [("CartPole-v1", False), ("MountainCar-v0", True)]
-)
+@pytest.mark.parametrize(("task", "success_means_terminated"), [("CartPole-v1", False), ("MountainCar-v0", True)])
 def test_success_is_reported_where_the_environment_defines_it(tmp_path, task, success_means_terminated):
     for episode in (0, 5):
         recorded = load_wshard(record(job_of(task, episode), tmp_path))
@@ -245,7 +243,8 @@ from demo.tasks import plan
 
 if __name__ == "__main__":
     try:
-        record_all(Path(sys.argv[1]), plan(tasks=0, camera_episodes=2), workers=2, progress=lambda *counts: print(*counts, flush=True))
+        jobs = plan(tasks=0, camera_episodes=2)
+        record_all(Path(sys.argv[1]), jobs, workers=2, progress=lambda *counts: print(*counts, flush=True))
     except KeyboardInterrupt:
         print("stopped", flush=True)
 """
