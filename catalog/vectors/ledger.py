@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from catalog.vectors.index_copy_records import CopiedVector
 
 
-_HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
+_VECTOR_COLUMNS: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
 _FRACTIONS: Final = 1 << 32
 ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
 """The columns of a LedgerEntry."""
@@ -68,7 +68,7 @@ def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
     if numbers:
         first = advance(connection, len(numbers)) - len(numbers) + 1
         statement = update(embedding).where(embedding.c.seq == bindparam("old"))
-        values: dict[str, Any] = {"seq": bindparam("new"), **dict.fromkeys(_HELD)}
+        values: dict[str, Any] = {"seq": bindparam("new"), **dict.fromkeys(_VECTOR_COLUMNS)}
         rows = [{"old": number, "new": first + offset} for offset, number in enumerate(numbers)]
         connection.execute(statement.values(values), rows)
 
