@@ -54,7 +54,7 @@ def test_a_killed_writer_leaves_whole_files_of_one_dataset(tmp_path):
             outcomes["incomplete"] += 1
         for path in tmp_path.glob("*.partial"):
             if path.stat().st_size > 10_000:  # two records or more
-                assert repair_shardpack(path, tmp_path / "restored.shardpack").kept
+                assert repair_shardpack(path, tmp_path / "restored.shardpack").recovered
                 (tmp_path / "restored.shardpack").unlink()
     assert outcomes["whole"] > 0 or KILLS < 20  # a few kills of a busy machine may all be in between
     with ShardPackWriter(shards, limits=ShardLimits(max_records=4), overwrite=True) as writer:
