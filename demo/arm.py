@@ -78,8 +78,8 @@ class Arm:
             if last:
                 break
             state = following
-        held = successes == _STEPS_OF_SUCCESS
-        stop = f"{_STEPS_OF_SUCCESS} successful steps" if held else f"limit of {_MAX_STEPS} steps"
+        finished = successes == _STEPS_OF_SUCCESS
+        stop = f"{_STEPS_OF_SUCCESS} successful steps" if finished else f"limit of {_MAX_STEPS} steps"
         return {"success": successes > 0, "stop": stop}
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""
 
 
-_TELL: Final[ContextVar[Callable[[], object] | None]] = ContextVar("_TELL", default=None)
+_ON_COMPILE: Final[ContextVar[Callable[[], object] | None]] = ContextVar("_ON_COMPILE", default=None)
 _NARROWEST: Final = 4  # rows to each side of the expected diagonal: rounding alone needs some
 
 
@@ -121,8 +121,8 @@ def align_all(
     steps = (np.array(rule.steps, np.int64), rule.prices())
     rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
     parts = (rows, pieces.edges, pieces.expected)
-    bounds, tell = _bounds(len(query), pieces, rule), _TELL.get()
-    with nullcontext() if tell is None else solver().watch_compilation(tell):
+    bounds, notify = _bounds(len(query), pieces, rule), _ON_COMPILE.get()
+    with nullcontext() if notify is None else solver().watch_compilation(notify):
         costs, spans, paths, ends = solver().solve(query, heed, parts, bounds, (*steps, *rates), traced)
     return Alignments(costs, spans, np.split(paths, ends[:-1]) if traced else ())
 
@@ -137,16 +137,16 @@ def solver() -> Any:
 
 
 @contextmanager
-def compiling(tell: Callable[[], object]) -> Iterator[None]:
-    """Call `tell` once if an alignment inside must be compiled first: seconds, once per machine, and only with numba.
+def compiling(notify: Callable[[], object]) -> Iterator[None]:
+    """Call `notify` once if an alignment inside must be compiled first: seconds, once per machine, and only with numba.
 
     Where nothing is aligned, numba is not imported, which takes half a second.
     """
-    token = _TELL.set(cache(tell))
+    token = _ON_COMPILE.set(cache(notify))
     try:
         yield
     finally:
-        _TELL.reset(token)
+        _ON_COMPILE.reset(token)
 
 
 def _check_array(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:

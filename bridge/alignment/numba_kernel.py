@@ -26,24 +26,24 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _CompilationListener(Listener):
-    """Calls `tell` when numba begins to compile, once."""
+    """Calls `notify` when numba begins to compile, once."""
 
-    def __init__(self, tell: Callable[[], object]) -> None:
-        self._tell, self._done = tell, False
+    def __init__(self, notify: Callable[[], object]) -> None:
+        self._notify, self._done = notify, False
 
     def on_start(self, event: Event) -> None:  # noqa: ARG002  (numba's signature)
         if not self._done:
             self._done = True
-            self._tell()
+            self._notify()
 
     def on_end(self, event: Event) -> None:
         pass
 
 
 @contextmanager
-def watch_compilation(tell: Callable[[], object]) -> Iterator[None]:
-    """Call `tell` when something is compiled inside, which takes seconds."""
-    with install_listener("numba:compile", _CompilationListener(tell)):
+def watch_compilation(notify: Callable[[], object]) -> Iterator[None]:
+    """Call `notify` when something is compiled inside, which takes seconds."""
+    with install_listener("numba:compile", _CompilationListener(notify)):
         yield
 
 
@@ -79,10 +79,10 @@ def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore
     """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has room."""
     advances, prices = steps
     start, _, penalty, gain = about
-    asked, held = len(query), columns.shape[1]
-    local, by = np.empty(held), np.empty(held, np.int8)
+    asked, width = len(query), columns.shape[1]
+    local, by = np.empty(width), np.empty(width, np.int8)
     # No step advances more than two query steps: three rows are enough.
-    reached, spent, begun = np.full((3, held), np.inf), np.zeros((3, held)), np.zeros((3, held), np.int64)
+    reached, spent, begun = np.full((3, width), np.inf), np.zeros((3, width)), np.zeros((3, width), np.int64)
     for i in range(asked):
         # Unsigned, so that no place can mean one from the end: only then many cells are done at once.
         here, low, high = i % 3, np.uint64(bounds[i, 0]), np.uint64(bounds[i, 1])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Ints, Rows
 
-    Held = tuple[Rows, Ints, Ints]
+    PieceArrays = tuple[Rows, Ints, Ints]
     Paced = tuple[Ints, Rows, Rows, Rows]
     Solved = tuple[Rows, Ints, Ints, Ints]
 
@@ -32,7 +32,7 @@ def watch_compilation(_: Callable[[], object]) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def solve(query: Rows, weights: Rows, pieces: Held, bounds: Ints, rule: Paced, traced: bool) -> Solved:  # noqa: FBT001  (as the compiled one)
+def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: Paced, traced: bool) -> Solved:  # noqa: FBT001  (as the compiled one)
     """Return costs [m], spans [m, 2], all paths one behind the other [P, 2] and where each ends [m].
 
     pieces: rows [T, D] of all, their edges [m + 1], where each match is expected [m, 2]; bounds: [m, n, 2], the rows
@@ -45,9 +45,9 @@ def solve(query: Rows, weights: Rows, pieces: Held, bounds: Ints, rule: Paced, t
     costs, spans = np.full(count, np.inf), np.zeros((count, 2), np.int64)
     paths: list[Ints] = [np.empty((0, 2), np.int64)] * count
     for part in _batches(len(query), np.diff(edges)):
-        held = [rows[edges[number] : edges[number + 1]] for number in range(part.start, part.stop)]
+        parts = [rows[edges[number] : edges[number + 1]] for number in range(part.start, part.stop)]
         ends = (expected[part], penalties[part], gains[part])
-        table = _fill(_local(query, weights, held, bounds[part]), (steps, prices), ends)
+        table = _fill(_local(query, weights, parts, bounds[part]), (steps, prices), ends)
         for number in range(part.start, part.stop):
             place = number - part.start
             end = _end(table, place, (int(expected[number, 1]), float(penalties[number])))
@@ -132,13 +132,13 @@ def _fill(local: Rows, steps: tuple[Ints, Rows], ends: tuple[Ints, Rows, Rows]) 
             pays = price * here[:, inside]
             total = reached[before][:, back] + (pays - (gains * along)[:, None])
             better = total < best[:, inside]
-            for held, new in (
+            for target, new in (
                 (best, total),
                 (paid, spent[before][:, back] + pays),
                 (origin, begun[before][:, back]),
                 (by, np.full(total.shape, number, np.int8)),
             ):
-                held[:, inside] = np.where(better, new, held[:, inside])
+                target[:, inside] = np.where(better, new, target[:, inside])
         reached[now], begun[now] = np.inf, -1
         reached[now][:, i], spent[now][:, i], begun[now][:, i] = best, paid, origin
         table.taken[:, i, diagonal - i] = by

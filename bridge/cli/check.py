@@ -55,8 +55,8 @@ def check(
         if len(rows) > limit:
             typer.echo(f"{limit} of {len(rows)} rows, worst first (--limit or --json for more)")
         typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")
-    if done.unkept is not None:
-        typer.echo(f"not saved in the archive: {printable(str(done.unkept))}", err=True)
+    if done.unsaved is not None:
+        typer.echo(f"not saved in the archive: {printable(str(done.unsaved))}", err=True)
     if flagged:
         raise typer.Exit(EXIT_FAILED)
 

@@ -114,8 +114,8 @@ def leaks(
                 twins = drop_repeats([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.query.ids(others)
-        kept = [id_ for id_ in tested if id_ not in leaked]
-        lines = save_result(opened, OutputOptions(collection=collection), {}, picks=kept)
+        remaining = [id_ for id_ in tested if id_ not in leaked]
+        lines = save_result(opened, OutputOptions(collection=collection), {}, picks=remaining)
     if as_json:
         print_items(map(present_pair, twins), leaked=len(leaked), episodes=len(tested))
     else:

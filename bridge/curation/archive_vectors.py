@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.windows import WindowPlan
 
-_KEPT: Final = 512  # episodes in memory
+_CACHED: Final = 512  # episodes in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows
     by_id = {row.id: row for vectors in sets for row in vectors.episodes}
     scale = _deviations(archive, space) if by_id else None
 
-    @lru_cache(_KEPT)
+    @lru_cache(_CACHED)
     def read(id_: int) -> Rows | None:
         return None if scale is None else _standardised(by_id[id_], space, scale)
 

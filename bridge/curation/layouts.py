@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 _POLL_S: Final = 0.2
-_FEWEST: Final = 8  # episodes that neighbours can be told of
+_FEWEST: Final = 8  # episodes for which a layout can be computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +59,19 @@ def compute_layout(archive: Archive, space: Space, method: str, *, progress: Pro
 
     Equal vectors give equal layouts. Raises QueryError for an unknown method or too few episodes, MissingExtraError.
     """
-    path, told = _path(archive, space, method), progress or Silent()
+    path, shown = _path(archive, space, method), progress or Silent()
     if find_spec(METHODS[method].library) is None:
         raise MissingExtraError(f"{METHODS[method].title} needs {METHODS[method].library}: {how_to_install('map')}")
     state = _state_of(archive, space)
     known = read_vectors(archive, space, "")
     if len(known.episodes) < _FEWEST:
         raise QueryError(f"expected at least {_FEWEST} episodes with vectors for a map, found {len(known.episodes)}")
-    told.stage(f"{METHODS[method].title} of {len(known.episodes):,} episodes", 1)
-    places = _run(method, known.directions, told)
+    shown.stage(f"{METHODS[method].title} of {len(known.episodes):,} episodes", 1)
+    places = _run(method, known.directions, shown)
     path.parent.mkdir(parents=True, exist_ok=True)
     with publish(path) as file:
         np.savez(file, ids=[row.id for row in known.episodes], places=places, state=state)
-    told.advance(1)
+    shown.advance(1)
 
 
 def choose_whole_space(archive: Archive, name: str | None) -> Space:

@@ -41,7 +41,7 @@ _TOGETHER = 1 << 16  # numbers summarised at once: few calls, and they fit in th
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed episode, with the reason. kept: it is catalogued nevertheless, and only a vector is missing.
+    """A failed episode, with the reason. catalogued: it is in the catalog nevertheless, and only a vector is missing.
 
     path, key: its address; a path alone may be that of a location, a folder or an archive. cause: the exception, if it
     was one of this project or of the system; any other one is unexpected, and reported as such.
@@ -49,7 +49,7 @@ class Failure:
 
     path: str
     error: str
-    kept: bool = False
+    catalogued: bool = False
     cause: Exception | None = field(default=None, compare=False, repr=False)
     key: str = ""
 
@@ -59,12 +59,12 @@ class Failure:
         return EpisodeAddress(self.path, self.key)
 
     @staticmethod
-    def of(error: Exception, address: EpisodeAddress, *, kept: bool = False) -> Failure:
+    def of(error: Exception, address: EpisodeAddress, *, catalogued: bool = False) -> Failure:
         """Return the failure that an error means for the episode at an address."""
         text = describe_error(error, address)
         known = isinstance(error, WShardError | OSError)  # any other one perhaps cannot be sent to another process
         cause = error.with_traceback(None) if known else None  # frames would keep arrays alive
-        return Failure(address.uri, text, kept, cause, address.key)
+        return Failure(address.uri, text, catalogued, cause, address.key)
 
 
 class FoundEpisode(NamedTuple):

@@ -43,11 +43,11 @@ def draw_frames(frames: Sequence[bytes], protocol: str, *, columns: int) -> str:
         across = max(1, min(columns, round(2 * _TALL * strip.width / strip.height)))
         down = max(1, round(across * strip.height / strip.width / 2))
         return _draw_blocks(np.asarray(strip.resize((across, 2 * down))))
-    held = io.BytesIO()
-    strip.save(held, "PNG")
-    data = base64.b64encode(held.getvalue()).decode()
+    png = io.BytesIO()
+    strip.save(png, "PNG")
+    data = base64.b64encode(png.getvalue()).decode()
     if protocol == "iterm2":
-        return f"\x1b]1337;File=inline=1;size={held.tell()};height={_TALL}:{data}\x07"
+        return f"\x1b]1337;File=inline=1;size={png.tell()};height={_TALL}:{data}\x07"
     pieces = [data[start : start + _PIECE] for start in range(0, len(data), _PIECE)]
     more = [int(place < len(pieces) - 1) for place in range(len(pieces))]
     begin = [f"a=T,f=100,r={_TALL}," if not place else "" for place in range(len(pieces))]

@@ -68,7 +68,7 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> lis
             for one in lacking[start : start + at_once]:
                 values = attempt(partial(_values, jobs[0].space, one.row, locations), one.row.address)
                 if isinstance(values, Failure):
-                    failure = replace(values, kept=isinstance(values.cause, NotFiniteError))
+                    failure = replace(values, catalogued=isinstance(values.cause, NotFiniteError))
                     for number in one.numbers:
                         found[number].failed.append((one.row.id, failure))
                     continue

@@ -76,8 +76,10 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
             if row.layout_id in reasons
         ]
         run.report.leave_out(
-            Failure.of(NoLaneError(f"{address}: {str(error).removeprefix('episode: ')}"), address, kept=kept)
-            for address, error, kept in blamed
+            Failure.of(
+                NoLaneError(f"{address}: {str(error).removeprefix('episode: ')}"), address, catalogued=catalogued
+            )
+            for address, error, catalogued in blamed
         )
 
 

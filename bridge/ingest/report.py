@@ -68,8 +68,8 @@ class IngestReport:
         """Add failures; only the first one of an episode is reported."""
         known = {failure.address for failure in (*self.failed, *self.unembedded)}
         fresh = [failure for failure in failures if failure.address not in known]
-        self.failed += [failure for failure in fresh if not failure.kept]
-        self.unembedded += [failure for failure in fresh if failure.kept]
+        self.failed += [failure for failure in fresh if not failure.catalogued]
+        self.unembedded += [failure for failure in fresh if failure.catalogued]
 
 
 @dataclass(frozen=True)

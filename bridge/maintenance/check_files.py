@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
 _DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.([0-9a-f]{{32}}|[0-9a-f]{{8}}\.tmp)(-wal|-shm|-journal)?")
 _PARTIAL: Final = ".partial"
-_TOLD: Final = 3  # damaged blocks that are named
+_NAMED: Final = 3  # damaged blocks that are named
 
 
 def check_files(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool) -> list[Finding]:
@@ -90,8 +90,8 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
     looked = not row.key and (data or (digest != row.digest and len(files) > 1))
     _, damaged = check_file(Path(row.path)) if looked else (0, {})
     if damaged:
-        named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_TOLD])
-        return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_TOLD])}): {named}"
+        named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_NAMED])
+        return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_NAMED])}): {named}"
     if digest != row.digest:
         return "changed", "the data has changed since it was ingested"
     if not locations.are_unchanged(files):
@@ -163,13 +163,13 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
 
 def leftovers(archive: Archive, living: Iterable[str]) -> list[Finding]:
     """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
-    index, archive_id, kept = archive.place.index, archive.catalog.archive_id, set(living)
+    index, archive_id, fingerprints = archive.place.index, archive.catalog.archive_id, set(living)
     paths = [path for path in _children(archive.folder) if _DRAFT.fullmatch(path.name)]
-    paths += disk_copy.find_retired(index, archive_id, kept)
-    for fingerprint in sorted(kept):
+    paths += disk_copy.find_retired(index, archive_id, fingerprints)
+    for fingerprint in sorted(fingerprints):
         paths += disk_copy.find_leftovers(disk_copy.find_folder(index, archive_id, fingerprint))
-    told_ = "leftover of an interrupted process or a removed Space"
-    return [Finding("leftover", path.as_posix(), told_) for path in paths if is_abandoned(path)]
+    message = "leftover of an interrupted process or a removed Space"
+    return [Finding("leftover", path.as_posix(), message) for path in paths if is_abandoned(path)]
 
 
 def is_abandoned(path: str | Path) -> bool:

@@ -43,7 +43,7 @@ _FLOAT: Final = 4  # bytes
 _NO_SPACE: Final = 0  # is no id
 _NAMED: Final = 3  # episodes that are named
 _CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
-_TOLD: Final = {
+_MESSAGES: Final = {
     "orphaned": "embeddings of episodes that are gone",
     "outdated": "embeddings of data that has changed since",
     "retired": "embeddings in a Space that was replaced",
@@ -67,7 +67,7 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
         strays.setdefault((stray.space_id, stray.reason), []).append(stray.episode_id)
     for (space_id, reason), episodes in sorted(strays.items()):
         named = f" ({_names(catalog, episodes)})" if reason == "torn" else ""
-        yield Finding(_CODES[reason], names[space_id], f"{len(episodes)} {_TOLD[reason]}{named}")
+        yield Finding(_CODES[reason], names[space_id], f"{len(episodes)} {_MESSAGES[reason]}{named}")
     living = catalog.vectors.live_spaces()
     for row in living:
         yield from _check_space(catalog, row, excused)

@@ -58,9 +58,9 @@ class Checkup:
 
 
 class Checkups(list[Checkup]):
-    """The checkups of several files. unkept: why the catalog does not store the results, None if it does."""
+    """The checkups of several files. unsaved: why the catalog does not store the results, None if it does."""
 
-    unkept: CatalogWriteError | None = None
+    unsaved: CatalogWriteError | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def check_episodes(
 ) -> Checkups:
     """Check the given episode files and folders, or else the catalogued episodes that match the filter.
 
-    Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unkept` of the result says
+    Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unsaved` of the result says
     why. Raises SourceNotFoundError, FilterError.
     """
     if paths:
@@ -115,7 +115,7 @@ def check_episodes(
         checker = Checker(catalog, limits, found.complete)
         check_all(Work(catalog, checker, crew, progress or Silent()), addresses, every_byte=True, found=found)
         checker.finish()
-    found.done.unkept = checker.unkept
+    found.done.unsaved = checker.unsaved
     return found.done
 
 

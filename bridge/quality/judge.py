@@ -63,36 +63,36 @@ def _family(env_id: str, lanes: tuple[tuple[str, int], ...]) -> str:
 class _Growing:
     """A family with too few known episodes: the ids of those with stored measures, and the waiting ones."""
 
-    kept: frozenset[int]
+    stored: frozenset[int]
     waiting: list[Subject] = field(default_factory=list)
 
     def full(self) -> bool:
         """Return True if there are enough episodes for a final baseline."""
-        return len(self.kept) + sum(subject.id not in self.kept for subject in self.waiting) >= MOST
+        return len(self.stored) + sum(subject.id not in self.stored for subject in self.waiting) >= MOST
 
 
 class Checker:
     """Judges episodes of one catalog and writes the results: most of them soon, all of them by finish().
 
-    Create it before the files are read, so that problems found by others while episodes wait are not overwritten. tell:
-    called with each episode passed to take(), and its verdict. flagged: ids of the catalogued episodes with findings.
-    unkept: why the catalog does not store results, None if it does; without `tell`, CatalogWriteError is raised
-    instead.
+    Create it before the files are read, so that problems found by others while episodes wait are not overwritten.
+    report: called with each episode passed to take(), and its verdict. flagged: ids of the catalogued episodes with
+    findings. unsaved: why the catalog does not store results, None if it does; without `report`, CatalogWriteError is
+    raised instead.
     """
 
     def __init__(
-        self, catalog: Catalog, limits: Thresholds, tell: Callable[[Subject, Verdict], None] | None = None
+        self, catalog: Catalog, limits: Thresholds, report: Callable[[Subject, Verdict], None] | None = None
     ) -> None:
         self._catalog = catalog
         self._limits = limits
-        self._tell = tell
+        self._report = report
         self._doubted = frozenset(catalog.query.ids(f"flag:{INTEGRITY}"))
         self._known: OrderedDict[str, Baseline] = OrderedDict()
         self._growing: dict[str, _Growing] = {}
         self._waiting = 0
         self._rows: list[CheckResult] = []
         self.flagged: set[int] = set()
-        self.unkept: CatalogWriteError | None = None
+        self.unsaved: CatalogWriteError | None = None
 
     def take(self, subjects: Sequence[Subject]) -> None:
         """Judge the episodes, or hold them until enough of their family are known."""
@@ -155,8 +155,8 @@ class Checker:
         form = subjects[0].measured.form
         verdicts = judge(form.read(np.stack([one.measured.vector for one in subjects])), known, self._limits)
         for subject, verdict in zip(subjects, verdicts, strict=True):
-            if telling and self._tell is not None:
-                self._tell(subject, verdict)
+            if telling and self._report is not None:
+                self._report(subject, verdict)
             if subject.id is not None:
                 (self.flagged.add if verdict.findings else self.flagged.discard)(subject.id)
                 self._rows.append(_row(subject, verdict))
@@ -169,13 +169,13 @@ class Checker:
             self._store(lambda: self._catalog.checks.set_checked(rows, most=MOST, doubted=self._doubted))
 
     def _store(self, write: Callable[[], object]) -> None:
-        if self.unkept is None:
+        if self.unsaved is None:
             try:
                 write()
             except CatalogWriteError as error:
-                if self._tell is None:
+                if self._report is None:
                     raise
-                self.unkept = error
+                self.unsaved = error
 
 
 def findings_of(verdict: Verdict) -> tuple[CheckFinding, ...]:

@@ -66,20 +66,20 @@ class Lines:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._what, self._total, self._done = "", 0, 0
-        self._begun = self._told = 0.0
+        self._begun = self._printed = 0.0
 
     def stage(self, what: str, total: int) -> None:
         """Begin a stage."""
         self._what, self._total, self._done = what, total, 0
-        self._begun = self._told = time.monotonic()
+        self._begun = self._printed = time.monotonic()
 
     def advance(self, count: int) -> None:
         """Count, and report now and then."""
         self._done += count
         now = time.monotonic()
-        if self._done < self._total and now - self._told < _LINE_EVERY_S:
+        if self._done < self._total and now - self._printed < _LINE_EVERY_S:
             return
-        self._told = now
+        self._printed = now
         rate = _rate(self._done / max(now - self._begun, 1e-9))
         self._stream.write(f"{self._what}: {self._done}/{self._total} ({rate})\n")
         self._stream.flush()
@@ -93,7 +93,7 @@ def _rate(speed: float) -> str:
 @contextmanager
 def watched(stream: IO[str] | None = None) -> Iterator[Progress]:
     """Yield what suits the stream (stderr by default): a bar on a terminal, lines elsewhere."""
-    target = stream or sys.stderr or io.StringIO()  # a closed stderr is None, and nobody to tell
+    target = stream or sys.stderr or io.StringIO()  # a closed stderr is None, and has no reader
     if not target.isatty():
         yield Lines(target)
         return

@@ -22,7 +22,7 @@ VALUE_BYTES: Final = 4 << 20
 ANSWER_BYTES: Final = 64 << 20
 """Where an answer ends, whatever the number of its rows."""
 
-_TOLD: Final = {
+_MESSAGES: Final = {
     "interrupted": "it took longer than {seconds:g} s",
     "57014": "it took longer than {seconds:g} s",
     "not authorized": "it would do more than read",
@@ -59,7 +59,7 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Que
     try:
         columns, rows, more = answer(connection, text, seconds=seconds, limit=limit)
     except dbapi.Error as error:
-        known = _TOLD.get(getattr(error, "sqlstate", None) or str(error))
+        known = _MESSAGES.get(getattr(error, "sqlstate", None) or str(error))
         message = known.format(seconds=seconds) if known else str(error)
         raise StatementError(f"expected one read-only statement: {message}") from error
     if not columns:

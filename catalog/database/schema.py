@@ -205,8 +205,8 @@ checked = Table(
     Column("family", TEXT, nullable=False),
     Column("measures", LargeBinary),
 )
-_KEPT = checked.c.measures.is_not(None)
-Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_KEPT, postgresql_where=_KEPT)
+_MEASURED = checked.c.measures.is_not(None)
+Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_MEASURED, postgresql_where=_MEASURED)
 
 finding = Table(
     "finding",

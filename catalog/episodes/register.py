@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _Row = tuple[Any, ...]
 _FINGERPRINT = ("size", "mtime_ns")
 _PLACE = ("root_id", "path", "key")
-_TOLD = (*_FINGERPRINT, "format", "lane_map", "episode_id", "env_id", "length", "total_reward", "success", "digest")
-_CONTENT = (*_TOLD, "metadata", "layout_id", "ingested_at")
+_COMPARED = (*_FINGERPRINT, "format", "lane_map", "episode_id", "env_id", "length", "total_reward", "success", "digest")
+_CONTENT = (*_COMPARED, "metadata", "layout_id", "ingested_at")
 _LANE = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
-_told_of = attrgetter(*_TOLD, "encoded")
+_compared_values = attrgetter(*_COMPARED, "encoded")
 _summary_of = attrgetter("name", "count", "spread", "rate")
 _storage_of = attrgetter("codec", "bytes", "stored")
 _UNKNOWN = (None, None, None)
@@ -112,7 +112,7 @@ def _replace(connection: Connection, steps: Sequence[Step]) -> None:
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))
     records = [step.record for step in steps]
     layouts, at = _layout_ids(connection, records), now()
-    rows = [(*_told_of(step.record), layouts[step.record.layout], at, step.occupant.id) for step in steps]
+    rows = [(*_compared_values(step.record), layouts[step.record.layout], at, step.occupant.id) for step in steps]
     renew(connection, episode, (*_CONTENT, "id"), rows)
     append(connection, lane, _LANE, _lanes(ids, records))
     renew_words(connection, {step.occupant.id: step.record.words for step in steps})
@@ -133,7 +133,7 @@ def _insert(
             uid,
             *roots.spot(record.path),
             record.key,
-            *_told_of(record),
+            *_compared_values(record),
             layouts[record.layout],
             at,
         )

@@ -38,7 +38,7 @@ VALUE: Final = re.compile(r'(?:(?!\.\.)[^\s"(),*<>=!\\])+')
 WORD: Final = re.compile(r"\w[\w-]*\*?")
 NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER: Final = re.compile(r"[+-]?\d{1,400}")
-_TOLD: Final[Mapping[type | None, str]] = {
+_EXPECTED: Final[Mapping[type | None, str]] = {
     int: "an integer",
     float: "a number",
     bool: "true or false",
@@ -204,7 +204,7 @@ class _Parser:
     def typed(self, text: str, kind: type | None, begun: int) -> Scalar:
         found = _as_type(text, kind)
         if found is None:
-            self.fail(f"expected {_TOLD[kind]}", begun)
+            self.fail(f"expected {_EXPECTED[kind]}", begun)
         return found
 
     def bounded(self, found: Where) -> Where:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Reason = Literal["orphaned", "outdated", "retired", "torn"]
 _AT_ONCE: Final = 64  # rows of the ledger
-_TOLD: Final = 100  # problems of the database that are listed; one is enough to know
+_LISTED: Final = 100  # problems of the database that are listed; one is enough to know
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def check_database(connection: Connection, *, full: bool) -> list[str]:
     if connection.dialect.name != "sqlite":
         return []
     pragma = "integrity_check" if full else "quick_check"
-    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}({_TOLD})") if row[0] != "ok"]
-    for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_TOLD):
+    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}({_LISTED})") if row[0] != "ok"]
+    for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_LISTED):
         found.append(f"row {row} of {table} speaks of a row of {parent} that is not there")
     return found

@@ -110,7 +110,7 @@ def test_an_arm_episode_reports_where_it_comes_from(tmp_path):
     assert np.flatnonzero(recorded.truncations).tolist() == [recorded.length - 1]
 
 
-@pytest.mark.parametrize("task", ["Acrobot-v1", "CartPole-v1", "MountainCar-v0", "Pendulum-v1"])
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
 def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actions(tmp_path, task):
     job = job_of(task, 2)
     recorded = load_wshard(record(job, tmp_path))
@@ -133,9 +133,7 @@ def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actio
     assert lanes["signal/camera/rgb"].modality is Modality.RGB
 
 
-@pytest.mark.parametrize(
-    ("task", "success_means_terminated"), [("Acrobot-v1", True), ("CartPole-v1", False), ("MountainCar-v0", True)]
-)
+@pytest.mark.parametrize(("task", "success_means_terminated"), [("CartPole-v1", False), ("MountainCar-v0", True)])
 def test_success_is_reported_where_the_environment_defines_it(tmp_path, task, success_means_terminated):
     for episode in (0, 5):
         recorded = load_wshard(record(job_of(task, episode), tmp_path))
@@ -172,10 +170,9 @@ def assert_same(first: Path, second: Path):
     np.testing.assert_array_equal(one.rewards, other.rewards)
 
 
-@pytest.mark.parametrize(("task", "episode"), [("push-v3", 1), ("CartPole-v1", 2)])
-def test_an_episode_does_not_depend_on_what_was_recorded_before_it(tmp_path, task, episode):
-    alone = record(job_of(task, episode), tmp_path / "alone")
-    jobs = [job_of(task, number) for number in range(episode + 1)]
+def test_an_episode_does_not_depend_on_what_was_recorded_before_it(tmp_path):
+    alone = record(job_of("push-v3", 1), tmp_path / "alone")
+    jobs = [job_of("push-v3", number) for number in range(2)]
     record_all(tmp_path / "after", jobs, workers=1)
     assert_same(alone, tmp_path / "after" / jobs[-1].file)
 
@@ -194,15 +191,13 @@ def test_a_finished_file_is_left_alone(tmp_path):
     assert path.read_bytes() == b"finished earlier"
 
 
-@pytest.mark.parametrize("published", [False, True], ids=["in the middle", "while publishing"])
-def test_what_a_killed_recording_left_is_replaced(tmp_path, published):
+def test_what_a_killed_recording_left_is_replaced(tmp_path):
     job = job_of("CartPole-v1", 1)
     path = tmp_path / job.file
     partial = tmp_path / (job.file + ".partial")
     partial.parent.mkdir(parents=True)
     partial.write_bytes(b"killed")
-    if published:
-        path.write_bytes(b"perhaps whole")
+    path.write_bytes(b"perhaps whole")  # killed while it was published
     assert record_all(tmp_path, [job]).recorded == 1
     assert not partial.exists()
     assert_same(path, record(job, tmp_path / "elsewhere"))
@@ -221,17 +216,17 @@ def test_a_file_that_another_process_records_is_not_touched(tmp_path):
 
 
 def test_all_jobs_are_recorded_once_and_progress_counts_them(tmp_path):
-    jobs = plan(tasks=1, episodes=2, camera_episodes=1)
+    jobs = plan(tasks=0, camera_episodes=1)
     record(jobs[-1], tmp_path)
     calls: list[tuple[int, int, int]] = []
     summary = record_all(tmp_path, jobs, workers=2, progress=lambda *counts: calls.append(counts))
     steps = sum(load_wshard(tmp_path / job.file).length for job in jobs[:-1])
-    assert summary == Summary(recorded=5, skipped=1, steps=steps)
-    assert calls[0] == (1, 6, 0)
-    assert calls[-1] == (6, 6, steps)
+    assert summary == Summary(recorded=3, skipped=1, steps=steps)
+    assert calls[0] == (1, 4, 0)
+    assert calls[-1] == (4, 4, steps)
     assert calls == sorted(calls)
     assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")} == {job.file for job in jobs}
-    assert record_all(tmp_path, jobs) == Summary(recorded=0, skipped=6, steps=0)
+    assert record_all(tmp_path, jobs) == Summary(recorded=0, skipped=4, steps=0)
 
 
 def test_an_error_in_a_worker_reaches_the_caller(tmp_path):
@@ -248,7 +243,8 @@ from demo.tasks import plan
 
 if __name__ == "__main__":
     try:
-        record_all(Path(sys.argv[1]), plan(tasks=4), workers=2, progress=lambda *counts: print(*counts, flush=True))
+        jobs = plan(tasks=0, camera_episodes=2)
+        record_all(Path(sys.argv[1]), jobs, workers=2, progress=lambda *counts: print(*counts, flush=True))
     except KeyboardInterrupt:
         print("stopped", flush=True)
 """
@@ -282,7 +278,7 @@ def test_ctrl_c_stops_all_processes_quietly_and_leaves_whole_files(tmp_path, rec
     assert (said.splitlines()[-1], complained, recorder.returncode) == ("stopped", "", 0)
     assert not list(tmp_path.rglob("*.partial"))
     files = list(tmp_path.rglob("*.wshard"))
-    assert episodes_before <= len(files) < 64
+    assert episodes_before <= len(files) < 8
     for path in files:
         load_wshard(path)
 

@@ -29,28 +29,32 @@ def finished(folder: Path) -> str:
     return out
 
 
-def interrupted_at(step: str, folder: Path) -> None:
-    running = demo(folder)
-    assert any(line.startswith(f"== {step}") for line in running.stdout)
+def interrupted_at(step: str, folder: Path) -> str:
+    """Stop the demo with Ctrl-C when this step begins; return what it printed until then."""
+    running, printed = demo(folder), []
+    for line in running.stdout:
+        printed.append(line)
+        if line.startswith(f"== {step}"):
+            break
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 130, err
     assert "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("interrupted: ")
+    return "".join(printed)
 
 
 def test_the_demo_runs_and_after_ctrl_c_the_next_run_repeats_nothing(tmp_path):
     folder = tmp_path / "archive"
-    out = finished(folder)
+    out = interrupted_at("Moments", folder)
     assert "8 recorded" in out
     assert "8 new, 0 unchanged, 8 embedded, 0 left out" in out
-    assert "bit for bit" in out
-    assert "blocks (default)" in out
-    assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    interrupted_at("Moments", folder)
     out = finished(folder)
     assert "0 recorded (0 timesteps), 8 were there already" in out
     assert "0 new, 8 unchanged, 0 embedded, 0 left out" in out
+    assert "bit for bit" in out
+    assert "blocks (default)" in out
+    assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     with open_archive(folder) as archive:
         assert archive.catalog.query.count() == 8
 

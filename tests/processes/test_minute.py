@@ -8,7 +8,7 @@ import sqlite3
 
 from bridge_episodes import assert_complete, episode, files, looked_into, save, start
 
-SECONDS = float(os.environ.get("WSHARD_MINUTE", "1"))
+SECONDS = float(os.environ.get("WSHARD_MINUTE", "0.5"))
 
 INGESTING = """
 import json, time

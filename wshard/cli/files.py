@@ -159,7 +159,7 @@ def _print_repair(report: RepairReport) -> None:
     if report.output is None:
         typer.echo(f"intact     {printable(report.path)}: nothing to repair")
         return
-    for name, reason in report.lost.items():
+    for name, reason in report.unrecovered.items():
         typer.echo(f"LOST       {name!r}: {printable(reason)}")
     for note in report.notes:
         typer.echo(f"note       {printable(note)}")
@@ -169,7 +169,7 @@ def _print_repair(report: RepairReport) -> None:
         how = "an interleaved stream, restored exactly"
     else:
         unit = "record" if is_shardpack(Path(report.path)) else "block"
-        how = f"{len(report.kept)} {unit}(s) kept, {len(report.lost)} lost"
+        how = f"{len(report.recovered)} {unit}(s) recovered, {len(report.unrecovered)} lost"
     typer.echo(f"repaired   {printable(report.output)}  ({how})")
     if report.backup:
         typer.echo(f"backup     {printable(report.backup)}")

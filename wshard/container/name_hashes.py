@@ -111,7 +111,7 @@ def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[in
     entries = reader.entries
     if all(entry.name_hash == name_hash(entry.name) for entry in entries):
         return {}
-    hashed = max(_WAYS, key=lambda one: sum(_tells(entry, one) for entry in entries[:_SAMPLED]))
+    hashed = max(_WAYS, key=lambda one: sum(_matches_hash(entry, one) for entry in entries[:_SAMPLED]))
     if hashed is _fnv and len(entries) > _ENTRIES:
         return {}
     wrong = [number for number, entry in enumerate(entries) if not _has(entry, hashed)]
@@ -182,7 +182,7 @@ def _find_shared(entries: Sequence[IndexEntry]) -> list[str]:
     return sorted({name for (name, _), count in places.items() if count > 1})
 
 
-def _tells(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
+def _matches_hash(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
     """Say whether the stored hash shows that a writer hashes names in this way."""
     return (hashed is name_hash or len(entry.name) <= _LONGEST) and entry.name_hash == hashed(entry.name)
 

@@ -115,7 +115,7 @@ def examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] |
     shared = any(isinstance(problem, OverlapError) for problem in reader.problems)
     cut = reader.header.total_file_size != reader.size
     if not (errors or doubts or notes or reader.problems or cut or section.note):
-        return RepairReport(reader.where, Damage.INTACT, kept=tuple(reader.names())), None
+        return RepairReport(reader.where, Damage.INTACT, recovered=tuple(reader.names())), None
     interleaved = shared and not (errors or doubts) and reader.header.role == ROLE_WSHARD
     report, write = _restore(reader) if interleaved else salvage(reader, errors, doubts, section)
     return replace(report, notes=(*notes, *report.notes)), write
@@ -147,7 +147,7 @@ def _restore(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None]]
     if restored.unproved is not None:
         notes.append(f"no checksum covers the rows from timestep {restored.unproved} on: that writer left none")
     report = RepairReport(
-        reader.where, Damage.INTERLEAVED, kept=tuple(sorted((*lanes, *META_BLOCKS))), notes=tuple(notes)
+        reader.where, Damage.INTERLEAVED, recovered=tuple(sorted((*lanes, *META_BLOCKS))), notes=tuple(notes)
     )
     return report, partial(_save, about, lanes)
 

@@ -1,4 +1,4 @@
-"""The report of a repair: the damage, and what was kept and lost."""
+"""The report of a repair: the damage, and what was recovered and what was not."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Damage(StrEnum):
 class RepairReport:
     """Damage of a file, and the result of its repair.
 
-    output: the repaired file, None if nothing needed repair. kept: names of its blocks. lost: the reason for each lost
-    block, by name. unchecked: kept blocks without a checksum. notes: further remarks.
+    output: the repaired file, None if nothing needed repair. recovered: names of its blocks. unrecovered: the reason
+    for each other block, by name. unchecked: recovered blocks without a checksum. notes: further remarks.
     """
 
     path: str
     damage: Damage
     output: str | None = None
     backup: str | None = None
-    kept: tuple[str, ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
+    recovered: tuple[str, ...] = ()
+    unrecovered: Mapping[str, str] = field(default_factory=dict)
     unchecked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """True if nothing was lost."""
-        return not self.lost
+        """True if everything was recovered."""
+        return not self.unrecovered

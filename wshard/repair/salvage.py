@@ -58,28 +58,30 @@ def salvage(
     if reader.header.role == ROLE_WSHARD:
         about = described(reader, whole)
         bad |= {number: why for number in whole if (why := misfit(reader, number, about))}
-    kept = {reader.entries[number].name: number for number in whole if number not in bad}
+    intact = {reader.entries[number].name: number for number in whole if number not in bad}
     nameless = {f"{_NAMELESS}{number}": number for number in doubts if _is_whole(reader, number, errors, mixed)}
-    lost: dict[str, str] = {}
+    unrecovered: dict[str, str] = {}
     for number, why in sorted(bad.items()):
         name, saved = reader.entries[number].name, f"{_NAMELESS}{number}"
         reason = f"{why}; its bytes are kept as {saved!r}" if saved in nameless else why
-        lost[f"entry {number}" if name in kept or name in lost else name] = reason
-    lost |= {_culprit(problem): problem for problem in map(partial(describe, reader), _index_problems(reader))}
-    kept |= nameless
-    if not set(kept) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
-        raise RepairError(f"{reader.where}: no data block is intact: {'; '.join(lost.values()) or 'there is none'}")
-    role, notes = _role(reader, kept)
-    lost |= section.lost
+        unrecovered[f"entry {number}" if name in intact or name in unrecovered else name] = reason
+    unrecovered |= {_culprit(problem): problem for problem in map(partial(describe, reader), _index_problems(reader))}
+    intact |= nameless
+    if not set(intact) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
+        raise RepairError(
+            f"{reader.where}: no data block is intact: {'; '.join(unrecovered.values()) or 'there is none'}"
+        )
+    role, notes = _role(reader, intact)
+    unrecovered |= section.unrecovered
     report = RepairReport(
         reader.where,
         Damage.DAMAGED,
-        kept=tuple(sorted(kept)),
-        lost=lost,
-        unchecked=tuple(sorted(name for name, number in kept.items() if has_no_checksum(reader, number))),
+        recovered=tuple(sorted(intact)),
+        unrecovered=unrecovered,
+        unchecked=tuple(sorted(name for name, number in intact.items() if has_no_checksum(reader, number))),
         notes=(*_size_notes(reader), *section.note, *notes),
     )
-    return report, partial(_write, reader, role, kept, _mark_repaired(section.about, lost))
+    return report, partial(_write, reader, role, intact, _mark_repaired(section.about, unrecovered))
 
 
 def _is_whole(reader: ShardReader, number: int, *bad: Mapping[int, str]) -> bool:
@@ -143,7 +145,7 @@ class _Section:
 
     about: ShardMetadata | None
     note: tuple[str, ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
+    unrecovered: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_section(reader: ShardReader) -> _Section:
@@ -165,9 +167,9 @@ def _size_notes(reader: ShardReader) -> tuple[str, ...]:
     return () if expected == found else (f"the file should have {expected} bytes and has {found}",)
 
 
-def _role(reader: ShardReader, kept: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+def _role(reader: ShardReader, intact: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
     """Return the role of the repaired file: without a description of its lanes it is a plain container."""
-    if reader.header.role != ROLE_WSHARD or META_CHANNELS in kept:
+    if reader.header.role != ROLE_WSHARD or META_CHANNELS in intact:
         return reader.header.role, ()
     why = f"{META_CHANNELS} is lost, and the lanes cannot be identified without it"
     return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
@@ -179,22 +181,24 @@ def has_no_checksum(reader: ShardReader, number: int) -> bool:
     return bool(entry.disk_size and not entry.checksum and not reader.header.flags & FLAG_HAS_CHECKSUMS)
 
 
-def _mark_repaired(about: ShardMetadata | None, lost: Mapping[str, str]) -> ShardMetadata | None:
-    if not lost:
+def _mark_repaired(about: ShardMetadata | None, unrecovered: Mapping[str, str]) -> ShardMetadata | None:
+    if not unrecovered:
         return about
     about = about or ShardMetadata()
-    return replace(about, extra={**about.extra, "repaired": {"lost": dict(lost)}})
+    return replace(about, extra={**about.extra, "repaired": {"lost": dict(unrecovered)}})
 
 
-def _write(reader: ShardReader, role: int, kept: Mapping[str, int], about: ShardMetadata | None, target: Path) -> None:
+def _write(
+    reader: ShardReader, role: int, intact: Mapping[str, int], about: ShardMetadata | None, target: Path
+) -> None:
     header = reader.header
     alignment = header.alignment if header.alignment in ALIGNMENTS else DEFAULT_ALIGNMENT
     words = about.tag_dictionary if about else []
-    with ShardStreamWriter(target, role, len(kept), alignment=alignment) as writer:
+    with ShardStreamWriter(target, role, len(intact), alignment=alignment) as writer:
         if about is not None:
             writer.set_metadata(about)
         writer.begin_data()
-        for name, number in sorted(kept.items()):
+        for name, number in sorted(intact.items()):
             entry = reader.entries[number]
             writer.write_entry(
                 name,

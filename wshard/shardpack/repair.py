@@ -63,7 +63,7 @@ def repair_shardpack(
     check = verify_shardpack(source)
     if check.ok and not source.name.endswith(PARTIAL):  # which may have been complete, but for its name
         with ShardPackReader(source) as pack:
-            return RepairReport(str(source), Damage.INTACT, kept=tuple(pack.keys()))
+            return RepairReport(str(source), Damage.INTACT, recovered=tuple(pack.keys()))
     with open_file(source) as file:
         if lock_descriptor(file.fileno()) is False:
             raise RecordingExistsError(f"{source}: expected a file that is finished, found it being written")
@@ -78,7 +78,7 @@ def repair_shardpack(
         place = source if in_place else target
         publish_repaired(place, backup if in_place else None, partial(_write, bytes_, found), _check_repaired)
     report = RepairReport(str(source), Damage.DAMAGED, str(place), str(backup) if in_place else None)
-    return replace(report, kept=tuple(found.spans), lost=found.failed, notes=tuple(found.notes))
+    return replace(report, recovered=tuple(found.spans), unrecovered=found.failed, notes=tuple(found.notes))
 
 
 def _default_output(source: Path) -> Path:

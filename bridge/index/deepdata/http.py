@@ -36,7 +36,7 @@ _PAUSE_S: Final = 0.2  # before the second attempt, and twice that before the th
 _REFUSALS: Final = 3  # in a row, each followed by a wait of up to a minute
 _GATEWAY: Final = frozenset({502, 503, 504})
 _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_LOST: Final = re.compile(r"\bcollection \S+ not found")
+_NO_COLLECTION: Final = re.compile(r"\bcollection \S+ not found")
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,10 @@ class Wire:
         # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
         # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
         # Connections are kept until the server lets go of them, so that one that has gone is noticed.
-        kept = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=None)
-        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False, limits=kept)
+        limits = httpx.Limits(
+            max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=None
+        )
+        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False, limits=limits)
 
     def __enter__(self) -> Self:
         return self
@@ -158,15 +160,15 @@ class Wire:
             content=content,
             extensions={"timeout": timeout.as_dict(), "trace": watch},
         )
-        kept = False
+        reusable = False
         try:
             response = self._transport.handle_request(request)
             response.read()
-            kept = response.headers.get("Connection", "").lower() != "close"
+            reusable = response.headers.get("Connection", "").lower() != "close"
             return response
         finally:
             self.breaks += bool(opened and spare)
-            self._pool.give_back(kept=kept, opened=bool(opened) and not spare)
+            self._pool.give_back(reusable=reusable, opened=bool(opened) and not spare)
 
     def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
         asked, status, text = f"{self.base}: {call.name}", response.status_code, response.text.strip()
@@ -180,7 +182,7 @@ class Wire:
             raise IndexAccessError(message)
         if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
             raise IndexUnreachableError(message)
-        if _LOST.search(text):
+        if _NO_COLLECTION.search(text):
             raise IndexLostError(message)
         if "dimension mismatch" in text:
             raise SpaceMismatchError(message)
@@ -200,11 +202,11 @@ class _Pool:
             self._busy += 1
             return self._open >= self._busy
 
-    def give_back(self, *, kept: bool, opened: bool) -> None:
-        """End a request. opened: whether it opened a connection; kept: the connection that stays open."""
+    def give_back(self, *, reusable: bool, opened: bool) -> None:
+        """End a request. opened: whether it opened a connection; reusable: the connection that stays open."""
         with self._lock:
             self._busy -= 1
-            self._open = max(0, self._open + opened - (not kept))
+            self._open = max(0, self._open + opened - (not reusable))
 
 
 @cache

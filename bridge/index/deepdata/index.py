@@ -260,19 +260,19 @@ class DeepDataIndex:
 
     def _view(self, space: Space) -> ServerView:
         """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
-        link, kept = self._link(), self._views.get(space.fingerprint)
-        if kept is not None:
-            copy = self._catalog.index_copies.find(link.place, kept[1].space_id)
-            if copy is not None and kept[0] == copy.state:
-                return kept[1]  # the clock stands still, so the Space lives still
+        link, cached = self._link(), self._views.get(space.fingerprint)
+        if cached is not None:
+            copy = self._catalog.index_copies.find(link.place, cached[1].space_id)
+            if copy is not None and cached[0] == copy.state:
+                return cached[1]  # the archive has not changed, so the Space still exists
         space_id = self._living(space)
         copy = self._catalog.index_copies.find(link.place, space_id)
         now = self._catalog.instant()
         key = (now.clock, -1, -1, now.life) if copy is None else copy.state
-        if kept is None or kept[0] != key:
-            kept = (key, look(link, space, space_id))
-            self._views[space.fingerprint] = kept
-        return kept[1]
+        if cached is None or cached[0] != key:
+            cached = (key, look(link, space, space_id))
+            self._views[space.fingerprint] = cached
+        return cached[1]
 
     # ---- both ------------------------------------------------------------------------------------------------------
 

@@ -116,12 +116,12 @@ def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str])
     fields = {entry.seq: about[entry.episode_id] for entry in sound}
     rows = []
     for ((seq, at), ref), name in zip(refs.items(), names, strict=True):
-        there, told = known.get(name), fields[seq] if name == ref else ""
+        there, described = known.get(name), fields[seq] if name == ref else ""
         if there is None:
-            rows.append(Synced(seq, at, name, told, document=None, served=False, run=run))
+            rows.append(Synced(seq, at, name, described, document=None, served=False, run=run))
         else:
-            same = name == ref and there.about == told
-            rows.append(Synced(seq, at, name, told, document=there.document, served=same, run=None))
+            same = name == ref and there.about == described
+            rows.append(Synced(seq, at, name, described, document=there.document, served=same, run=None))
     if rows:
         link.catalog.index_copies.begin(target.copy.id, rows)
     return entries[-1].seq
@@ -131,10 +131,10 @@ def _sent(target: Target) -> Near:
     """Return what the documents that were sent stand for."""
     copies, found, last = target.link.catalog.index_copies, Near(target.space.dim), 0
     while some := copies.documents(target.copy.id, after=last):
-        held = {
+        stored = {
             one.ref: one.vector for one in copies.lookup(target.copy.id, [number for number, _ in some], target.size)
         }
-        found.add([*held], [*held.values()])
+        found.add([*stored], [*stored.values()])
         last = some[-1][0]
     return found
 

@@ -60,7 +60,7 @@ def look(link: Link, space: Space, space_id: int) -> ServerView:
         blocks = [local_scores.of_entries(some, space.dim) for some in _steps(catalog.vectors.ledger(space_id))]
     else:
         target = Target(link, space, copy)
-        blocks = [local_scores.of_held(catalog.index_copies.find_unserved(copy.id, target.size), space.dim)]
+        blocks = [local_scores.block_of_copies(catalog.index_copies.find_unserved(copy.id, target.size), space.dim)]
         after = 0
         while entries := catalog.index_copies.pending(copy, after=after):
             blocks.append(local_scores.of_entries(entries, space.dim))
@@ -117,8 +117,12 @@ def complete(view: ServerView, best: local_scores.Best, passing: Ids | None) -> 
 def _offer(target: Target, best: local_scores.Best, found: Found) -> None:
     """Offer the hits that the ledger has under this number and name; others are ghosts, strays or foreign."""
     refs = {one.id: one.ref for one in found.documents}
-    held = target.link.catalog.index_copies.lookup(target.copy.id, [*refs], target.size)
-    best.offer(local_scores.of_held([one for one in held if refs.get(one.document or 0) == one.ref], target.space.dim))
+    stored = target.link.catalog.index_copies.lookup(target.copy.id, [*refs], target.size)
+    best.offer(
+        local_scores.block_of_copies(
+            [one for one in stored if refs.get(one.document or 0) == one.ref], target.space.dim
+        )
+    )
 
 
 def _steps(entries: Iterator[LedgerEntry]) -> Iterator[list[LedgerEntry]]:

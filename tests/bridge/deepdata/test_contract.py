@@ -39,20 +39,14 @@ class _OnAServer(IndexContract):
         return self.opened[-1]
 
 
-class TestDeepDataIndex(_OnAServer):
+class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer):
     filters = 200
+    batch = 7
+    token = "t"  # noqa: S105  (invented)
 
 
 class TestDeepDataIndexThatAnswersNarrowFiltersItself(_OnAServer):
     few = 64
-
-
-class TestDeepDataIndexInSmallBatches(_OnAServer):
-    batch = 7
-
-
-class TestDeepDataIndexOfATenant(_OnAServer):
-    token = "t"  # noqa: S105  (invented)
 
 
 @pytest.mark.skipif(not LIVE, reason="no live server: DEEPDATA_URL is not set")

@@ -328,7 +328,7 @@ def finish(process):
 def test_readers_beside_a_writer_see_what_was_committed(tmp_path):
     space = make_space()
     with opened(tmp_path) as shelf:
-        ids = shelf.register(200)
+        ids = shelf.register(100)
         shelf.put(space, {})
         readers = [start(READER, tmp_path) for _ in range(2)]
         for reader in readers:

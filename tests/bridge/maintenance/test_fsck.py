@@ -126,6 +126,7 @@ def test_a_moved_file_is_found_again(archive, folder):
     assert_complete(archive, [folder / "elsewhere" / "other.wshard", *paths[1:]])
 
 
+@SQLITE_ALONE
 def test_a_moved_file_is_found_where_another_episode_took_its_name(archive, folder):
     path = files(folder)[0]
     before = episodes_by_path(archive)[path].uid
@@ -146,6 +147,7 @@ def test_a_file_that_is_gone_is_not_confused_with_a_catalogued_copy(archive, fol
     assert codes(archive) == ["missing"]
 
 
+@SQLITE_ALONE
 def test_a_touched_file_is_noted(archive, folder):
     os.utime(files(folder)[0])
     assert codes(archive) == ["touched"]
@@ -180,6 +182,7 @@ def test_renumbered_files_are_repaired_at_once(archive, folder):
     assert all(after[new].uid == before[old].uid for old, new in moved.items())
 
 
+@SQLITE_ALONE
 def test_a_damaged_block_is_found_by_reading_the_data(archive, folder):
     flip(files(folder)[0])
     assert codes(archive) == []
@@ -315,6 +318,7 @@ def test_a_damaged_copy_for_searching_is_made_again(archive, folder, name):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_ALONE
 def test_what_interrupted_processes_left_is_removed_from_the_archive_and_reported_elsewhere(archive, folder):
     home = next(path for path in copies(archive) if path.name == "CURRENT").parent
     own, retired = home.parent.parent.parent, home.with_name("0" * 64)

@@ -147,34 +147,6 @@ def test_processes_that_create_at_once_get_one_archive(server: Server) -> None:
         assert len(catalog.query.sql("SELECT * FROM archive").rows) == 1
 
 
-WORK = """
-import sys
-url, name, sys.path[:0] = sys.argv[1], sys.argv[2], sys.argv[3:]
-from catalog import Catalog
-from catalog.testing.contract import make_record
-with Catalog.open(url) as catalog:
-    for turn in range(30):
-        if name == "tagger":
-            catalog.annotations.tag(catalog.query.ids(), "seen")
-            catalog.annotations.add_note([1], f"turn {turn}")
-        else:
-            records = [make_record(n, folder=f"/data/{name}") for n in range(10 * turn, 10 * turn + 10)]
-            assert {done.outcome for done in catalog.episodes.register(records)} == {"new"}
-"""
-
-
-def test_two_ingest_and_one_tags_and_nothing_is_lost(url: str) -> None:
-    with Catalog.open(url) as catalog:
-        catalog.episodes.register([make_record(1, folder="/data/first")])
-        clock = catalog.clock()
-        children(WORK, [url, "one"], [url, "two"], [url, "tagger"])
-        assert catalog.query.count() == 601
-        assert len(catalog.query.facts([1])[1].notes) == 30
-        assert catalog.clock() >= clock + 90
-        seen = catalog.query.count("tag:seen")
-        assert catalog.annotations.tag(catalog.query.ids(), "seen") == 601 - seen
-
-
 def test_a_reader_sees_one_state_and_never_waits_for_a_writer(url: str) -> None:
     with Catalog.open(url) as catalog:
         catalog.episodes.register([make_record(1)])

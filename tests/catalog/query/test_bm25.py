@@ -80,7 +80,7 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
         event.listen(
             catalog._session.database._engine, "before_cursor_execute", lambda *details: statements.append(details[2])
         )
-        for _ in range(25):
+        for _ in range(10):
             text = " ".join(dict.fromkeys(dice.choices(common, shares, k=dice.randint(1, 5))))
             wanted = slow(text, range(600), tasks)
             found = catalog.query.relevant(text)
@@ -130,15 +130,14 @@ def test_a_sample_is_spread_over_all_episodes_with_vectors(tmp_path):
         assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16
 
 
-@pytest.mark.parametrize("rhythm", [2, 4])
-def test_a_sample_is_spread_also_where_episodes_came_one_by_one(tmp_path, rhythm):
+def test_a_sample_is_spread_also_where_episodes_came_one_by_one(tmp_path):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(260)])]
         space, other = (catalog.vectors.add_space(letter * 64, letter, "{}").id for letter in "ab")
         rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.episodes.rows(ids).items())]
         for row in rows:  # another space takes the numbers in between
             catalog.vectors.write(space, [row])
-            catalog.vectors.write(other, rows[: rhythm - 1])
+            catalog.vectors.write(other, rows[:3])
         for change in ([], ids[:1], ids[-1:]):
             catalog.episodes.withdraw(change)
             catalog.vectors.write(space, [row for row in rows if row.episode_id in change])

@@ -237,7 +237,9 @@ def test_what_is_repaired_can_be_read_and_holds_the_truth_or_says_what_it_lost(t
             for name in found.keys() - {*report.unchecked}:
                 assert found[name] == truth.get(name, found[name]), f"{name!r} holds what another block was"
                 assert not found[name] or found[name] in truth.values(), f"{name!r} holds what nobody wrote"
-            assert truth.keys() <= found.keys() or report.lost or report.notes, "blocks are lost, and nobody says so"
+            assert truth.keys() <= found.keys() or report.unrecovered or report.notes, (
+                "blocks are lost, and nobody says so"
+            )
             if report.output:
                 assert check_file(output)[1] == {}
     assert outcomes["saved"] > outcomes["intact"]

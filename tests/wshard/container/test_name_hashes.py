@@ -94,7 +94,7 @@ def test_repair_gives_every_block_its_name_back(tmp_path):
         path.write_bytes(data)
         report = repair(path, target)
         assert report.damage is Damage.DAMAGED
-        assert not report.lost
+        assert not report.unrecovered
         assert any("back" in note for note in report.notes)
         assert load_wshard(target) == whole
     assert renamed > 100
@@ -157,7 +157,7 @@ def test_names_that_were_wiped_out_are_reported_and_come_back(tmp_path):
     path = tmp_path / "damaged.wshard"
     path.write_bytes(data)
     report = repair(path)  # the episode declares a lane of that hash
-    assert "signal/joint_pos" in report.kept
+    assert "signal/joint_pos" in report.recovered
     assert load_wshard(report.output) == load_wshard(OWN)
     start = data.index(b"meta/channels", HEADER_SIZE)
     data[start : start + 13] = b"\x02" * 13
@@ -174,8 +174,8 @@ def test_a_block_that_is_out_of_reach_is_reported_also_where_the_header_left_it_
     path.write_bytes(data)
     report = repair(path)
     assert not report.complete
-    assert set(report.lost) == {ShardReader(FOREIGN).names()[-1]}
-    assert len(report.kept) == count - 1
+    assert set(report.unrecovered) == {ShardReader(FOREIGN).names()[-1]}
+    assert len(report.recovered) == count - 1
 
 
 def test_a_name_comes_back_beside_an_entry_that_is_out_of_reach(tmp_path):
@@ -185,7 +185,7 @@ def test_a_name_comes_back_beside_an_entry_that_is_out_of_reach(tmp_path):
     path = tmp_path / "damaged.wshard"
     path.write_bytes(data)
     report = repair(path)
-    assert sorted(report.kept) == sorted(names[1:])
+    assert sorted(report.recovered) == sorted(names[1:])
     assert any("'notes.txt' has its name back" in note for note in report.notes)
 
 
@@ -255,7 +255,7 @@ def test_a_name_that_leads_to_another_lane_s_is_not_believed(tmp_path):
     report = mended(tmp_path, bytes(changed))
     found = blocks_of(report)
     assert found["signal/left_arm"] == ARMS["signal/left_arm"]
-    assert [*report.lost] == ["signal/gripper2"]
+    assert [*report.unrecovered] == ["signal/gripper2"]
     assert "signal/gripper2" not in found
     changed[left : left + 8] = b"\xaa" * 8  # nor does its hash tell
     report = mended(tmp_path, bytes(changed))
@@ -325,7 +325,7 @@ def test_undeclared_lanes_that_damage_hides_are_reported_and_come_back(tmp_path)
     path.write_bytes(wiped)
     assert "'##########': its stored hash is not that of its name" in check_file(path)[1]["header"]
     report = mended(tmp_path, wiped)
-    assert [*report.lost] == ["##########"]
+    assert [*report.unrecovered] == ["##########"]
     assert [data for name, data in blocks_of(report).items() if name.startswith("unproved/")] == [b"\1\2"]
     assert check_file(Path(report.output))[1] == {}
 
@@ -405,7 +405,7 @@ def test_empty_entries_prove_nothing(tmp_path):
             changed = bytearray(data)
             changed[row(data, name) + 24 : row(data, name) + 44] = bytes(20)
             report = mended(tmp_path, bytes(changed))
-            assert [*report.lost] == [name]
+            assert [*report.unrecovered] == [name]
             assert blocks_of(report)["really empty"] == b""
             path = tmp_path / "damaged.wshard"
             assert repr(name) in " ".join(check_file(path)[1].values())
@@ -416,7 +416,7 @@ def test_empty_entries_prove_nothing(tmp_path):
     changed[row(data, "meta/channels") + 24 : row(data, "meta/channels") + 44] = bytes(20)
     changed[5] = 5
     report = mended(tmp_path, bytes(changed))
-    assert report.lost["meta/channels"].endswith("its entry says 0 bytes, expected JSON")
+    assert report.unrecovered["meta/channels"].endswith("its entry says 0 bytes, expected JSON")
     with ShardReader(report.output) as reader:
         assert reader.header.role == 0
         assert reader.read_entry("other") == b"\0" * 100

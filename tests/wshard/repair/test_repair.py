@@ -116,7 +116,7 @@ def test_imitated_streams_are_restored_exactly(length, flush_interval, tmp_path)
     with pytest.raises(OverlapError):
         load_wshard(path)
     report = repair(path)
-    assert (report.damage, report.lost) == (Damage.INTERLEAVED, {})
+    assert (report.damage, report.unrecovered) == (Damage.INTERLEAVED, {})
     wshard_plain.read_strict(Path(report.output).read_bytes())
     ep = load_wshard(report.output)
     assert (ep.id, ep.env_id, ep.length, ep.timebase.tick_hz) == ("older", "Env", length, 30.0)
@@ -135,7 +135,7 @@ def test_a_damaged_stream_of_one_flush_loses_only_the_damaged_lane(tmp_path):
     bad = bytearray(data)
     bad[ShardReader(data).entry("reward").data_offset] ^= 1
     report = repair(written(tmp_path, bytes(bad)))
-    assert list(report.lost) == ["reward"]
+    assert list(report.unrecovered) == ["reward"]
     np.testing.assert_array_equal(load_wshard(report.output).actions["ctrl"].data, lanes["action/ctrl"])
 
 
@@ -282,15 +282,15 @@ def test_blocks_with_right_checksums_are_saved_and_the_others_are_reported(codec
     path = written(tmp_path, damaged(damaged(good, "signal/gripper"), "action/ctrl"))
     report = repair(path)
     assert report.damage is Damage.DAMAGED
-    assert sorted(report.lost) == ["action/ctrl", "signal/gripper"]
+    assert sorted(report.unrecovered) == ["action/ctrl", "signal/gripper"]
     truth = kept_blocks(written(tmp_path, good, "good.wshard"))
-    assert kept_blocks(report.output) == {name: data for name, data in truth.items() if name not in report.lost}
-    assert sorted(report.kept) == sorted(set(truth) - set(report.lost))
+    assert kept_blocks(report.output) == {name: data for name, data in truth.items() if name not in report.unrecovered}
+    assert sorted(report.recovered) == sorted(set(truth) - set(report.unrecovered))
     found = load_wshard(report.output)
     np.testing.assert_array_equal(found.observations["joint_pos"].data, ep.observations["joint_pos"].data)
     assert "ctrl" not in found.actions
     with ShardReader(report.output) as reader:
-        assert sorted(reader.read_metadata().extra["repaired"]["lost"]) == sorted(report.lost)
+        assert sorted(reader.read_metadata().extra["repaired"]["lost"]) == sorted(report.unrecovered)
         flags = {entry.name: entry.flags for entry in reader.entries}
     assert flags == {entry.name: entry.flags for entry in ShardReader(good).entries if entry.name in flags}
 
@@ -315,7 +315,7 @@ def test_cut_files_give_back_what_is_in_front_of_the_cut(tmp_path):
         report = repair(path, output)
         assert kept_blocks(report.output) == {name: truth[name] for name in whole}
         assert f"the file should have {len(good)} bytes and has {cut}" in report.notes
-        assert set(report.lost) == set(truth) - set(whole)
+        assert set(report.unrecovered) == set(truth) - set(whole)
         saved_some += 1
     assert saved_some > 10
 
@@ -374,8 +374,8 @@ def test_blocks_that_share_bytes_are_both_lost(tmp_path):
     with pytest.raises(OverlapError):
         ShardReader(path)
     report = repair(path)
-    assert (report.kept, sorted(report.lost)) == (("c",), ["a", "b"])
-    assert report.lost["a"] == "block 'a': it shares bytes with 'b'"
+    assert (report.recovered, sorted(report.unrecovered)) == (("c",), ["a", "b"])
+    assert report.unrecovered["a"] == "block 'a': it shares bytes with 'b'"
 
 
 def test_a_name_that_its_hash_does_not_fit_is_not_believed(tmp_path):
@@ -396,7 +396,7 @@ def test_a_name_that_its_hash_does_not_fit_is_not_believed(tmp_path):
     report = repair(path)
     assert kept_blocks(report.output) == {"a": b"a" * 100, "c": b"c" * 100, "unproved/1": b"b" * 100}
     why = "block 'a': another entry has this name by its hash; its bytes are kept as 'unproved/1'"
-    assert report.lost == {"entry 1": why}
+    assert report.unrecovered == {"entry 1": why}
 
 
 def test_of_two_blocks_that_were_written_under_one_name_the_later_is_kept(wshard_fixtures, tmp_path):
@@ -407,13 +407,13 @@ def test_of_two_blocks_that_were_written_under_one_name_the_later_is_kept(wshard
     path = written(tmp_path, good + b"!", "a.shard")
     report = repair(path)
     assert kept_blocks(report.output)[twice] == ShardReader(good).read_entry(twice)
-    assert len(report.lost) == 1
+    assert len(report.unrecovered) == 1
     path.write_bytes(damaged(good, twice))
     try:
         report = repair(path, tmp_path / "b.shard")
     except RepairError:
         return  # there was nothing else
-    assert twice not in report.kept
+    assert twice not in report.recovered
 
 
 def test_random_damage_never_gives_a_block_that_no_one_wrote(tmp_path):
@@ -500,7 +500,7 @@ def test_a_meta_block_with_the_content_of_another_is_not_believed(tmp_path):
     data[spans[0]], data[spans[1]] = data[spans[1]], data[spans[0]]  # data_offset, disk_size, orig_size, checksum
     written(tmp_path, bytes(data))
     report = repair(tmp_path / "a.wshard", tmp_path / "out.wshard")
-    assert {"meta/episode", "meta/channels"} <= report.lost.keys()
+    assert {"meta/episode", "meta/channels"} <= report.unrecovered.keys()
     with ShardReader(tmp_path / "out.wshard") as repaired:
         assert not {"meta/episode", "meta/channels"} & set(repaired.names())
 
@@ -539,9 +539,9 @@ def test_losses_are_exit_code_1_and_reported_line_by_line_or_as_json(tmp_path):
     assert told.stdout.startswith("LOST       'reward': block 'reward': Checksum mismatch")
     assert "LOST       'time/ticks'" in told.stdout
     assert "note       the file should have" in told.stdout
-    assert told.stdout.endswith(f"repaired   {tmp_path / 'b.wshard'}  (7 block(s) kept, 2 lost)\n")
+    assert told.stdout.endswith(f"repaired   {tmp_path / 'b.wshard'}  (7 block(s) recovered, 2 lost)\n")
     report = json.loads(run("repair", path, "--in-place", "--json").stdout)
-    assert (report["damage"], report["output"], sorted(report["lost"])) == (
+    assert (report["damage"], report["output"], sorted(report["unrecovered"])) == (
         "damaged",
         str(path),
         ["reward", "time/ticks"],

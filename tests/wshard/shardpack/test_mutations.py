@@ -112,7 +112,7 @@ def test_what_is_repaired_can_be_read_and_holds_the_truth_or_says_what_is_not_in
             outcomes["saved" if report.output else "intact"] += 1
             found = {contents(record) for record in ShardPackReader(report.output or path)}
             assert found <= truth
-            assert len(found) == len(report.kept)
-            assert found == truth or report.lost, "records are not there, and nobody says so"
+            assert len(found) == len(report.recovered)
+            assert found == truth or report.unrecovered, "records are not there, and nobody says so"
             assert verify_shardpack(report.output or path).ok
     assert outcomes["saved"] > 0

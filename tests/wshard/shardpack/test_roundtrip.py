@@ -347,7 +347,7 @@ def test_after_a_kill_the_old_is_there_and_what_was_written_can_be_restored(tmp_
     assert [record.key for record in ShardPackSet(shards)] == ["old"]
     report = repair_shardpack(tmp_path / "a-1.shardpack.partial")
     assert report.output == str(tmp_path / "a-1.shardpack")
-    assert report.kept == tuple(f"new{number}" for number in range(40, 80))
+    assert report.recovered == tuple(f"new{number}" for number in range(40, 80))
     (tmp_path / "a-1.shardpack").unlink()
     (tmp_path / "a-0.shardpack").unlink()
     with pytest.raises(RecordingExistsError, match="interrupted writer"):

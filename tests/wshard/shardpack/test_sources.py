@@ -156,7 +156,7 @@ def test_the_verbs_pack_verify_inspect_repair_and_unpack(folder, tmp_path, capsy
     run("verify", damaged, code=1)
     assert f"try: wshard repair {damaged}" in capsys.readouterr().out
     run("repair", damaged)
-    assert "4 record(s) kept, 0 lost" in capsys.readouterr().out
+    assert "4 record(s) recovered, 0 lost" in capsys.readouterr().out
     run("verify", tmp_path / "one.repaired.shardpack")
 
 
@@ -184,8 +184,8 @@ def test_repair_says_what_is_not_in_the_new_file(tmp_path):
     damaged[good.index(b"\2" * 50)] ^= 1
     path.write_bytes(damaged)
     report = repair_shardpack(path, in_place=True)
-    assert report.kept == ("k0", "k1", "k3", "k4")
-    assert list(report.lost) == ["record 2"]
+    assert report.recovered == ("k0", "k1", "k3", "k4")
+    assert list(report.unrecovered) == ["record 2"]
     assert ShardPackReader(path).metadata == {"user": {"a": 1}}
     assert (tmp_path / "a.shardpack.bak").read_bytes() == damaged
     start = ShardPackReader(good).index.offsets.tolist()[3]
@@ -194,8 +194,8 @@ def test_repair_says_what_is_not_in_the_new_file(tmp_path):
     damaged[-30] ^= 1
     path.write_bytes(damaged)
     report = repair_shardpack(path, tmp_path / "b.shardpack")
-    assert report.kept == ("k0", "k1", "k2")
-    assert list(report.lost) == [f"bytes {start} to {len(good)}"]
+    assert report.recovered == ("k0", "k1", "k2")
+    assert list(report.unrecovered) == [f"bytes {start} to {len(good)}"]
     assert not report.complete
 
 
