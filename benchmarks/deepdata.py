@@ -95,12 +95,12 @@ def run(url: str, folder: Path) -> None:
         print(f"{EPISODES} vectors of {DIM}: pushed at {fill(catalog, index):.0f}/s")
         name = collection_name(index._link(), make_space("benchmark", DIM).fingerprint)  # noqa: SLF001  (a look inside)
         body = {"collection": name, "top_k": 10, "ef_search": 200}
-        for told, where, filters in (
+        for label, where, filters in (
             ("no filter", EVERYTHING, {}),
             ("env_id", build_where(env_id="env-1"), {"filters": {"env_id": "env-1"}}),
         ):
             bare, bridged = measure(index, url, body | filters, where)
-            print(f"{told}, {QUERIES} searches: {told_of(bare)} bare, {told_of(bridged)} through the bridge")
+            print(f"{label}, {QUERIES} searches: {told_of(bare)} bare, {told_of(bridged)} through the bridge")
 
 
 def told_of(times: Times) -> str:

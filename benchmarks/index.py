@@ -89,7 +89,7 @@ def measure(folder: Path, data: Data, metric: str, queries: int, *, only: set[st
             theirs = time.perf_counter() - begun
             cold, _, answer = timed(ask)
             beside.append((cold, theirs, recall(answer, right), answer.exact, answer.scored))
-    tell([ask.name for ask in asked], np.column_stack([first, warm, np.array(beside, float)]), len(data.vectors))
+    print_table([ask.name for ask in asked], np.column_stack([first, warm, np.array(beside, float)]), len(data.vectors))
 
 
 def recall(answer: Answer, right: np.ndarray) -> float:
@@ -101,7 +101,7 @@ def recall(answer: Answer, right: np.ndarray) -> float:
     return float(np.mean(np.sort(found)[::-1] >= np.sort(right)[::-1] - off)) if len(right) else 1.0
 
 
-def tell(names: list[str], figures: np.ndarray, count: int) -> None:
+def print_table(names: list[str], figures: np.ndarray, count: int) -> None:
     """Print the figures of each case as a Markdown table."""
     print("| search, top 10 | p50 ms | p50 ms of CPU | p99 ms | p50 ms, first time | p50 ms, caches cold ", end="")
     print(

@@ -69,10 +69,10 @@ def main() -> None:
         with Catalog.open(folder / "catalog.db") as catalog, EmbeddedIndex(catalog, folder / "index") as index:
             print(f"| query | filter | {' | '.join(heads)} |\n|---|---|{'---:|' * len(heads)}")
             for about, make in {"a window": window, "between two": between, "near nothing": nothing}.items():
-                for told, where in FILTERS.items():
+                for label, where in FILTERS.items():
                     requests = [Request(count, where, distinct=one) for one in (False, True) for count in MANY]
                     cells = [median(partial(index.search, space), partial(make, data, rng), one) for one in requests]
-                    print(f"| {about} | {told} | {' | '.join(cells)} |", flush=True)
+                    print(f"| {about} | {label} | {' | '.join(cells)} |", flush=True)
         scans = []
         for _ in range(TIMED):
             begun = time.perf_counter()

@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
-    told = facts()
+    summary = facts()
     spent: dict[tuple[str, int], list[Taken]] = {(way, workers): [] for way in WAYS for workers in asked.workers}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -163,7 +163,7 @@ def main() -> None:
                 taken.append(measure(place / "data", place / "archive", workers, way))
                 shutil.rmtree(place / "archive")
     print(f"Ingest of {asked.episodes} episodes of {asked.timesteps} timesteps, {len(LANES)} observation lanes;")
-    print(f"median of {asked.rounds}. {told}\n")
+    print(f"median of {asked.rounds}. {summary}\n")
     print("| | workers | seconds | episodes/s | main process, CPU ms per episode | nothing to do, seconds |")
     print("|---|---:|---:|---:|---:|---:|")
     for (way, workers), taken in spent.items():

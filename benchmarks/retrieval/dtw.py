@@ -46,14 +46,14 @@ def _squares(asked, channels):  # noqa: ANN001, ANN202  (numba types it)
 
 @numba.njit(cache=True)
 def _whole(query, channels):  # noqa: ANN001, ANN202
-    held = channels.shape[1]
-    costs, lengths = np.full(held + 1, np.inf), np.zeros(held + 1)  # place j + 1 stands for row j
+    width = channels.shape[1]
+    costs, lengths = np.full(width + 1, np.inf), np.zeros(width + 1)  # place j + 1 stands for row j
     costs[0] = 0.0  # the path enters at its first pair
     for i in range(len(query)):
         apart = _squares(query[i], channels)
         corner, corner_length = costs[0], lengths[0]
         costs[0] = np.inf
-        for j in range(1, held + 1):
+        for j in range(1, width + 1):
             best, length = corner, corner_length
             corner, corner_length = costs[j], lengths[j]
             if costs[j] < best:
@@ -61,18 +61,18 @@ def _whole(query, channels):  # noqa: ANN001, ANN202
             if costs[j - 1] < best:
                 best, length = costs[j - 1], lengths[j - 1]
             costs[j], lengths[j] = best + apart[j - 1], length + 1
-    return costs[held], lengths[held]
+    return costs[width], lengths[width]
 
 
 @numba.njit(cache=True)
 def _pieces(query, channels, free):  # noqa: ANN001, ANN202
-    held = channels.shape[1]
-    costs, starts = np.full((2, held + 2), np.inf), np.full((2, held + 2), -1)  # place j + 2 stands for row j
-    costs[0, 2:], starts[0, 2:] = np.sqrt(_squares(query[0], channels)), np.arange(held)  # a piece may begin anywhere
+    width = channels.shape[1]
+    costs, starts = np.full((2, width + 2), np.inf), np.full((2, width + 2), -1)  # place j + 2 stands for row j
+    costs[0, 2:], starts[0, 2:] = np.sqrt(_squares(query[0], channels)), np.arange(width)  # a piece may begin anywhere
     for i in range(1, len(query)):
         apart = np.sqrt(_squares(query[i], channels))
         before, begun, here, entered = costs[1 - i % 2], starts[1 - i % 2], costs[i % 2], starts[i % 2]
-        for j in range(held):
+        for j in range(width):
             best, start = before[j + 1], begun[j + 1]
             if free and before[j + 2] < best:
                 best, start = before[j + 2], begun[j + 2]

@@ -125,7 +125,7 @@ def measure(
 def answered(
     ask: Ask, queries: dict[str, list[Rows]], archive: Archive, about: tuple[str, str, int | None]
 ) -> list[Result]:
-    """Return the results of one method, told by channels, name and size of its vectors, under all disturbances."""
+    """Return the results of one method: its channels, name and size of its vectors, under all disturbances."""
     results = []
     for name, asked in queries.items():
         begun = time.perf_counter()
@@ -193,8 +193,10 @@ def main() -> None:
     recorded = load(options.cache, options.first, options.workers)
     steps = [len(episode.actions) for episode in recorded]
     success = np.mean([episode.success for episode in recorded])
-    told = f"{len(recorded)} episodes, {sum(steps)} steps, length {min(steps)} / {np.median(steps):.0f} / {max(steps)}"
-    print(f"{told}, success {success:.1%}")
+    summary = (
+        f"{len(recorded)} episodes, {sum(steps)} steps, length {min(steps)} / {np.median(steps):.0f} / {max(steps)}"
+    )
+    print(f"{summary}, success {success:.1%}")
     results = []
     for channels in options.channels:
         archive = make_archive(recorded, channels, options.every)

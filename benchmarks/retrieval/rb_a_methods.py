@@ -112,11 +112,11 @@ def windowed(embedder: Embedder, archive: Archive) -> Ask:
 
 def scan(align: Callable[[Rows, Rows], float], archive: Archive) -> Ask:
     """Return minus the costs of aligning every query with every episode."""
-    held = [standardise(rows, archive.statistics) for rows in archive.episodes]
+    references = [standardise(rows, archive.statistics) for rows in archive.episodes]
 
     def ask(queries: list[Rows]) -> Similarities:
         asked = [standardise(rows, archive.statistics) for rows in queries]
-        return -np.array([[align(query, rows) for rows in held] for query in asked])
+        return -np.array([[align(query, rows) for rows in references] for query in asked])
 
     return ask
 

@@ -100,10 +100,10 @@ def measure(
     answers = [ask(rows, query.episode) for query, rows in zip(asking, queries, strict=True)]
     spent, busy = time.perf_counter() - begun, clock() - used
     for query, hits in zip(asking, answers, strict=True):
-        told = [judged(plays[episode], query.label, start, stop) for episode, start, stop in hits]
-        firsts.append(told[0][0])
-        rights.append(sum(right for right, _ in told) / HITS)
-        errors += [apart for _, apart in told if apart is not None]
+        verdicts = [judged(plays[episode], query.label, start, stop) for episode, start, stop in hits]
+        firsts.append(verdicts[0][0])
+        rights.append(sum(right for right, _ in verdicts) / HITS)
+        errors += [apart for _, apart in verdicts if apart is not None]
     scores = (float(np.mean(firsts)), float(np.mean(rights)), float(np.median(errors)))
     return Result(*about, *scores, 1e3 * spent / len(asking), 1e3 * busy / len(asking))
 
@@ -118,18 +118,18 @@ def standardised(plays: Sequence[Play]) -> Callable[[Rows], Rows]:
 def scanned(plays: Sequence[Play], scan: Callable[[Rows, Rows], rb_b_scan.Candidates]) -> Ask:
     """Return a method that goes through all episodes."""
     standard = standardised(plays)
-    held = [standard(play.rows) for play in plays]
+    references = [standard(play.rows) for play in plays]
 
     def ask(query: Rows, own: int) -> list[Span]:
         asked = standard(query)
-        others = [number for number in range(len(held)) if number != own]
-        found = [scan(asked, held[number]) for number in others]
+        others = [number for number in range(len(references)) if number != own]
+        found = [scan(asked, references[number]) for number in others]
         episodes = np.repeat(others, [len(costs) for costs, _, _ in found])
         costs, starts, stops = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.argsort(costs, kind="stable")
         spans = np.stack([starts, stops], axis=1)[order]
-        kept = suppress(episodes[order], spans, MomentLimits(HITS, OVERLAP))
-        return [(int(episodes[order[place]]), *map(int, spans[place])) for place in kept]
+        chosen = suppress(episodes[order], spans, MomentLimits(HITS, OVERLAP))
+        return [(int(episodes[order[place]]), *map(int, spans[place])) for place in chosen]
 
     return ask
 
@@ -251,13 +251,13 @@ def main() -> None:
     options = parser.parse_args()
     ask = partial(load, options.cache, first=options.first, python=options.ogbench)
     results = []
-    with nullcontext("scans are left out") if options.no_scans else stumpy(options.stumpy) as held:
-        peer = held if isinstance(held, Peer) else None
+    with nullcontext("scans are left out") if options.no_scans else stumpy(options.stumpy) as tool:
+        peer = tool if isinstance(tool, Peer) else None
         for speed in options.speed:
             results += run(ask(speed=speed), speed, peer, scan=not options.no_scans)
     tables = [table(results, speed) for speed in options.speed]
-    told = "\n\n".join([*tables, f"{held}."])
-    rb_outcome.leave(options, results, told, partial(draw_one, ask(speed=options.speed[0])), also={"peer": str(held)})
+    text = "\n\n".join([*tables, f"{tool}."])
+    rb_outcome.leave(options, results, text, partial(draw_one, ask(speed=options.speed[0])), also={"peer": str(tool)})
 
 
 if __name__ == "__main__":

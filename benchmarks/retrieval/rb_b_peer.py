@@ -30,14 +30,14 @@ class Peer:
 
     version: str
     asked: IO[bytes]
-    told: IO[bytes]
+    replies: IO[bytes]
     busy: float = 0.0
     apart: float = 0.0
 
     def profile(self, query: Rows, rows: Rows) -> Rows:
         """Return the z-normalised Euclidean profile of a query [n, D] along rows [T, D], summed over channels."""
         rb_b_stumpy.write(self.asked, query, rows)
-        busy, costs = rb_b_stumpy.read(self.told, 2)
+        busy, costs = rb_b_stumpy.read(self.replies, 2)
         self.busy = float(busy)
         return costs
 

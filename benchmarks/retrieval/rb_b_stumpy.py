@@ -17,17 +17,17 @@ import numpy as np
 
 def write(stream: IO[bytes], *arrays: Any) -> None:
     """Send arrays, or what makes one."""
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     for array in arrays:
-        np.save(held, np.asarray(array), allow_pickle=False)
-    stream.write(held.tell().to_bytes(8, "little") + held.getvalue())
+        np.save(buffer, np.asarray(array), allow_pickle=False)
+    stream.write(buffer.tell().to_bytes(8, "little") + buffer.getvalue())
     stream.flush()
 
 
 def read(stream: IO[bytes], count: int) -> list[np.ndarray]:
     """Return so many arrays that were sent together; raises EOFError where nothing more comes."""
-    held = io.BytesIO(stream.read(int.from_bytes(stream.read(8), "little")))
-    return [np.load(held, allow_pickle=False) for _ in range(count)]
+    buffer = io.BytesIO(stream.read(int.from_bytes(stream.read(8), "little")))
+    return [np.load(buffer, allow_pickle=False) for _ in range(count)]
 
 
 def profile(mass: Any, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -38,20 +38,20 @@ def profile(mass: Any, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Answer until nothing more is asked."""
-    asked, told = sys.stdin.buffer, sys.stdout.buffer
+    asked, replies = sys.stdin.buffer, sys.stdout.buffer
     try:
         stumpy = import_module("stumpy")
     except ImportError as error:
-        write(told, "", str(error))
+        write(replies, "", str(error))
         return
-    write(told, stumpy.__version__, "")
+    write(replies, stumpy.__version__, "")
     while True:
         try:
             query, rows = read(asked, 2)
         except EOFError:
             return
         apart = profile(stumpy.mass, query, rows)
-        write(told, time.process_time(), apart)
+        write(replies, time.process_time(), apart)
 
 
 if __name__ == "__main__":

@@ -130,9 +130,9 @@ def results(seen: Sequence[Seen]) -> list[Result]:
     """Return a row for each family that came up."""
     kinds = np.array([one.clip.kind for one in seen])
     lengths = np.array([float(one.clip.length) for one in seen])
-    told = {name: np.array([one.scores.get(name, np.nan) for one in seen]) for name in (*CHECKS, *BASELINES)}
-    worst = np.max([np.nan_to_num(told[name]) for name in CHECKS], axis=0)
-    compared = ~np.isnan(told["jerk"])  # baselines are slow: some rounds go without them
+    values_of = {name: np.array([one.scores.get(name, np.nan) for one in seen]) for name in (*CHECKS, *BASELINES)}
+    worst = np.max([np.nan_to_num(values_of[name]) for name in CHECKS], axis=0)
+    compared = ~np.isnan(values_of["jerk"])  # baselines are slow: some rounds go without them
     rows = []
     for family, (name, _) in FAULTS.items():
         these, clean = kinds == family, kinds == ""
@@ -140,11 +140,11 @@ def results(seen: Sequence[Seen]) -> list[Result]:
             continue
         flagged = np.mean([one.flagged for one in seen if one.clip.kind == family])
         others = {
-            base: area_within(told[base], these & compared, clean & compared, lengths)
+            base: area_within(values_of[base], these & compared, clean & compared, lengths)
             for base in BASELINES
             if (these & compared).any()
         }
-        own, every = (area_within(np.nan_to_num(values), these, clean, lengths) for values in (told[name], worst))
+        own, every = (area_within(np.nan_to_num(values), these, clean, lengths) for values in (values_of[name], worst))
         rows.append(Result(family, name, int(these.sum()), own, every, float(flagged), others))
     return rows
 
@@ -235,12 +235,12 @@ def about_clean(seen: Sequence[Seen]) -> dict[str, float]:
         rank_correlation(np.array([o.scores["rough"] for o in ones]), np.array([o.sigma for o in ones]))
         for ones in by_task.values()
     ]
-    won, lost = ([o for o in clean if o.success is success] for success in (True, False))
-    unusual = [np.array([o.scores["unusual"] for o in ones]) for ones in (lost, won)]
+    won, failed = ([o for o in clean if o.success is success] for success in (True, False))
+    unusual = [np.array([o.scores["unusual"] for o in ones]) for ones in (failed, won)]
     return {
         "accepted, all": float(np.mean([not one.flagged for one in clean])),
         "accepted, successful": float(np.mean([not one.flagged for one in won])),
-        "flagged, failed": float(np.mean([one.flagged for one in lost])),
+        "flagged, failed": float(np.mean([one.flagged for one in failed])),
         "AUC of `unusual`, failed against successful": area(*unusual),
         "Spearman of `rough` with the noise of the actions, mean over tasks": float(np.nanmean(noise)),
     }

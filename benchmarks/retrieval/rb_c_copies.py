@@ -99,13 +99,13 @@ def distinct(recorded: Sequence[Recorded], channels: str) -> Originals:
     every = [choose_channels(episode, channels) for episode in recorded]
     spread = np.concatenate(every).std(axis=0)
     units = np.where(spread < 1e-6, 1.0, spread)
-    kept: list[int] = []
+    chosen: list[int] = []
     for number, rows in enumerate(every):
-        same_task = (other for other in kept if recorded[other].task == recorded[number].task)
+        same_task = (other for other in chosen if recorded[other].task == recorded[number].task)
         if not any(_doubled(every[other] / units, rows / units) for other in same_task):
-            kept.append(number)
-    print(f"  {channels}: {len(every) - len(kept)} of {len(every)} episodes are recorded twice already", flush=True)
-    return Originals([every[n] for n in kept], np.array([recorded[n].task for n in kept]), spread)
+            chosen.append(number)
+    print(f"  {channels}: {len(every) - len(chosen)} of {len(every)} episodes are recorded twice already", flush=True)
+    return Originals([every[n] for n in chosen], np.array([recorded[n].task for n in chosen]), spread)
 
 
 def _doubled(left: Rows, right: Rows) -> bool:

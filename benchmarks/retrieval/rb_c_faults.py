@@ -74,8 +74,8 @@ def _moving(clip: Clip, spread: Rows, rng: np.random.Generator) -> int | None:
 
 
 def _without(clip: Clip, gone: NDArray[np.int64]) -> Clip:
-    kept = np.delete(np.arange(len(clip.seen)), gone)
-    return replace(clip, seen=clip.seen[kept], acted=clip.acted[kept], times=clip.times[kept])
+    rest = np.delete(np.arange(len(clip.seen)), gone)
+    return replace(clip, seen=clip.seen[rest], acted=clip.acted[rest], times=clip.times[rest])
 
 
 def _dropped(clip: Clip, spread: Rows, rng: np.random.Generator) -> Clip:  # noqa: ARG001  (all have one signature)
@@ -209,10 +209,10 @@ def inject(clip: Clip, family: str, spread: Rows, rng: np.random.Generator) -> C
     What changes nothing is no fault: a channel that rests at its lowest value anyway cannot be clipped there.
     """
     faulty = FAULTS[family][1](clip, spread, rng)
-    if faulty is None or all(np.array_equal(a, b) for a, b in zip(_told(clip), _told(faulty), strict=True)):
+    if faulty is None or all(np.array_equal(a, b) for a, b in zip(_parts(clip), _parts(faulty), strict=True)):
         return None
     return replace(faulty, kind=family)
 
 
-def _told(clip: Clip) -> tuple[NDArray[Any], ...]:
+def _parts(clip: Clip) -> tuple[NDArray[Any], ...]:
     return (*clip.lanes().values(), clip.clock())

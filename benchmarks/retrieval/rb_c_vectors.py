@@ -92,13 +92,13 @@ def _duplicates(found: set[Pair], pairs: dict[str, set[Pair]], channels: str) ->
 
 def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) -> list[Result]:
     """Return the precision of the best threshold of the cosine alone at a recall of 0.98: the baseline."""
-    held = read_chosen_vectors(archive, "")
+    stored = read_chosen_vectors(archive, "")
     near = set().union(*(made for kind, made in pairs.items() if kind in NEAR))
     exact = set().union(*(made for kind, made in pairs.items() if kind not in NEAR))
-    names = [Path(row.path).stem for row in held.episodes]
+    names = [Path(row.path).stem for row in stored.episodes]
     found: list[tuple[float, bool]] = []
-    for one, row in enumerate(held.vectors):
-        apart = np.linalg.norm(held.vectors[one + 1 :].astype(np.float64) - row, axis=1)
+    for one, row in enumerate(stored.vectors):
+        apart = np.linalg.norm(stored.vectors[one + 1 :].astype(np.float64) - row, axis=1)
         for place in np.flatnonzero(apart <= 1.0).tolist():
             pair = frozenset({names[one], names[one + 1 + place]})
             if pair not in exact:
@@ -163,7 +163,9 @@ def main() -> None:
     for channels in options.channels:
         originals = distinct(recorded, channels)
         results += measure(originals, channels, options.seed)
-        results += [Result(channels, "shared pieces", *told) for told in measure_pieces(originals, options.seed)]
+        results += [
+            Result(channels, "shared pieces", *measured) for measured in measure_pieces(originals, options.seed)
+        ]
     rb_outcome.leave(options, results, table(results), partial(draw_found, results, GOALS))
 
 

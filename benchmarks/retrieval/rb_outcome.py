@@ -34,8 +34,8 @@ def leave(
         return
     options.out.parent.mkdir(parents=True, exist_ok=True)
     given = {name: str(value) for name, value in vars(options).items()}
-    told = ", ".join(f"{name} {value}" for name, value in given.items() if name not in {"cache", "out", "workers"})
-    Path(f"{options.out}.md").write_text(f"{tables}\n\nOptions: {told}.\n", encoding="utf-8")
+    listed = ", ".join(f"{name} {value}" for name, value in given.items() if name not in {"cache", "out", "workers"})
+    Path(f"{options.out}.md").write_text(f"{tables}\n\nOptions: {listed}.\n", encoding="utf-8")
     about = {"options": given, "results": [asdict(one) for one in results]} | dict(also or {})
     Path(f"{options.out}.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
     draw(Path(f"{options.out}.png"))

@@ -68,19 +68,19 @@ def archive_scores(archive: Archive, queries: dict[str, list[Rows]]) -> dict[str
 
 
 def _pooled(archive: Archive) -> Ask:
-    held = np.stack([_standard(archive, rows).mean(axis=0) for rows in archive.episodes])
-    held /= np.linalg.norm(held, axis=1, keepdims=True)
-    return lambda queries: np.stack([_standard(archive, rows).mean(axis=0) for rows in queries]) @ held.T
+    references = np.stack([_standard(archive, rows).mean(axis=0) for rows in archive.episodes])
+    references /= np.linalg.norm(references, axis=1, keepdims=True)
+    return lambda queries: np.stack([_standard(archive, rows).mean(axis=0) for rows in queries]) @ references.T
 
 
 def _euclid(archive: Archive) -> Ask:
     def flat(rows: Rows) -> Rows:
         return resample(_standard(archive, rows), _LENGTH).ravel()
 
-    held = np.stack([flat(rows) for rows in archive.episodes])
+    references = np.stack([flat(rows) for rows in archive.episodes])
 
     def ask(queries: list[Rows]) -> Rows:
-        return -np.stack([((held - flat(rows)) ** 2).sum(axis=1) for rows in queries])
+        return -np.stack([((references - flat(rows)) ** 2).sum(axis=1) for rows in queries])
 
     return ask
 

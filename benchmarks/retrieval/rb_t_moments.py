@@ -111,14 +111,14 @@ def planted(archive: Archive) -> Iterator[tuple[str, str, float, float]]:
         episodes, probes = plant(archive, change)
         steps = np.concatenate(episodes)
         statistics = Statistics(len(steps), steps.mean(axis=0), steps.std(axis=0))
-        held = [standardise(rows, statistics) for rows in episodes]
+        references = [standardise(rows, statistics) for rows in episodes]
         standard = partial(standardise, statistics=statistics)
         scans = {
             "subsequence DTW, (1,1) (1,2) (scan)": rb_b_scan.dtw_scan(free=False),
             "z-normalised profile (scan)": rb_b_scan.profile_scan(rb_b_scan.shape_profile),
         }
         for method, scan in scans.items():
-            yield method, kind, *_judge(probes, partial(_scan, scan, held, standard))
+            yield method, kind, *_judge(probes, partial(_scan, scan, references, standard))
         with (
             tempfile.TemporaryDirectory() as name,
             TrajectoryRetriever(ingest_rows(episodes, Path(name))) as retriever,
@@ -150,13 +150,13 @@ def _judge(probes: Sequence[Probe], ask: Ask) -> tuple[float, float]:
 
 def _scan(
     scan: Callable[[Rows, Rows], rb_b_scan.Candidates],
-    held: Sequence[Rows],
+    references: Sequence[Rows],
     standard: Callable[[Rows], Rows],
     probe: Probe,
 ) -> Hits:
     query = standard(probe.rows)
-    others = [number for number in range(len(held)) if number != probe.source]
-    found = [scan(query, held[number]) for number in others]
+    others = [number for number in range(len(references)) if number != probe.source]
+    found = [scan(query, references[number]) for number in others]
     episodes = np.repeat(others, [len(costs) for costs, _, _ in found])
     costs, starts, stops = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.argsort(costs, kind="stable")

@@ -29,10 +29,10 @@ def series_accuracy(series: SeriesSet) -> dict[str, float]:
     """Return the share of queries whose first hit is of their class, by method."""
     steps = np.concatenate(series.episodes)
     statistics = Statistics(len(steps), steps.mean(axis=0), steps.std(axis=0))
-    held, asked = ([standardise(rows, statistics) for rows in some] for some in (series.episodes, series.queries))
-    flat, flat_asked = (np.stack([resample(rows, _LENGTH).ravel() for rows in some]) for some in (held, asked))
+    references, asked = ([standardise(rows, statistics) for rows in some] for some in (series.episodes, series.queries))
+    flat, flat_asked = (np.stack([resample(rows, _LENGTH).ravel() for rows in some]) for some in (references, asked))
     euclid = np.stack([((flat - row) ** 2).sum(axis=1) for row in flat_asked])
-    dtw = np.array([[full_dtw(query, rows) for rows in held] for query in asked])
+    dtw = np.array([[full_dtw(query, rows) for rows in references] for query in asked])
     first = {"Euclid": euclid.argmin(axis=1), "DTW (scan)": dtw.argmin(axis=1)}
     for name, plain in (("plain ingest, plain search", False), ("one vector (`plain=True`)", True)):
         listed = _search(series, plain=plain)
