@@ -29,6 +29,9 @@ PRIVATE_WORDS = {
 }
 """Words that say nothing to a newcomer: no function, class or module is named by one of them alone."""
 
+PARTICIPLES = {"told", "held", "kept", "lost", "settled"}
+"""Words that say what happened to a value instead of what it is: no variable, attribute or parameter is named so."""
+
 ARCHIVE_FILES = {
     "bridge/cli/ingest.py": "whether the archive's database is there",
     "bridge/maintenance/check_vectors.py": "whether a copy for searching is there",
@@ -78,6 +81,18 @@ def test_class_names_are_unique():
 def test_names_are_words_of_the_field():
     found = [f"{name_of(path)}: {node.name}" for path in FILES for node in definitions(path)]
     assert [place for place in found if place.rpartition(": ")[2].strip("_").lower() in PRIVATE_WORDS] == []
+
+
+def given_name(node: ast.AST) -> str | None:
+    """Return the name that code gives to a value: a variable, an attribute or a parameter."""
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return node.id if isinstance(node, ast.Name) else node.attr
+    return node.arg if isinstance(node, ast.arg) else None
+
+
+def test_values_are_named_by_what_they_are():
+    places = {(name_of(path), given_name(node)) for path in FILES for node in ast.walk(tree(path))}
+    assert sorted(place for place in places if place[1] and place[1].strip("_").lower() in PARTICIPLES) == []
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=name_of)
