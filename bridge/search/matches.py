@@ -35,7 +35,7 @@ class EpisodeRows:
         if self._known[0] != now or len(self._known[1]) > _MOST_ROWS:
             self._known = (now, {})
         known = self._known[1]
-        if missing := set(ids) - known.keys():
+        if missing := {id_ for id_ in ids if id_ not in known}:  # a difference of sets would walk all that are known
             known |= self._catalog.episodes.rows(missing)
         return {id_: known[id_] for id_ in ids if id_ in known}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-CACHE_KIBIBYTES = 64 * 1024
+CACHE_KIBIBYTES = 32 * 1024
 
 
 # As much as SQLite maps: a row of a page that is not mapped takes three times as long.

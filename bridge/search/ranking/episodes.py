@@ -19,7 +19,6 @@ from bridge.search.ranking.rankers import (
     fuse_by_rank,
     limit_score,
     rank_farthest,
-    rank_nearest,
     read_rows,
 )
 from bridge.search.ranking.text import rank_by_text
@@ -101,7 +100,7 @@ class EpisodeSearch:
         elif fusions:
             alone = fusions[0]
             fuses = alone.windows is not None or alone.expand
-            rank = alone if fuses else rank_nearest(index, alone.main)
+            rank: Ranker = alone if fuses else partial(alone.main.search, index)
             rankers = [self._align_first(rank, alone, prepared.views[0]), *rankers]
         rank = fuse_by_rank(rankers)
         if options.min_score is not None:

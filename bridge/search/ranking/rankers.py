@@ -33,11 +33,6 @@ def depth(top_k: int) -> int:
     return max(LEAST_DEPTH, 4 * top_k)
 
 
-def rank_nearest(index: VectorIndex, query: QueryVector) -> Ranker:
-    """Rank by cosine, as the index does."""
-    return lambda request: query.search(index, request)
-
-
 def rank_farthest(index: VectorIndex, query: QueryVector) -> Ranker:
     """Rank by cosine, the lowest first: what is nearest to the opposite of the query."""
 

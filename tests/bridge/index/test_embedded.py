@@ -19,6 +19,7 @@ from index_folders import home_of
 from bridge.index.base import Point, Request
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.index import EmbeddedIndex
+from bridge.index.embedded.snapshot import CopyRule
 from bridge.index.registry import open_index
 from bridge.testing.brute_force import DIM, Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
@@ -251,6 +252,16 @@ def test_thousands_of_equal_vectors_are_ranked_by_episode_and_window(tmp_path):
         found = [(match.episode, match.window) for match in answer.matches]
         assert found == [(ids[0], window) for window in range(5000)] + [(ids[1], 0)]
         assert answer.scored == 15_000
+
+
+def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
+    rule = CopyRule(20_000, 50_000)
+    assert [rule.is_due(tail, 0, 32) for tail in (20_000, 20_001)] == [False, True]
+    assert [rule.is_due(tail, 0, 2048) for tail in (1024, 1025)] == [False, True]
+    assert [rule.is_due(tail, 60_000, 32, ingesting=True) for tail in (30_000, 30_001)] == [False, True]
+    assert [rule.is_due(tail, 10**7, 32, ingesting=True) for tail in (500_000, 500_001)] == [False, True]
+    assert [rule.has_lists(count, 512) for count in (6143, 6144)] == [False, True]
+    assert rule.is_due(1, 6143, 512)  # the lists
 
 
 def test_vectors_are_read_from_the_disk_copy_and_the_tail(tmp_path):

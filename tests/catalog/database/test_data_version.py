@@ -50,6 +50,18 @@ def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
     assert archive.instant().clock > before
 
 
+def test_a_pinned_instant_stays_for_its_thread_alone(archive):
+    before, others = archive.instant(), []
+    with archive.pin_instant():
+        archive.episodes.register([make_record(1)])
+        assert archive.instant() == before
+        assert archive.clock() > before.clock
+        other = threading.Thread(target=lambda: others.append(archive.instant()))
+        other.start()
+        other.join()
+    assert others == [archive.instant()] != [before]
+
+
 def test_it_cannot_report_without_a_file(tmp_path):
     nothing = Glance(lambda: sqlite3.connect(f"file:{tmp_path / 'no.db'}?mode=ro", uri=True))
     assert nothing.version() is None
