@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wshard.data.dataset import Dataset, Item
 
 _PREFETCHED: Final = 2  # batches for each worker, as torch does it
-_HELD: Final = 3  # batches that a training loop works with
+_IN_USE: Final = 3  # batches that a training loop works with
 
 
 class ClipLoader:
@@ -39,7 +39,7 @@ class ClipLoader:
         self._workers: Any = None
         if num_workers:
             inherited = dataset.fork_safe and forks_workers()
-            self._slots = BatchSlots((_PREFETCHED * num_workers + _HELD) * inherited)
+            self._slots = BatchSlots((_PREFETCHED * num_workers + _IN_USE) * inherited)
             reading = SlotDataset(dataset, self._slots)
             self._workers = worker_loader(reading, _Requests(self), num_workers, fork_safe=dataset.fork_safe)
 
