@@ -57,7 +57,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
-def told(ep):
+def digest(ep):
     """Return the lanes of an episode as one text."""
     lanes = {name: (str(lane.data.dtype), lane.data.shape, lane.data.tobytes()) for name, lane in ep.lanes().items()}
     return f"{ep.id} {ep.length} {hashlib.sha256(repr(sorted(lanes.items())).encode()).hexdigest()}"
@@ -65,7 +65,7 @@ def told(ep):
 
 def loaded(folder, name="a.wshard", load=load_wshard):
     """Return the episode of a file, None for no file."""
-    return told(load(folder / name)) if (folder / name).exists() else None
+    return digest(load(folder / name)) if (folder / name).exists() else None
 
 
 def save_older(folder):
@@ -120,7 +120,7 @@ def chunks(folder):
         return None
     reader = ChunkedEpisodeReader(manifest)
     found = reader.load_manifest()
-    return (found.complete, told(reader.load())) if found.chunks or found.complete else None
+    return (found.complete, digest(reader.load())) if found.chunks or found.complete else None
 
 
 def chunked_in_part(folder):

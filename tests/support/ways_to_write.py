@@ -90,8 +90,9 @@ def write_sources(folder):
 def of_set(name, mode):
     """Return the way that adds to an older set, or writes over it."""
     prepare = partial(write_set, name=name, seeds=(5,))
-    threads = name.startswith("lance")
-    return Way(partial(write_set, name=name, mode=mode), partial(read_set, name=name), prepare, threads=threads)
+    threads = name in ("video", "lance", "lance_video")  # libraries for videos and tables have threads
+    about = (partial(write_set, name=name, mode=mode), partial(read_set, name=name), prepare)
+    return Way(*about, threads=threads, beside=r".*\.(txn|manifest|lance)" if "lance" in name else "")
 
 
 # ---- shards and packs ----------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from wshard.data.dataset import collate
+from wshard.data.sampler import clips_of
 from wshard.data.tensors import as_numpy, as_tensor, is_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
     from wshard.data.dataset import Dataset, Item
 
@@ -90,15 +91,15 @@ class BatchSlots:
 
 
 class SlotDataset:
-    """A data set as workers read it: (slot, clips) give the batch of these clips, written into the slot."""
+    """A data set as workers read it: (slot, epoch, clips) give the batch of these clips, written into the slot."""
 
     def __init__(self, dataset: Dataset, slots: BatchSlots) -> None:
         self.dataset, self.slots = dataset, slots
 
-    def __getitems__(self, request: tuple[int | None, Sequence[int]]) -> tuple[int | None, Item]:
+    def __getitems__(self, request: tuple[int | None, int, NDArray[np.int64]]) -> tuple[int | None, Item]:
         """Read a batch."""
-        slot, numbers = request
-        return self.slots.write(slot, collate(self.dataset.__getitems__(numbers)))
+        slot, epoch, numbers = request
+        return self.slots.write(slot, collate(self.dataset.__getitems__(clips_of(epoch, numbers))))
 
 
 def _view(whole: Any, place: SlotArray) -> Any:

@@ -98,6 +98,15 @@ class Dataset(Sequence["Item"]):
         return True
 
     @property
+    def where(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
+    def describe_column(self, column: str) -> str:  # noqa: ARG002  (not known here)
+        """Return dtype and shape of a row of a column, "" where they are not declared."""
+        return ""
+
+    @property
     def episode_column_names(self) -> list[str]:
         """The names of per-episode values."""
         return list(self.get_episode_data())

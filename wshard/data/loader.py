@@ -8,17 +8,20 @@ from wshard.arguments import integer
 from wshard.data.batch_slots import BatchSlots, SlotDataset
 from wshard.data.clips import positive
 from wshard.data.dataset import collate
-from wshard.data.sampler import ClipSampler, EpochIndex
+from wshard.data.sampler import ClipSampler, clips_of
 from wshard.data.tensors import forks_workers, worker_loader
 from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wshard.data.dataset import Dataset, Item
 
 _PREFETCHED: Final = 2  # batches for each worker, as torch does it
-_HELD: Final = 3  # batches that a training loop works with
+_IN_USE: Final = 3  # batches that a training loop works with
 
 
 class ClipLoader:
@@ -39,7 +42,7 @@ class ClipLoader:
         self._workers: Any = None
         if num_workers:
             inherited = dataset.fork_safe and forks_workers()
-            self._slots = BatchSlots((_PREFETCHED * num_workers + _HELD) * inherited)
+            self._slots = BatchSlots((_PREFETCHED * num_workers + _IN_USE) * inherited)
             reading = SlotDataset(dataset, self._slots)
             self._workers = worker_loader(reading, _Requests(self), num_workers, fork_safe=dataset.fork_safe)
 
@@ -49,7 +52,7 @@ class ClipLoader:
 
     def __iter__(self) -> Iterator[Item]:
         if self._workers is None:
-            read = (collate(self.dataset.__getitems__(numbers)) for numbers in self.requests())
+            read = (collate(self.dataset.__getitems__(clips_of(*request))) for request in self.requests())
         else:
             read = (self._slots.read(written) for written in self._workers)
         for batch in read:
@@ -57,11 +60,11 @@ class ClipLoader:
             yield batch
         self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
 
-    def requests(self) -> Iterator[list[int]]:
-        """Yield the numbers of the clips of each batch that is left of the epoch."""
+    def requests(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yield the epoch and the numbers of the clips of each batch that is left of the epoch."""
         epoch, order = self.sampler.epoch, self.sampler.order(self.sampler.epoch)
         for start in range(self.sampler.position, min(len(self) * self.batch_size, len(order)), self.batch_size):
-            yield [EpochIndex.of(number, epoch) for number in order[start : start + self.batch_size].tolist()]
+            yield epoch, order[start : start + self.batch_size]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume an equal loader after the last batch."""
@@ -76,7 +79,7 @@ class ClipLoader:
 
 
 class _Requests:
-    """What workers are asked for: a slot, and the numbers of the clips of a batch."""
+    """What workers are asked for: a slot, the epoch, and the numbers of the clips of a batch."""
 
     def __init__(self, loader: ClipLoader) -> None:
         self._loader = loader
@@ -84,7 +87,7 @@ class _Requests:
     def __len__(self) -> int:
         return len(self._loader)
 
-    def __iter__(self) -> Iterator[tuple[int | None, list[int]]]:
+    def __iter__(self) -> Iterator[tuple[int | None, int, NDArray[np.int64]]]:
         slots = self._loader._slots  # noqa: SLF001  (of this module)
         slots.reclaim()
-        return ((slots.take(), numbers) for numbers in self._loader.requests())
+        return ((slots.take(), epoch, numbers) for epoch, numbers in self._loader.requests())

@@ -17,7 +17,7 @@ from wshard.formats.table import FORMATS as LOCATIONS
 from wshard.open import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wshard.data.dataset import Dataset
 
@@ -103,7 +103,10 @@ def detect_format(path: Place) -> type[DatasetFormat] | None:
 
 
 class _LocationFormat(DatasetFormat):
-    """A format of this project, read by its Source and written by its Sink."""
+    """A format of this project, read by its Source and written by its Sink, or by classes with the original's names."""
+
+    reader: Callable[..., Dataset] | None = None
+    writer: Callable[..., Writer] | None = None
 
     @classmethod
     def detect(cls, path: Place) -> bool:
@@ -111,10 +114,12 @@ class _LocationFormat(DatasetFormat):
 
     @classmethod
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        return SourceDataset([open_location(path, cls.name)], **kw)
+        return cls.reader(path=path, **kw) if cls.reader else SourceDataset([open_location(path, cls.name)], **kw)
 
     @classmethod
     def open_writer(cls, path: Place, **kw: Any) -> Writer:
+        if cls.writer:
+            return cls.writer(path, **kw)
         if cls.name in LOCATIONS and not LOCATIONS[cls.name].sink:
             raise NotImplementedError(f"format {cls.name!r} is read-only")
         return SinkWriter(base.open_sink(path, cls.name, **kw))
@@ -124,7 +129,7 @@ class _LocationFormat(DatasetFormat):
 class LanceFormat(_LocationFormat):
     """Lance tables."""
 
-    name = "lance"
+    name, reader, writer = "lance", LanceDataset, LanceWriter
     supports_episode_data = True
 
     @classmethod
@@ -136,32 +141,12 @@ class LanceFormat(_LocationFormat):
         names = _names_in(path)
         return any(name.endswith(".lance") for name in names) and not LanceVideoFormat.detect(path)
 
-    @classmethod
-    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return a LanceDataset."""
-        return LanceDataset(path, **kw)
-
-    @classmethod
-    def open_writer(cls, path: Place, **kw: Any) -> Writer:
-        """Return a LanceWriter."""
-        return LanceWriter(path, **kw)
-
 
 @register_format
 class FolderFormat(_LocationFormat):
     """Folders of .npz columns and JPEG frames."""
 
-    name = "folder"
-
-    @classmethod
-    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return a FolderDataset."""
-        return FolderDataset(path=path, **kw)
-
-    @classmethod
-    def open_writer(cls, path: Place, **kw: Any) -> Writer:
-        """Return a FolderWriter."""
-        return FolderWriter(path, **kw)
+    name, reader, writer = "folder", FolderDataset, FolderWriter
 
 
 @register_format
@@ -187,7 +172,7 @@ class LeRobotFormat(_LocationFormat):
 class HDF5Format(_LocationFormat):
     """HDF5 files of columns."""
 
-    name = "hdf5"
+    name, reader, writer = "hdf5", HDF5Dataset, HDF5Writer
 
     @classmethod
     def detect(cls, path: Place) -> bool:
@@ -197,39 +182,19 @@ class HDF5Format(_LocationFormat):
             return False
         return Path(path).is_dir() or not Path(path).exists() or str(detect_location(path)) == cls.name
 
-    @classmethod
-    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return an HDF5Dataset."""
-        return HDF5Dataset(path=path, **kw)
-
-    @classmethod
-    def open_writer(cls, path: Place, **kw: Any) -> Writer:
-        """Return an HDF5Writer."""
-        return HDF5Writer(path, **kw)
-
 
 @register_format
 class VideoFormat(_LocationFormat):
     """Folders of .npz columns and an MP4 an episode."""
 
-    name = "video"
-
-    @classmethod
-    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return a VideoDataset."""
-        return VideoDataset(path=path, **kw)
-
-    @classmethod
-    def open_writer(cls, path: Place, **kw: Any) -> Writer:
-        """Return a VideoWriter."""
-        return VideoWriter(path, **kw)
+    name, reader, writer = "video", VideoDataset, VideoWriter
 
 
 @register_format
-class LanceVideoFormat(DatasetFormat):
+class LanceVideoFormat(_LocationFormat):
     """Lance tables with a table of videos beside them."""
 
-    name = "lance_video"
+    name, reader, writer = "lance_video", LanceVideoDataset, LanceVideoWriter
     supports_episode_data = True
 
     @classmethod
@@ -239,16 +204,6 @@ class LanceVideoFormat(DatasetFormat):
         if text.lower().endswith(".lance"):
             return Path(f"{text[:-6]}_videos.lance").is_dir()
         return any(name.endswith("_videos.lance") for name in _names_in(path))
-
-    @classmethod
-    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return a LanceVideoDataset."""
-        return LanceVideoDataset(path, **kw)
-
-    @classmethod
-    def open_writer(cls, path: Place, **kw: Any) -> Writer:
-        """Return a LanceVideoWriter."""
-        return LanceVideoWriter(path, **kw)
 
 
 def _names_in(path: Place) -> list[str]:

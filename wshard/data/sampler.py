@@ -31,6 +31,11 @@ class EpochIndex(int):
         return made
 
 
+def clips_of(epoch: int, numbers: NDArray[np.int64]) -> list[EpochIndex]:
+    """Return the numbers of clips with their epoch."""
+    return [EpochIndex.of(number, epoch) for number in numbers.tolist()]
+
+
 class ClipSampler:
     """Yields the numbers of an epoch's clips, one epoch per iteration.
 

@@ -96,8 +96,7 @@ class SourceDataset(Dataset):
         """Return a column by its name, or by that of its lane; raises EntryNotFoundError."""
         found = choose_column(self.columns, name)
         if found is None:
-            where = self.episodes.where(0) if len(self.episodes) else "no episodes"
-            raise EntryNotFoundError(f"{where}: no column {name!r}; there are {', '.join(self.columns) or 'none'}")
+            raise EntryNotFoundError(f"{self.where}: no column {name!r}; there are {', '.join(self.columns) or 'none'}")
         return found
 
     def _compare_locations(self) -> None:
@@ -118,6 +117,16 @@ class SourceDataset(Dataset):
                         f"found {facts[1] or 'no such column'}: choose columns by keys_to_load"
                     )
                 self.episodes.rename(first, column.block, found.block)
+
+    @property
+    def where(self) -> str:
+        """The location of the first episode."""
+        return self.episodes.where(0) if len(self.episodes) else "no episodes"
+
+    def describe_column(self, column: str) -> str:
+        """Return dtype and shape of a row of a column, "" for one of texts or of several merged ones."""
+        lane = self.columns[column].lane if column in self.columns else None
+        return "" if lane is None else f"{lane.dtype.value} {list(lane.shape)}"
 
     @property
     def column_names(self) -> list[str]:

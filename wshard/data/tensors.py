@@ -1,4 +1,4 @@
-"""Arrays as tensors: the only module of the project's data sets that knows torch."""
+"""Arrays as tensors: the only module of data sets that uses torch."""
 
 from __future__ import annotations
 

@@ -42,11 +42,11 @@ class ShardPackSet:
         """Return the number of records of a file."""
         pack = self.reader(number)
         own = pack.metadata.get("shardpack")
-        said = (own.get("shard_index"), own.get("shard_count")) if isinstance(own, dict) else (None, None)
-        if said not in ((None, None), (number, len(self.paths))):
+        stated = (own.get("shard_index"), own.get("shard_count")) if isinstance(own, dict) else (None, None)
+        if stated not in ((None, None), (number, len(self.paths))):
             raise ManifestError(
                 f"{pack.where}: expected shard {number} of {len(self.paths)}, as {self.where} names them, found shard "
-                f"{shown(said[0])} of {shown(said[1])}: files are missing, or of two datasets"
+                f"{shown(stated[0])} of {shown(stated[1])}: files are missing, or of two datasets"
             )
         return len(pack)
 

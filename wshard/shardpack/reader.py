@@ -54,11 +54,6 @@ class ShardPackReader(OfOneProcess):
         return self._index.metadata
 
     @property
-    def has_key_table(self) -> bool:
-        """True if a key can be looked up without reading all of them."""
-        return self._index.table is not None or not len(self)
-
-    @property
     def index(self) -> PackIndex:
         """Offsets, key table and metadata, as stored."""
         return self._index

@@ -20,6 +20,7 @@ from wshard.data import (
     SourceDataset,
     VideoDataset,
     collate,
+    load_dataset,
 )
 from wshard.data.clips import ClipIndex
 from wshard.errors import DatasetError, EntryNotFoundError, StepError
@@ -201,6 +202,10 @@ def test_formats_are_mixed_where_their_columns_agree(tmp_path):
     batch = collate(clips.__getitems__(numbers))
     assert torch.equal(batch["state"][1], clips[len(clips) // 2 - 1]["state"])
     write_hdf5(tmp_path / "c.h5", columns | {"state": columns["state"].astype(np.float64)})
+    with pytest.raises(
+        DatasetError, match=r"number 1 \(.*c.h5.*\): column 'state': expected f32 \[3\].*found f64 \[3\]"
+    ):
+        load_dataset([tmp_path / "b.lance", tmp_path / "c.h5"])
     with pytest.raises(DatasetError, match=r"c.h5.*column 'state': expected f32 \[3\].*found f64 \[3\]"):
         SourceDataset([sources[0], open_source(tmp_path / "c.h5", "hdf5")])
 
@@ -226,7 +231,7 @@ def test_episode_files_are_clips_and_the_odd_one_is_named(tmp_path):
 
 def test_sets_that_do_not_fit_are_named(data):
     clips = HDF5Dataset(path=data)
-    with pytest.raises(DatasetError, match=r"number 1 has other columns than the first: missing columns: .*'action'"):
+    with pytest.raises(DatasetError, match=r"1 \(.*a.h5.*\) has other columns than .*: missing columns: .*'action'"):
         ConcatDataset([clips, HDF5Dataset(path=data, keys_to_load=["reward"])])
     with pytest.raises(
         DatasetError, match="expected num_steps 1 and frameskip 1 as of the first for number 1, found 2"

@@ -62,7 +62,7 @@ OTHER_NAMES = [
 
 POINTS = {  # section 19 of what is known of the original: what must be better, and where that is tested
     "1 load_chunk is checked": "test_clips.test_chunks_end_with_their_episode",
-    "2 dtypes and shapes are kept": "test_writers.test_written_columns_are_read_with_dtype_shape_and_text",
+    "2 dtypes and shapes stay": "test_writers.test_written_columns_are_read_with_dtype_shape_and_text",
     "3 every episode is checked": "test_writers.test_other_dimensions_have_the_originals_names",
     "4 writers are atomic": "../../processes/test_killed_writers.test_a_writer_that_is_killed_at_any_stage_leaves_"
     "the_old_or_the_new",

@@ -54,26 +54,26 @@ def bomb(codec: PackCodec, size: int) -> bytes:
 @pytest.mark.parametrize("codec", [PackCodec.GZIP, PackCodec.LZ4, PackCodec.ZSTD])
 def test_bombs_are_refused_with_the_memory_of_what_they_say_they_are(codec):
     stored = bomb(codec, MANY)
-    for said in (0, 1, 1000, MANY - 1):
-        entry = ShardPackReader(packed(b"k", [(b"a", said, codec, stored)]))[0].entry("a")
+    for stated in (0, 1, 1000, MANY - 1):
+        entry = ShardPackReader(packed(b"k", [(b"a", stated, codec, stored)]))[0].entry("a")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         tracemalloc.start()
         with pytest.raises(CodecError, match=r"record 0 \('k'\): entry 'a'"):
             entry.read()
-        if said < 10_000:
+        if stated < 10_000:
             assert tracemalloc.get_traced_memory()[1] < 4_000_000
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000  # KiB
         tracemalloc.stop()
-        if said > 1000 and codec is PackCodec.GZIP:
+        if stated > 1000 and codec is PackCodec.GZIP:
             break
 
 
 @pytest.mark.parametrize("codec", [PackCodec.GZIP, PackCodec.LZ4, PackCodec.ZSTD])
 def test_sizes_that_no_codec_reaches_are_refused_before_memory_is_taken(codec):
     stored = bomb(codec, 10)
-    for said in (1 << 31, 1 << 33, 1 << 63):
+    for stated in (1 << 31, 1 << 33, 1 << 63):
         with pytest.raises(LimitError, match="file_size"):
-            ShardPackReader(packed(b"k", [(b"a", said, codec, stored)]))[0]["a"]
+            ShardPackReader(packed(b"k", [(b"a", stated, codec, stored)]))[0]["a"]
 
 
 @pytest.mark.parametrize("codec", [PackCodec.GZIP, PackCodec.LZ4, PackCodec.ZSTD])

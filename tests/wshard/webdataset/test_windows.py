@@ -16,7 +16,7 @@ from wshard.webdataset.windows import ShardWindows, find_still
 DEFAULT = ShardWindows(past=1, future=19, stride=3)
 
 
-def kept(length: int) -> list[int]:
+def anchors_of(length: int) -> list[int]:
     return DEFAULT.anchors(length, max_left=3, max_right=15).tolist()
 
 
@@ -28,8 +28,8 @@ def test_the_worked_examples():
     assert DEFAULT.steps(2, 40).tolist() == [0, *range(2, 39, 3), *[39] * 7]
     assert [int(steps) for steps in DEFAULT.padding(2, 40)] == [1, 7]
     assert [int(DEFAULT.padding(anchor, 40)[1]) for anchor in (27, 28)] == [15, 16]
-    assert kept(40) == list(range(28))
-    assert [len(kept(length)) for length in (12, 13, 16, 25, 30)] == [0, 1, 4, 13, 18]
+    assert anchors_of(40) == list(range(28))
+    assert [len(anchors_of(length)) for length in (12, 13, 16, 25, 30)] == [0, 1, 4, 13, 18]
 
 
 @given(st.integers(1, 60), st.integers(0, 4), st.integers(0, 20), st.integers(1, 5), st.data())

@@ -90,13 +90,7 @@ class ConcatDataset(Dataset):
         self.datasets = _check_alike(datasets)
         first = self.datasets[0]
         for number, other in enumerate(self.datasets):
-            if set(other.column_names) != set(first.column_names):
-                missing = sorted(set(first.column_names) - set(other.column_names))
-                unexpected = sorted(set(other.column_names) - set(first.column_names))
-                raise DatasetError(
-                    f"datasets: number {number} has other columns than the first: missing columns: {missing}; "
-                    f"unexpected columns: {unexpected}"
-                )
+            _check_columns(first, other, f"datasets: number {number} ({other.where})")
         lengths = np.concatenate([dataset.lengths for dataset in self.datasets])
         super().__init__(lengths, np.cumsum(lengths) - lengths, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
@@ -149,6 +143,20 @@ class ConcatDataset(Dataset):
     def _load(self, episode: int, steps: range) -> Item:
         owner = int(self._owners_of(np.array([episode]))[0])
         return self.datasets[owner]._load(episode - int(self._first_episodes[owner]), steps)  # noqa: SLF001  (as above)
+
+
+def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
+    missing = sorted(set(first.column_names) - set(other.column_names))
+    unexpected = sorted(set(other.column_names) - set(first.column_names))
+    if missing or unexpected:
+        raise DatasetError(
+            f"{where} has other columns than the first: missing columns: {missing}; unexpected columns: {unexpected}: "
+            f"choose columns by keys_to_load"
+        )
+    for name in first.column_names:
+        expected, found = (one.describe_column(name) for one in (first, other))
+        if expected and found and expected != found:
+            raise DatasetError(f"{where}: column {name!r}: expected {expected} as in the first, found {found}")
 
 
 def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:

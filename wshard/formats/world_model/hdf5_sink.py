@@ -24,7 +24,7 @@ _EPISODES_AT_ONCE: Final = 1024
 
 
 class LateErrorFile(io.FileIO):
-    """A file whose first write error is raised by check(): the HDF5 library may crash where it is told of one."""
+    """A file whose first write error is raised by check(): the HDF5 library may crash after one."""
 
     error: OSError | None = None
 
