@@ -196,6 +196,17 @@ def test_heaps_in_which_the_library_would_go_round_in_circles_are_refused(path, 
         RobomimicSource(path).info("demo_0")
 
 
+def test_lists_in_attributes_are_not_read(path):
+    with h5py.File(path, "r+") as file:
+        lists = np.empty(1, object)
+        lists[0] = np.arange(3, dtype=np.uint8)
+        file["data"].attrs.create("env_args", lists, dtype=h5py.vlen_dtype(np.uint8))
+        file["data/demo_0"].attrs.create("goal", lists, dtype=h5py.vlen_dtype(np.uint8))
+    with RobomimicSource(path) as source:
+        assert source.info("demo_0").env_id == ""
+        assert "goal" not in source.info("demo_0").metadata
+
+
 @pytest.mark.parametrize("chunks", [None, (2,)])
 def test_texts_that_claim_to_be_longer_than_the_file_are_refused(path, chunks):
     with h5py.File(path, "r+") as file:
