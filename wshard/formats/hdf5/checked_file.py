@@ -27,6 +27,7 @@ _HEAP_OBJECT: Final = struct.Struct("<HHIQ")  # number, references, unused, size
 _MOST_HEAP_SIZE: Final = 1 << 30
 
 
+_READ_AT_ONCE: Final = 1 << 22
 _LIST_SIZE: Final = 16  # of a list in a dataset: its length, and where it is
 
 _OPEN: Final[WeakValueDictionary[bytes, CheckedFile]] = WeakValueDictionary()
@@ -82,10 +83,13 @@ class CheckedFile(io.RawIOBase):
         """Raise FormatError for lists, stored from a byte on, of which one is longer than the file."""
         if (begin, size) in self._checked:
             return
-        rows = np.frombuffer(os.pread(self._descriptor, size, begin), np.uint8)
-        lengths = rows[: len(rows) // _LIST_SIZE * _LIST_SIZE].view("<u4")[:: _LIST_SIZE // 4]
-        if (longest := int(lengths.max(initial=0))) > self._size:
-            raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found one of {longest}")
+        if size > self._size - begin:
+            raise FormatError(f"{where}: byte {begin}: {size} bytes do not fit a file of {self._size}")
+        for place in range(begin, begin + size, _READ_AT_ONCE):
+            rows = os.pread(self._descriptor, min(_READ_AT_ONCE, begin + size - place), place)
+            lengths = np.frombuffer(rows, "<u4", len(rows) // _LIST_SIZE * 4)[::4]
+            if (longest := int(lengths.max(initial=0))) > self._size:
+                raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found {longest}")
         self._checked.add((begin, size))
 
     def _check_heap(self, begin: int) -> None:
