@@ -78,8 +78,8 @@ LOCATIONS: dict[str, tuple[str, str, Callable[[Path, pytest.FixtureRequest], obj
     "d4rl": ("a.hdf5", "", _copy("other/d4rl.hdf5")),
     "ogbench": ("a.npz", "", _write_ogbench),
     "mcap": ("a.mcap", "", lambda place, _: write_ros2(place, robot_messages(cameras=False))),
-    "rosbag2 mcap": ("a", "*.mcap", _copy("rosbag2/mcap_talker")),
-    "rosbag2 sqlite": ("a", "*.db3", _copy("rosbag2/sqlite3_talker")),
+    "rosbag2 mcap": ("a", "*.mcap", _copy("rosbag2/mcap_wbag")),
+    "rosbag2 sqlite": ("a", "*.db3", _copy("rosbag2/sqlite3_wbag")),
     "raiden": ("a", "0000/lowdim/*.pkl", _copy("edge_nan", "raiden_folder")),
     "tdmpc2": ("a.pt", "", _write_pt),
 }

@@ -60,12 +60,12 @@ def _replace_others(value: Any) -> Any:
     return value if math.isfinite(value) else None
 
 
-def read_attribute(node: Any, name: str) -> Any:
+def read_attribute(node: Any, name: str | bytes) -> Any:
     """Return an attribute, None if there is none and for a list of variable length.
 
     The library crashes on damaged types of such lists (HDF5 2.0.0).
     """
-    h5py, encoded = import_h5py(), name.encode()
+    h5py, encoded = import_h5py(), name if isinstance(name, bytes) else name.encode()  # bytes: no UTF-8
     if not h5py.h5a.exists(node.id, encoded):
         return None
     kind = h5py.h5a.open(node.id, encoded).dtype
