@@ -21,7 +21,7 @@ from wshard.errors import FormatError
 if TYPE_CHECKING:
     from wshard.formats.base import Location
 
-_HEAP: Final = b"GCOL\1\0\0\0"
+_HEAP: Final = b"GCOL"
 _HEAP_SIZE: Final = struct.Struct("<8xQ")
 _HEAP_OBJECT: Final = struct.Struct("<HHIQ")  # number, references, unused, size; number 0 is the free rest
 _MOST_HEAP_SIZE: Final = 1 << 30

@@ -191,6 +191,7 @@ def test_heaps_in_which_the_library_would_go_round_in_circles_are_refused(path, 
     first = heap + 16
     behind = first + 16 + -(-int.from_bytes(data[first + 8 : first + 16], "little") // 8) * 8
     data[behind : behind + 16] = bytes(8) + size.to_bytes(8, "little")
+    data[heap + 5] = 255  # one of the bytes that mean nothing
     path.write_bytes(data)
     with pytest.raises(FormatError, match=rf"demos\.hdf5.*byte {behind}: {size} bytes do not fit a heap of \d+"):
         RobomimicSource(path).info("demo_0")
