@@ -1,4 +1,4 @@
-"""Which format a location has: by the suffix of a file, by its first bytes, or by what the formats say of a folder."""
+"""Which format a location has: by the suffix of a file, by its first bytes, or by its contents."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _MEMBERS: Final = frozenset(member.value for member in Format)
 def detect_format(path: str | os.PathLike[str]) -> str:
     """Return the format of a location: a member of types.Format, or the name of another format.
 
-    The suffix of an episode file of this project tells it. Of other files and of folders, the formats are asked
-    (`match_format`). What nobody takes is named by its suffix or first bytes; an HDF5 file is looked into. A folder of
-    episode files is no location, but many. UNKNOWN, which is false, where nobody knows it.
+    An episode file of this project is detected by its suffix; other files and folders by their contents
+    (`match_format`), else by suffix or first bytes. A folder of episode files is not a location but has many.
+    UNKNOWN, which is false, for other locations.
     Raises AmbiguousFormatError for a location that fits two formats.
     """
     own = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (a million times)

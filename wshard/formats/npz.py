@@ -40,7 +40,7 @@ _MAGIC: Final = np.lib.format.MAGIC_PREFIX
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")  # the sizes of name and extra fields, which are between it and the data
 _LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}  # of the header, by version
 _PLAIN: Final = re.compile(r"[<>|=][biufcSUmMV]\d+(\[\w+\])?")
-# What zipfile, zlib and numpy raise for damaged input; NotImplementedError: zip features that nobody needs here.
+# What zipfile, zlib and numpy raise for damaged input; NotImplementedError: zip features that are not supported here.
 _FOREIGN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error, NotImplementedError, RuntimeError, TypeError
 )  # fmt: skip

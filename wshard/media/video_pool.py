@@ -77,7 +77,8 @@ def _key_of(source: VideoSource, where: str) -> Hashable:
     try:
         state = path.stat()
     except FileNotFoundError:
-        raise MissingFileError.at(path, f"{where}: expected the video {path}, found no file") from None
+        named = "" if where == str(path) else f" {path}"
+        raise MissingFileError.at(path, f"{where}: expected the video{named}, found no file") from None
     return str(path), state.st_ino, state.st_size, state.st_mtime_ns
 
 

@@ -257,4 +257,4 @@ CHECKS: Final[Mapping[str, Judge]] = MappingProxyType(
         "unusual": _unusual,
     }
 )
-"""Every check by name, in the order in which they are told."""
+"""Every check by name, in the order of reports."""

@@ -55,11 +55,11 @@ def measure_alike(form: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]
         bent = bends(columns) if length > 2 else columns[..., :0]
         _, spread = center(columns)
         seen, acted = form.place_of("signal/"), form.place_of("action/")
-        speaking = acted if acted.stop else seen
+        judged = acted if acted.stop else seen
         whole = np.empty((episodes, 4))
         whole[:, 0] = length
         whole[:, 1], whole[:, 2] = _still(form, columns)
-        whole[:, 3] = _rough(bent[:, speaking], spread[:, speaking], length)
+        whole[:, 3] = _rough(bent[:, judged], spread[:, judged], length)
         lag = measure_lag(columns[:, acted][:, :MOST_ACTING], columns[:, seen][:, :MOST_SEEN])
         channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
         clock = [measure_clock(times, unit_s) for times, unit_s in clocks]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wshard.container.reader import ShardReader
 
 
-_NAMELESS: Final = "unproved/"  # and a number: what is whole, and nothing tells under which name it was written
+_NAMELESS: Final = "unproved/"  # and a number: an intact block whose name is unknown
 
 
 def describe(reader: ShardReader, error: FormatError) -> str:

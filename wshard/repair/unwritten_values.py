@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def find_unwritten_values(reader: ShardReader) -> list[str]:
     """Return what is unusual about header and index entries, one sentence each (C-13)."""
     tags = 0
-    with contextlib.suppress(FormatError):  # told elsewhere
+    with contextlib.suppress(FormatError):  # reported elsewhere
         about = reader.read_metadata()
         tags = len(about.tag_dictionary) if about else 0
     return [

@@ -80,7 +80,7 @@ LOCATIONS: dict[str, tuple[str, str, Callable[[Path, pytest.FixtureRequest], obj
     "mcap": ("a.mcap", "", lambda place, _: write_ros2(place, robot_messages(cameras=False))),
     "rosbag2 mcap": ("a", "*.mcap", _copy("rosbag2/mcap_wbag")),
     "rosbag2 sqlite": ("a", "*.db3", _copy("rosbag2/sqlite3_wbag")),
-    "raiden": ("a", "0000/lowdim/*.pkl", _copy("pick_cube", "raiden_folder")),
+    "raiden": ("a", "0000/lowdim/*.pkl", _copy("edge_nan", "raiden_folder")),
     "tdmpc2": ("a.pt", "", _write_pt),
 }
 

@@ -185,7 +185,7 @@ def _files_in(folder: Path) -> dict[str, _File]:
 
 
 def _streams(files: Mapping[str, _File]) -> Iterator[list[_File]]:
-    """Yield the files of each stream in order; where a stream ends and which begins is told by names alone."""
+    """Yield the files of each stream in order; bounds of streams follow from the names alone."""
     followers = {file.successor for file in files.values()}
     heads = [uuid for uuid in files if uuid not in followers]
     seen: set[str] = set()

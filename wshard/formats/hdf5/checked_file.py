@@ -1,7 +1,8 @@
 """A file object for the HDF5 library that refuses files on which the library would loop forever.
 
 The library's reader of global heaps (texts and lists of variable length) never ends at an object of size 0 (HDF5
-2.0.0), so the objects of a heap are checked here when it is read.
+2.0.0), so the objects of a heap are checked here when it is read. It allocates as much memory as a list claims to need,
+so `check_lists` compares the lengths with the size of the file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import io
 import os
 import struct
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
 
 from wshard.container.open_file import open_descriptor
 from wshard.errors import FormatError
@@ -17,10 +21,22 @@ from wshard.errors import FormatError
 if TYPE_CHECKING:
     from wshard.formats.base import Location
 
-_HEAP: Final = b"GCOL\1\0\0\0"
+_HEAP: Final = b"GCOL"
 _HEAP_SIZE: Final = struct.Struct("<8xQ")
 _HEAP_OBJECT: Final = struct.Struct("<HHIQ")  # number, references, unused, size; number 0 is the free rest
 _MOST_HEAP_SIZE: Final = 1 << 30
+
+
+_READ_AT_ONCE: Final = 1 << 22
+_LIST_SIZE: Final = 16  # of a list in a dataset: its length, and where it is
+
+_OPEN: Final[WeakValueDictionary[bytes, CheckedFile]] = WeakValueDictionary()
+"""The open files by the names that h5py gives them."""
+
+
+def checked_file(name: bytes) -> CheckedFile | None:
+    """Return the open file that h5py calls so, None for a file that the library reads itself."""
+    return _OPEN.get(name)
 
 
 class CheckedFile(io.RawIOBase):
@@ -29,6 +45,8 @@ class CheckedFile(io.RawIOBase):
     def __init__(self, path: Location, where: str) -> None:
         self._descriptor, self._size = open_descriptor(os.fspath(path))  # type: ignore[arg-type]  # a path
         self._where, self._place = where, 0
+        self._checked: set[tuple[int, int]] = set()
+        _OPEN[repr(self).encode("ascii", "replace")] = self
 
     def close(self) -> None:
         """Close the file."""
@@ -60,6 +78,19 @@ class CheckedFile(io.RawIOBase):
         if bytes(buffer[: len(_HEAP)]) == _HEAP:
             self._check_heap(begin)
         return self._place - begin
+
+    def check_lists(self, begin: int, size: int, where: str) -> None:
+        """Raise FormatError for lists, stored from a byte on, of which one is longer than the file."""
+        if (begin, size) in self._checked:
+            return
+        if size > self._size - begin:
+            raise FormatError(f"{where}: byte {begin}: {size} bytes do not fit a file of {self._size}")
+        for place in range(begin, begin + size, _READ_AT_ONCE):
+            rows = os.pread(self._descriptor, min(_READ_AT_ONCE, begin + size - place), place)
+            lengths = np.frombuffer(rows, "<u4", len(rows) // _LIST_SIZE * 4)[::4]
+            if (longest := int(lengths.max(initial=0))) > self._size:
+                raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found {longest}")
+        self._checked.add((begin, size))
 
     def _check_heap(self, begin: int) -> None:
         (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, begin).ljust(_HEAP_SIZE.size, b"\0"))

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
-from wshard.formats.hdf5.checked_file import CheckedFile
+from wshard.formats.hdf5.checked_file import CheckedFile, checked_file
 from wshard.messages import shown
 from wshard.plugins import import_library
 
@@ -34,6 +34,7 @@ _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offs
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
 _FLETCHER32: Final = 3
 _CHECKSUM_SIZE: Final = 4
+_ADDRESS_SIZE: Final = 8  # in the files of almost all programs
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -155,6 +156,8 @@ def check_dataset(dataset: Any, where: str) -> None:
         _check_filters(filters, where)
         if any(code == _FLETCHER32 for code, *_ in filters):
             _check_chunks(dataset, where)
+        if dataset.dtype.kind == "O" and not filters:
+            _check_lists(dataset, where, is_chunked=layout == kinds.CHUNKED)
         chunk = settings.get_chunk() if layout == kinds.CHUNKED else (0,)
         item, shape = dataset.dtype.itemsize, dataset.shape
         chunk_size, size = math.prod(chunk) * item, math.prod(shape) * item if shape else 0
@@ -173,6 +176,17 @@ def _check_chunks(dataset: Any, where: str) -> None:
             raise FormatError(f"{where}: expected a checksum in each chunk, found one of {chunk.size} bytes")
 
     dataset.id.chunk_iter(check)
+
+
+def _check_lists(dataset: Any, where: str, *, is_chunked: bool) -> None:
+    """Raise FormatError for texts and lists of impossible lengths, for which the library would take memory."""
+    file = checked_file(import_h5py().h5f.get_name(dataset.id))
+    if file is None or import_h5py().h5i.get_file_id(dataset.id).get_create_plist().get_sizes()[0] != _ADDRESS_SIZE:
+        return
+    if is_chunked:
+        dataset.id.chunk_iter(lambda chunk: file.check_lists(chunk.byte_offset, chunk.size, where))
+    elif (begin := dataset.id.get_offset()) is not None:
+        file.check_lists(begin, dataset.id.get_storage_size(), where)
 
 
 def _check_filters(filters: Iterable[Any], where: str) -> None:

@@ -15,6 +15,7 @@ from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import (
     WSHARD_ID,
     json_attribute,
+    read_attribute,
     read_attributes,
     read_long_texts,
     text_attribute,
@@ -118,7 +119,7 @@ def _block(path: str, taken: AbstractSet[str]) -> str:
 
 
 def _check_length(group: Any, table: LaneTable) -> None:
-    stated = group.attrs.get("num_samples")
+    stated = read_attribute(group, "num_samples")
     if stated is not None and int(stated) != table.length:
         raise FormatError(f"{table.where}: num_samples: expected {int(stated)} actions, found {table.length}")
 

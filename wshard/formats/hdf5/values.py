@@ -10,6 +10,7 @@ import numpy as np
 
 from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError
+from wshard.formats.hdf5.nodes import import_h5py
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -59,10 +60,21 @@ def _replace_others(value: Any) -> Any:
     return value if math.isfinite(value) else None
 
 
+def read_attribute(node: Any, name: str | bytes) -> Any:
+    """Return an attribute, None if there is none and for a list of variable length.
+
+    The library crashes on damaged types of such lists (HDF5 2.0.0).
+    """
+    h5py, encoded = import_h5py(), name if isinstance(name, bytes) else name.encode()  # bytes: no UTF-8
+    if not h5py.h5a.exists(node.id, encoded):
+        return None
+    kind = h5py.h5a.open(node.id, encoded).dtype
+    return None if kind.kind == "O" and h5py.check_string_dtype(kind) is None else node.attrs[name]
+
+
 def read_attributes(node: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the attributes of a group that are suitable metadata: texts up to 4,096 characters, small arrays."""
-    attributes = node.attrs
-    found = {str(name): json_value(attributes[name]) for name in attributes if name not in without}
+    found = {str(name): json_value(read_attribute(node, name)) for name in node.attrs if name not in without}
     return {name: value for name, value in found.items() if value is not NOT_JSON}
 
 
@@ -76,7 +88,7 @@ def read_long_texts(node: Any, names: Collection[str] = ()) -> dict[str, str]:
 
 def text_attribute(node: Any, name: str) -> str | None:
     """Return the text of an attribute of any length, None if there is none."""
-    value = node.attrs.get(name)
+    value = read_attribute(node, name)
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
     return value if isinstance(value, str) else None

@@ -36,7 +36,12 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
 
 
 def plain_numbers(rows: Any) -> Array:
-    """Return an Arrow array of numbers without nulls as [n]; to_numpy would import pandas, which takes 25 MB."""
+    """Return an Arrow array of numbers without nulls as [n]; to_numpy would import pandas, which takes 25 MB.
+
+    Raises TypeError for other values.
+    """
+    if np.dtype(rows.type.to_pandas_dtype()).kind not in "biuf":
+        raise TypeError(f"expected numbers, found {rows.type}")
     if rows.type == "bool":
         flags: Array = np.from_dlpack(rows.cast("uint8")).view(np.bool_)
         return flags

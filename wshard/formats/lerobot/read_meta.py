@@ -142,7 +142,7 @@ def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected a number in every row")
             try:
                 found.append(plain_numbers(part[name]).astype(kind, casting="same_kind"))
-            except TypeError as error:
+            except (TypeError, NotImplementedError) as error:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
     return np.concatenate(found)
 

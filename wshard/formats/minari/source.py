@@ -17,7 +17,7 @@ from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attributes, read_object
+from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attribute, read_attributes, read_object
 from wshard.formats.look import LocationLook
 from wshard.formats.minari.arrow_columns import ArrowTable
 
@@ -169,7 +169,8 @@ class MinariSource(Hdf5Source[str]):
         file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
         if file is not None and file.exists():
             return read_object(file, LONGEST_METADATA)
-        return dict(self._open(self._main_file).attrs)
+        main = self._open(self._main_file)
+        return {str(name): read_attribute(main, name) for name in main.attrs}
 
     @cached_property
     def _env_id(self) -> str:

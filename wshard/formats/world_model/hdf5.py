@@ -10,6 +10,7 @@ import numpy as np
 from wshard.errors import FormatError, LimitError
 from wshard.formats.hdf5.kinds import WORLD_MODEL, hdf5_kind
 from wshard.formats.hdf5.nodes import expect_dataset, import_h5py, translate_errors
+from wshard.formats.hdf5.values import read_attribute
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, split_rows
 from wshard.formats.world_model.rows_source import RowsSource
 
@@ -67,7 +68,7 @@ class ColumnsHDF5Source(RowsSource):
         if dataset.ndim == 0 or len(dataset) < needed:
             raise FormatError(f"{at}: expected {needed} rows, found {list(dataset.shape)}")
         is_text = import_h5py().check_string_dtype(dataset.dtype) is not None
-        block = dataset.attrs.get(BLOCK, "")
+        block = read_attribute(dataset, BLOCK) or ""
         return StepColumn(name, dataset.dtype, tuple(dataset.shape[1:]), TEXT if is_text else "", str(block))
 
     def _column_rows(self, column: str, start: int, stop: int) -> Array:

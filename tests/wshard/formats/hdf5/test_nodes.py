@@ -191,6 +191,53 @@ def test_heaps_in_which_the_library_would_go_round_in_circles_are_refused(path, 
     first = heap + 16
     behind = first + 16 + -(-int.from_bytes(data[first + 8 : first + 16], "little") // 8) * 8
     data[behind : behind + 16] = bytes(8) + size.to_bytes(8, "little")
+    data[heap + 5] = 255  # one of the bytes that mean nothing
     path.write_bytes(data)
     with pytest.raises(FormatError, match=rf"demos\.hdf5.*byte {behind}: {size} bytes do not fit a heap of \d+"):
         RobomimicSource(path).info("demo_0")
+
+
+def test_lists_in_attributes_are_not_read(path):
+    with h5py.File(path, "r+") as file:
+        lists = np.empty(1, object)
+        lists[0] = np.arange(3, dtype=np.uint8)
+        file["data"].attrs.create("env_args", lists, dtype=h5py.vlen_dtype(np.uint8))
+        file["data/demo_0"].attrs.create("goal", lists, dtype=h5py.vlen_dtype(np.uint8))
+    with RobomimicSource(path) as source:
+        assert source.info("demo_0").env_id == ""
+        assert "goal" not in source.info("demo_0").metadata
+
+
+@pytest.mark.parametrize("chunks", [None, (2,)])
+def test_texts_that_claim_to_be_longer_than_the_file_are_refused(path, chunks):
+    with h5py.File(path, "r+") as file:
+        texts = file["data/demo_0"].create_dataset("language", (4,), h5py.string_dtype(), chunks=chunks)
+        texts[:] = ["reach", "push", "push", "lift"]
+        file.flush()
+        places = []
+        texts.id.chunk_iter(lambda chunk: places.append(chunk.byte_offset)) if chunks else None
+        place = max(places) if chunks else texts.id.get_offset()
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(b"\xff\xff\xff\xf0")
+    with RobomimicSource(path) as source:
+        with pytest.raises(FormatError, match=r"'language': expected lists that fit a file of \d+ bytes"):
+            source.info("demo_0")
+        assert source.load("demo_3").length == 7
+
+
+def test_chunks_without_room_for_their_checksum_are_refused(path):
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_0"]
+        del demo["rewards"]
+        rewards = demo.create_dataset("rewards", (4,), "f8", chunks=(4,), fletcher32=True)
+        rewards[:] = np.arange(4.0)
+    data = path.read_bytes()
+    key = (36).to_bytes(4, "little") + bytes(4) + bytes(8)  # of the only chunk: 36 bytes, all filters, at the start
+    assert data.count(key) == 1
+    path.write_bytes(data.replace(key, (3).to_bytes(4, "little") + key[4:]))
+    with (
+        RobomimicSource(path) as source,
+        pytest.raises(FormatError, match="'rewards': expected a checksum in"),
+    ):
+        source.info("demo_0")
