@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import shutil
 import statistics
@@ -41,6 +42,7 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 FILTERS = ("env:env-07", "env:env-07 reward:20..80", 'length:>=150 "red cube"', "success:true", "")
+ORDERS = ("-reward", "review", "meta.robot", "lane.action/ctrl.max")
 FACETS = ("env", "success", "review", "tag", "flag")
 
 
@@ -117,6 +119,15 @@ def measure_requests(client: httpx.Client, users: int) -> None:
     report("a page of 100 rows", measure(lambda: client.get("/api/episodes", params=page).raise_for_status()))
     middle = {**page, "skip": 500_000}
     report("a page from the middle", measure(lambda: client.get("/api/episodes", params=middle).raise_for_status()))
+    places = iter(random.Random(0).sample(range(100_000, 900_000), 100))
+    for order in ORDERS:
+
+        def jump(order: str = order) -> None:
+            far = {**page, "sort": order, "skip": next(places)}
+            client.get("/api/episodes", params=far).raise_for_status()
+
+        report(f"the first far page by `{order}`", measure(jump, 1))
+        report(f"later far pages by `{order}`", measure(jump, 9))
     numbers = iter(range(1000))
     for field in FACETS:
 
@@ -255,7 +266,7 @@ def main() -> None:
         folder = options.folder or Path(temporary) / "archive"
         folder.mkdir(parents=True, exist_ok=True)
         fill(folder, options.rows)
-        print(f"{options.rows:,} episodes; {facts()}; load {os.getloadavg()[0]:.1f}\n")
+        print(f"{options.rows:,} episodes; {facts()}; load {os.getloadavg()[0]:.1f}\n", flush=True)
         print("| what | ms | goal |\n|---|---|---|")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         with served(folder) as link:

@@ -7,6 +7,7 @@ and drags in a real browser (Debian's chromium). With --folder the archive stays
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 import time
@@ -58,7 +59,8 @@ def main() -> None:
         with TrajectoryIngestor(folder / "archive") as ingestor:
             report = ingestor.ingest([file], workers_count=2)
         spent = time.perf_counter() - begun
-        print(f"{options.episodes:,} episodes; {facts()}; {report.new:,} ingested in {spent:.0f} s\n")
+        ingested = f"{report.new:,} ingested in {spent:.0f} s; load {os.getloadavg()[0]:.1f}"
+        print(f"{options.episodes:,} episodes; {facts()}; {ingested}\n", flush=True)
         with sync_playwright() as playwright, served(folder / "archive") as link:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
             print("| what | ms | goal |\n|---|---|---|")
