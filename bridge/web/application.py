@@ -132,15 +132,15 @@ def _sign_in(body: bytes, rules: Rules) -> Response:
 
 
 async def _show_nothing(request: Request, _error: Exception) -> Response:
-    told = {"error": "RequestError", "message": "expected a route of the app, found none of that name and method"}
+    body = {"error": "RequestError", "message": "expected a route of the app, found none of that name and method"}
     if request.url.path.startswith("/api/"):
-        return JSONResponse(told, 404)
+        return JSONResponse(body, 404)
     return PlainTextResponse("There is no such page.", 404)
 
 
 async def _show_failure(_request: Request, error: Exception) -> Response:
-    told = f"unexpected {type(error).__name__}; the server's log says more"
-    return JSONResponse({"error": "RequestError", "message": told}, 500)
+    message = f"unexpected {type(error).__name__}; the server's log says more"
+    return JSONResponse({"error": "RequestError", "message": message}, 500)
 
 
 def are_pages_built(folder: Path = STATIC) -> bool:

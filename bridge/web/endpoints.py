@@ -208,10 +208,10 @@ def as_json(value: Any, status: int = 200) -> Response:
 
 def refuse(error: WShardError | OSError) -> Response:
     """Return an error as JSON: its kind, its message, and where a filter is wrong."""
-    told: dict[str, Any] = {"error": type(error).__name__, "message": without_passwords(str(error))}
+    body: dict[str, Any] = {"error": type(error).__name__, "message": without_passwords(str(error))}
     if (position := getattr(error, "position", None)) is not None:
-        told["position"] = position
-    return JSONResponse(told, _status(error))
+        body["position"] = position
+    return JSONResponse(body, _status(error))
 
 
 def _status(error: WShardError | OSError) -> int:

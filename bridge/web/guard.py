@@ -159,8 +159,8 @@ def _digits(text: str | None) -> str:
 def _refuse(request: Request, status: int, message: str) -> Response:
     """Return a refusal: JSON for the API, a page's text elsewhere; nothing of the request is repeated in it."""
     if request.url.path.startswith("/api/"):
-        told: dict[str, Any] = {"error": "RequestError", "message": message}
-        return JSONResponse(told, status)
+        body: dict[str, Any] = {"error": "RequestError", "message": message}
+        return JSONResponse(body, status)
     if status == 401 and request.method == "GET":
         here = request.url.path + (
             f"?{request.url.query}" if request.url.query and "token=" not in request.url.query else ""

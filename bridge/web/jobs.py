@@ -24,7 +24,7 @@ class JobStoppedError(Exception):
 
 @dataclass
 class Job:
-    """One piece of work: how far it is, and its result or what went wrong. As a Progress it is told by the work."""
+    """One piece of work: how far it is, and its result or what went wrong. As a Progress it is advanced by the work."""
 
     id: int
     kind: str
@@ -94,7 +94,7 @@ class Jobs:
             job.state = "stopped"
         except (WShardError, OSError) as error:
             job.state, job.error = "failed", without_passwords(str(error))
-        except Exception as error:  # noqa: BLE001  (whatever it is, whoever started the job is told)
+        except Exception as error:  # noqa: BLE001  (whatever it is, whoever started the job sees it)
             job.state, job.error = "failed", f"unexpected {type(error).__name__}: {error}"
         finally:
             job.ended = time.time()

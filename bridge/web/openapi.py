@@ -43,7 +43,7 @@ def describe_api(endpoints: Iterable[Endpoint], *, version: str) -> dict[str, An
 def _describe(endpoint: Endpoint) -> dict[str, Any]:
     named = set(_IN_PATH.findall(endpoint.path))
     plain = [one for one in endpoint.parameters if one.name in named or not endpoint.body]
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "summary": endpoint.summary,
         "operationId": f"{endpoint.method.lower()}{re.sub(r'[^a-z]+', '_', endpoint.path.lower()).rstrip('_')}",
         "parameters": [
@@ -72,7 +72,7 @@ def _describe(endpoint: Endpoint) -> dict[str, Any]:
             "properties": {one.name: {**one.schema(), "description": one.about} for one in inner},
             "required": [one.name for one in inner if one.required],
         }
-        told["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        described["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     if endpoint.changes:
-        told["description"] = "Needs an account that may change the archive; from a browser also X-CSRF-Token."
-    return told
+        described["description"] = "Needs an account that may change the archive; from a browser also X-CSRF-Token."
+    return described

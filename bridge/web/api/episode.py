@@ -117,11 +117,11 @@ def show_picture(call: ApiCall) -> Response:
     """Return one timestep of a lane of images as JPEG, with an ETag for the browser cache."""
     ref = call.archive.episode(call["uid"])
     tag = f'"{ref.digest}-{call["step"]}-{call["width"]}"'
-    kept = {"etag": tag, "cache-control": "private, max-age=86400"}
+    caching = {"etag": tag, "cache-control": "private, max-age=86400"}
     if call.headers.get("if-none-match") == tag:
-        return Response(None, 304, kept)
+        return Response(None, 304, caching)
     with ref.open() as file:
-        return Response(read_picture(file, call["lane"], call["step"], width=call["width"]), 200, kept, "image/jpeg")
+        return Response(read_picture(file, call["lane"], call["step"], width=call["width"]), 200, caching, "image/jpeg")
 
 
 def send_file(call: ApiCall) -> Response:
@@ -153,14 +153,14 @@ def show_video(call: ApiCall) -> Response:
         part = read_video(file, call["lane"], start, None if last is None else last + 1)
     if not part.data:
         raise RequestError(f"expected a range within {part.size} bytes", 416)
-    told = {
+    headers = {
         "accept-ranges": "bytes",
         "content-range": f"bytes {part.start}-{part.start + len(part.data) - 1}/{part.size}",
         "cache-control": "private, max-age=86400",
         "etag": f'"{ref.digest}"',
     }
     whole = "range" not in call.headers and len(part.data) == part.size
-    return Response(part.data, 200 if whole else 206, told, "video/mp4")
+    return Response(part.data, 200 if whole else 206, headers, "video/mp4")
 
 
 ENDPOINTS: Final = (

@@ -40,8 +40,8 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
     def work(progress: Progress) -> dict[str, int]:
         instant = _instant(archive)
         items = find(call, progress)
-        told = {"items": items[:_MOST], "total": len(items), "instant": instant, "found_at": time.time()}
-        archive.keep_queue(asked, told)
+        queue = {"items": items[:_MOST], "total": len(items), "instant": instant, "found_at": time.time()}
+        archive.keep_queue(asked, queue)
         return {"total": len(items)}
 
     return {
