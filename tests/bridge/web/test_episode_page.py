@@ -231,7 +231,7 @@ def test_the_panel_shows_origin_history_and_the_file(page, app):
 def test_one_box_takes_examples_counter_examples_words_and_a_filter(page, app):
     one, two, other = (uid_of(app, name) for name in ("arm-01", "arm-03", "arm-04"))
     page.goto(f"{app.url}/search?query={one}&like={two}@5:60&unlike={other}&text=pick&q=env:push")
-    page.locator(".hit .lanes").first.wait_for()
+    page.locator(".hit .lanes").first.wait_for(timeout=60000)
     shown = [" ".join(text.split()) for text in page.locator(".example").all_inner_texts()]
     assert shown == ["like arm-01 ✕", "like arm-03 5:60 ✕", "not like arm-04 ✕"]
     names = page.locator(".hit header a").all_inner_texts()
@@ -240,7 +240,7 @@ def test_one_box_takes_examples_counter_examples_words_and_a_filter(page, app):
     page.get_by_role("slider", name="Diversity").fill("0.5")
     page.wait_for_url(re.compile("diversity=0.5"))
     page.goto(f"{app.url}/search?query={one}@5:40")
-    page.locator(".hit .next").first.wait_for()
+    page.locator(".hit .next").first.wait_for(timeout=60000)
     once = page.locator(".hit header a").evaluate_all("links => links.map(link => new URL(link.href).pathname)")
     assert len(once) == len({*once}) > 5
     page.get_by_label("one per episode").uncheck()

@@ -69,6 +69,15 @@ class RobomimicSource(Hdf5Source[str]):
             names = sorted(expect_group(self._open(self._location), "data", where), key=natural)
         return {name: f"data/{name}" for name in names}
 
+    def _find(self, key: str) -> str:
+        """Return where a key is; a file of many demonstrations is not listed for a few of them."""
+        if "_episodes" not in vars(self) and key not in ("", ".", "..") and "/" not in key:
+            where = self.where_of(key)
+            with translate_errors(where):
+                if child(expect_group(self._open(self._location), "data", where), key, where) is not None:
+                    return f"data/{key}"
+        return super()._find(key)
+
     def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
         group, about = expect_group(file, found, where), self._about(file)
