@@ -15,6 +15,8 @@ const PAGES = [
   ["/machine", "Machine room", "machine"],
 ];
 const POLL_MS = 2000;
+/** @type {string | null} the archive's state when the page was opened: what changes while it loads counts, too */
+let begun = null;
 
 /** @param {string} title */
 export function setTitle(title) {
@@ -50,6 +52,7 @@ export function makeShell(title) {
   void get("/api/state").then((state) => {
     fill(account, [state.account, state.role === "reader" ? "read-only" : ""].filter(Boolean).join(" · "));
     document.body.dataset.role = state.role;
+    begun = state.instant;
     onState((now) => showNews(news, now, state.episodes));
   }, () => {});
   return main;
@@ -113,7 +116,7 @@ export function onArchiveChange(act) {
   /** @type {string | null} */
   let known = null;
   onState(({ instant }) => {
-    if (known !== null && known !== instant) act();
+    if ((known ?? begun ?? instant) !== instant) act();
     known = instant;
   });
 }
