@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.arguments import integer
@@ -38,33 +39,28 @@ class ClipLoader:
         self.dataset = dataset
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
-        self.drop_last = drop_last
+        inherited = num_workers and dataset.fork_safe and forks_workers()
+        self._slots = BatchSlots(_PREFETCHED * num_workers + _IN_USE if inherited else 0)
+        self._requests = _Requests(self.sampler, self.batch_size, drop_last, self._slots)
         self._workers: Any = None
         if num_workers:
-            inherited = dataset.fork_safe and forks_workers()
-            self._slots = BatchSlots((_PREFETCHED * num_workers + _IN_USE) * inherited)
             reading = SlotDataset(dataset, self._slots)
-            self._workers = worker_loader(reading, _Requests(self), num_workers, fork_safe=dataset.fork_safe)
+            self._workers = worker_loader(reading, self._requests, num_workers, fork_safe=dataset.fork_safe)
 
     def __len__(self) -> int:
-        count, rest = divmod(len(self.sampler), self.batch_size)
-        return count + (rest > 0 and not self.drop_last)
+        return len(self._requests)
 
     def __iter__(self) -> Iterator[Item]:
         if self._workers is None:
-            read = (collate(self.dataset.__getitems__(clips_of(*request))) for request in self.requests())
+            read = (
+                collate(self.dataset.__getitems__(clips_of(epoch, numbers))) for _, epoch, numbers in self._requests
+            )
         else:
             read = (self._slots.read(written) for written in self._workers)
         for batch in read:
             self.sampler.position += self.batch_size
             yield batch
         self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
-
-    def requests(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield the epoch and the numbers of the clips of each batch that is left of the epoch."""
-        epoch, order = self.sampler.epoch, self.sampler.order(self.sampler.epoch)
-        for start in range(self.sampler.position, min(len(self) * self.batch_size, len(order)), self.batch_size):
-            yield epoch, order[start : start + self.batch_size]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume an equal loader after the last batch."""
@@ -78,16 +74,25 @@ class ClipLoader:
         self.sampler.load_state_dict({**state, "position": position})
 
 
+@dataclass(frozen=True)
 class _Requests:
-    """What workers are asked for: a slot, the epoch, and the numbers of the clips of a batch."""
+    """What is read for each batch that is left of the epoch: a slot if there is one, the epoch and clip numbers.
 
-    def __init__(self, loader: ClipLoader) -> None:
-        self._loader = loader
+    It does not know the loader: then a loader that is dropped ends its workers at once, not when garbage is collected,
+    perhaps in workers of another one, which have inherited it.
+    """
+
+    sampler: ClipSampler
+    batch_size: int
+    drop_last: bool
+    slots: BatchSlots
 
     def __len__(self) -> int:
-        return len(self._loader)
+        count, rest = divmod(len(self.sampler), self.batch_size)
+        return count + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[tuple[int | None, int, NDArray[np.int64]]]:
-        slots = self._loader._slots  # noqa: SLF001  (of this module)
-        slots.reclaim()
-        return ((slots.take(), epoch, numbers) for epoch, numbers in self._loader.requests())
+        self.slots.reclaim()
+        epoch, order = self.sampler.epoch, self.sampler.order(self.sampler.epoch)
+        for start in range(self.sampler.position, min(len(self) * self.batch_size, len(order)), self.batch_size):
+            yield self.slots.take(), epoch, order[start : start + self.batch_size]

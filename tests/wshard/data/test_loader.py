@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
@@ -243,6 +245,18 @@ def test_wrong_windows_are_refused():
     data.write_episode({"x": [1]})
     with pytest.raises(DatasetError, match="expected a column 'reward', found x"):
         WindowDataset(data, n_step=1)
+
+
+def test_a_loader_that_is_dropped_in_the_middle_ends_its_workers_at_once():
+    others = active_children()
+    loader = ClipLoader(make((40,)), 2, num_workers=2)
+    next(batch := iter(loader))
+    workers = [worker for worker in active_children() if worker not in others]
+    assert len(workers) == 2
+    begun = time.monotonic()
+    del loader, batch
+    assert time.monotonic() - begun < 4  # torch gives up waiting for a worker after 5 seconds
+    assert not any(worker.is_alive() for worker in workers)
 
 
 def test_batches_of_workers_stay_what_they_are_however_long_they_are_used():
