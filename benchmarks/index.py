@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -157,7 +156,7 @@ with Catalog.open(folder / "catalog.db") as catalog:
     index.search(space, query, Request(10, EVERYTHING))
     first = time.perf_counter() - begun - opened
     rng = np.random.default_rng(4)
-    home = folder / "index" / space.fingerprint
+    home = disk_copy.find_folder(folder / "index", catalog.archive_id, space.fingerprint)
     base = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
     for row in rng.integers(len(base.segment.vectors), size=100):
         index.search(space, np.array(base.segment.vectors[row]), Request(10, EVERYTHING, distinct=False))
@@ -184,7 +183,7 @@ print(json.dumps({"open s": opened, "first search s": first, "private MB": servi
 def costs(folder: Path, dim: int, metric: str) -> None:
     """Print what building and opening cost, measured in a process of their own."""
     command = [sys.executable, "-c", COSTS, str(folder), str(dim), metric]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ})
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     print("\n" + ", ".join(f"{name} {value:.2f}" for name, value in json.loads(done.stdout).items()))
 
 
