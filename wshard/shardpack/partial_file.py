@@ -27,7 +27,7 @@ _BUFFER: Final = 1 << 18
 def left_behind(path: Path) -> RecordingExistsError:
     """Return the error for what an interrupted writer left."""
     return RecordingExistsError(
-        f"{path} was left by an interrupted writer: `wshard repair` restores its records, overwrite=True replaces it"
+        f"{path} was left by an interrupted writer: `wshard repair` restores its records, --overwrite replaces it"
     )
 
 

@@ -44,7 +44,7 @@ def unpack_shardpack(
     final = Path(target)
     if final.suffix == ".tar":
         if final.exists() and not overwrite:
-            raise RecordingExistsError(f"{final} exists already: name another file, or overwrite=True")
+            raise RecordingExistsError(f"{final} exists already: name another file, or overwrite (--overwrite)")
         with publish(final) as file:
             output = TarOutput(file, str(final))
             report = _unpack(source, output.write)

@@ -89,7 +89,9 @@ class ShardPackWriter:
         pack_metadata(self._about(0))
         self._older = self._names.existing()
         if self._older and not overwrite:
-            raise RecordingExistsError(f"{self._older[0]} exists already: name another file, or overwrite=True")
+            raise RecordingExistsError(
+                f"{self._older[0]} exists already: name another file, or overwrite (--overwrite)"
+            )
         self._keys: set[str] = set()
         self._open = True
         self._begin()
@@ -193,7 +195,7 @@ class ShardPackWriter:
         """Give all files their names."""
         if not self._overwrite and (found := self._names.existing()):
             raise RecordingExistsError(
-                f"{found[0]} was written by another process: choose another file, or overwrite=True"
+                f"{found[0]} was written by another process: choose another file, or overwrite (--overwrite)"
             )
         if len(self._shards) > 1 or not {self._shards[0].final}.issuperset(self._older):
             for path in self._older:  # rather an incomplete range than one of two datasets
