@@ -67,7 +67,7 @@ class EpisodesPage {
     afterChange(() => void this.load(true));
     onArchiveChange(() => void this.load(true));
     this.bindKeys();
-    void this.load().then(() => get("/api/fields")).then((found) => { this.box.fields = found.items; }, () => {});
+    void this.load().then(() => get("/api/fields")).then((found) => this.box.setFields(found.items), () => {});
     this.table.element.focus({ preventScroll: true });
   }
 

@@ -43,6 +43,12 @@ export class FilterBox {
     this.changed = debounce(350, () => this.give());
   }
 
+  /** Complete these fields, also what was typed before they were known. @param {Field[]} fields */
+  setFields(fields) {
+    this.fields = fields;
+    this.complete();
+  }
+
   /** @param {string} text */
   set(text) {
     if (this.input.value.trim() !== text) this.input.value = text;

@@ -69,7 +69,7 @@ class MapPage {
     window.addEventListener("popstate", () => void this.load());
     window.addEventListener("themechange", () => this.paint());
     new ResizeObserver(() => this.points?.draw()).observe(this.canvas);
-    void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
+    void get("/api/fields").then((found) => this.box.setFields(found.items), () => {});
     void offerSpaces(this.space).then(() => this.load(), () => {});
   }
 

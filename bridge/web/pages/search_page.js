@@ -47,7 +47,7 @@ class SearchPage {
         h("label", {}, this.onePer, "one per episode"), h("label", {}, "diversity", this.diversity)),
       h("details", { class: "more" }, h("summary", {}, "More options"), h("div", { class: "columns" }, this.more)),
       this.examples, this.probe, this.hits.element);
-    void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
+    void get("/api/fields").then((found) => this.box.setFields(found.items), () => {});
     window.addEventListener("popstate", () => void this.search());
     void this.search();
   }
