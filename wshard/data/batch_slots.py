@@ -60,7 +60,7 @@ class BatchSlots:
         """Move the arrays of a batch into a slot, as far as there is room."""
         if slot is None:
             return None, batch
-        found, position = dict(batch), 0
+        found, position, whole = dict(batch), 0, np.frombuffer(self._memory[slot], np.uint8)
         for name, column in batch.items():
             array = as_numpy(column)
             if not isinstance(array, np.ndarray) or array.dtype.hasobject or position + array.nbytes > _SIZE:
@@ -69,7 +69,6 @@ class BatchSlots:
             ordered = array.transpose(order)  # images are [H, W, C] in memory: to copy them so costs a fraction
             axes = tuple(order.index(axis) for axis in range(array.ndim))
             place = SlotArray(position, ordered.shape, array.dtype, axes, is_tensor(column))
-            whole = np.frombuffer(self._memory[slot], np.uint8)
             np.copyto(_view(whole, place), array)
             found[name] = place
             position += -(-array.nbytes // _ALIGNED) * _ALIGNED

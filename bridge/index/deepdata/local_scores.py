@@ -44,7 +44,7 @@ def of_entries(entries: Iterable[LedgerEntry], dim: int) -> Block:
     )
 
 
-def block_of_copies(copied: Sequence[CopiedVector], dim: int) -> Block:
+def of_copies(copied: Sequence[CopiedVector], dim: int) -> Block:
     """Return these vectors."""
     return Block(
         np.array([one.episode_id for one in copied], np.int64),

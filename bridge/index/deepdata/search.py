@@ -60,7 +60,7 @@ def look(link: Link, space: Space, space_id: int) -> ServerView:
         blocks = [local_scores.of_entries(some, space.dim) for some in _steps(catalog.vectors.ledger(space_id))]
     else:
         target = Target(link, space, copy)
-        blocks = [local_scores.block_of_copies(catalog.index_copies.find_unserved(copy.id, target.size), space.dim)]
+        blocks = [local_scores.of_copies(catalog.index_copies.find_unserved(copy.id, target.size), space.dim)]
         after = 0
         while entries := catalog.index_copies.pending(copy, after=after):
             blocks.append(local_scores.of_entries(entries, space.dim))
@@ -119,9 +119,7 @@ def _offer(target: Target, best: local_scores.Best, found: Found) -> None:
     refs = {one.id: one.ref for one in found.documents}
     stored = target.link.catalog.index_copies.lookup(target.copy.id, [*refs], target.size)
     best.offer(
-        local_scores.block_of_copies(
-            [one for one in stored if refs.get(one.document or 0) == one.ref], target.space.dim
-        )
+        local_scores.of_copies([one for one in stored if refs.get(one.document or 0) == one.ref], target.space.dim)
     )
 
 

@@ -61,7 +61,7 @@ def find_statements(path: Path, generation: bytes | None) -> Any:
 
 
 def stated_shape(field: Any) -> tuple[int, ...] | None:
-    """Return the shape of a row that a field states, None for no statement; raises FormatError for what is none."""
+    """Return the shape of a row that a field states, None if it states none; raises FormatError for other JSON."""
     text = (field.metadata or {}).get(SHAPE)
     try:
         shape = None if text is None else json.loads(text)
