@@ -61,7 +61,7 @@ def _check(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *,
 
 
 def _absent(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> str:
-    """Return which of the files is not there, or is none, in words."""
+    """Return which of the files is missing, or is not a regular file, in words."""
     for file in files:
         try:
             locations.fingerprint(file.address)
