@@ -47,12 +47,17 @@ class Conversion:
         Episodes that cannot be described are ignored here; converting them reports the error.
         """
         found: Counter[str] = Counter()
+        number = getattr(self._sink, "count", None)  # of the next episode, in formats that have no ids
         for job in jobs:
             try:
-                found.update(self._sink.losses(self._sources.source_of(job.span.address).info(job.span.address.key)))
+                info = self._sources.source_of(job.span.address).info(job.span.address.key)
+                found.update(self._sink.losses(info))
             except WShardError:
                 continue
-        return found
+            if number is not None:
+                found["id: becomes the number of the episode"] += job.name_of(info.id) != str(number)
+                number += 1
+        return +found
 
     def run(self, jobs: Iterable[ConversionJob]) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
         """Convert each episode; yield its timesteps, the reason for a failure, or None if it exists already.

@@ -40,11 +40,18 @@ _FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 2
 class RowsSink(ABC):
     """A subclass defines `_open`, `_append`, `_publish` and `_discard`; frame_encoding: how images are stored.
 
-    notes_lanes_of: which columns, "all" or those of "numbers", note the lane that they are made from.
+    notes_lanes_of: which columns, "all" or those of "numbers", note the lane that they are made from. count: the number
+    of the next episode, which is its id.
 
     close() publishes all episodes, or none after an error in writing or an exception in the context.
     """
 
+    cannot_hold: ClassVar[tuple[str, ...]] = (
+        "ids: episodes are numbered in the order of writing",
+        "rates, environments, and metadata other than texts",
+        "predictions, uncertainties, residuals and blocks of other programs",
+        "episodes of other columns, dtypes or shapes than the first one has",
+    )
     frame_encoding: ClassVar[str] = ""
     reserved: ClassVar[tuple[str, ...]] = (LENGTHS, OFFSETS)
     separator: ClassVar[str] = "."
