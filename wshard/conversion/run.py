@@ -47,16 +47,17 @@ class Conversion:
         Episodes that cannot be described are ignored here; converting them reports the error.
         """
         found: Counter[str] = Counter()
-        number = getattr(self._sink, "count", None)  # of the next episode, in formats that have no ids
+        next_id = getattr(self._sink, "next_id", None)  # of formats that number episodes
+        ahead = 0
         for job in jobs:
             try:
                 info = self._sources.source_of(job.span.address).info(job.span.address.key)
                 found.update(self._sink.losses(info))
             except WShardError:
                 continue
-            if number is not None:
-                found["id: becomes the number of the episode"] += job.name_of(info.id) != str(number)
-                number += 1
+            if next_id is not None:
+                found["id: becomes the number of the episode"] += job.name_of(info.id) != next_id(ahead)
+                ahead += 1
         return +found
 
     def run(self, jobs: Iterable[ConversionJob]) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
