@@ -142,10 +142,10 @@ def check_all(
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
             entry = known[failure.address]
-            one = _failed(failure, None if entry is None else uids.get(entry.id))
+            checkup = _failed(failure, None if entry is None else uids.get(entry.id))
             if entry is not None:
-                work.checker.flag(entry.id, *one.findings)
-            add(one)
+                work.checker.flag(entry.id, *checkup.findings)
+            add(checkup)
         work.watch.advance(len(outcome))
 
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from wshard.container.atomic_write import lock_descriptor
+from wshard.container.atomic_write import lock_descriptor, sync_folder
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -107,18 +107,17 @@ def put_in_place(path: Path, target: Path, is_own: Callable[[str], bool], lock: 
         shutil.rmtree(path)
     else:
         path.replace(target)
-    _flush_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _take_over(path: Path, target: Path, is_own: Callable[[str], bool]) -> None:
     for place, _, names in os.walk(target):
         for name in names:
-            source = Path(place, name)
-            relative = source.relative_to(target)
+            relative = Path(place, name).relative_to(target)
             copy = path / relative
             if not is_own(relative.as_posix()) and not copy.exists():
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                _link(source, copy)
+                _link(target / relative, copy)
 
 
 def link_copy(source: Path, target: Path) -> None:
@@ -143,7 +142,7 @@ def _flush(path: Path) -> None:
             for name in names:
                 if not Path(place, name).is_symlink():
                     _flush_file(Path(place, name))
-            _flush_folder(Path(place))
+            sync_folder(Path(place))
     else:
         _flush_file(path)
 
@@ -151,16 +150,6 @@ def _flush(path: Path) -> None:
 def _flush_file(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _flush_folder(path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _exchange(one: Path, other: Path, aside: Path) -> None:
@@ -183,15 +172,9 @@ class DraftLock:
     """
 
     def __init__(self, target: Path, wanted: Callable[[Path], bool] | None = None) -> None:
-        self.adopted = False
-        for lock in _locks_of(target) if wanted is not None else ():
-            self.draft, self._path = lock.with_name(lock.name.removesuffix(_LOCK)), lock
-            self._descriptor = _open_lock(lock)
-            self.adopted = self._descriptor >= 0 and _target_of(self._descriptor) == target.name and wanted(self.draft)
-            if self.adopted:
-                return
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
+        self.adopted = wanted is not None and self._adopt(target, wanted)
+        if self.adopted:
+            return
         while True:
             name = f".{target.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.draft"
             self.draft = target.with_name(name)
@@ -203,6 +186,17 @@ class DraftLock:
             self._path.unlink(missing_ok=True)  # looked at by another process before it had its lock
             os.close(self._descriptor)
         os.write(self._descriptor, _BEGIN + os.fsencode(target.name))
+
+    def _adopt(self, target: Path, wanted: Callable[[Path], bool]) -> bool:
+        for lock in _locks_of(target):
+            self.draft, self._path = lock.with_name(lock.name.removesuffix(_LOCK)), lock
+            self._descriptor = _open_lock(lock)
+            if self._descriptor >= 0:
+                is_dead = _target_of(self._descriptor) == target.name and os.fstat(self._descriptor).st_nlink
+                if is_dead and wanted(self.draft):
+                    return True
+                os.close(self._descriptor)
+        return False
 
     def release(self, *, keep: bool = False) -> None:
         """Let go of the draft, which is published or discarded; keep: it is continued later."""
