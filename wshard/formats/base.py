@@ -76,7 +76,8 @@ class Sink(Protocol):
 
     Made as `Sink(location, compression=..., mode=...)`. mode "append" adds to what is there, "overwrite" takes its
     place when the new episodes are complete, "error" refuses a location where episodes are. Leaving the context by an
-    exception leaves the location as it was, or with whole episodes.
+    exception leaves the location as it was, or with whole episodes. A class of a location of many episodes may have
+    `copies_all = True`: adding to what is there copies it, so that long conversions do so less often.
     """
 
     def __enter__(self) -> Self: ...

@@ -102,6 +102,8 @@ class ShardPackSink:
     copies the records that are there. Raises FileExistsError for an existing file in mode "error".
     """
 
+    copies_all = True
+
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         check_mode(mode)
         if not isinstance(location, (str, os.PathLike)) or os.path.isdir(location):  # noqa: PTH112

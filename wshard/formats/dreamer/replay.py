@@ -239,6 +239,11 @@ def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
 class DreamerSink(FilesSink):
     """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
 
+    cannot_hold = (
+        "metadata, rates and environments",
+        "predictions, uncertainties and residuals",
+        "bf16, which becomes float32",
+    )
     suffix = _SUFFIX
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:

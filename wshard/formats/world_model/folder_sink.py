@@ -39,6 +39,7 @@ class FolderRowsSink(RowsSink):
     """Writes rows to temporary files, which become the .npz files at the end: memory holds one episode."""
 
     source: ClassVar[type[FolderRowsSource]]
+    copies_all = True
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         known, count, self._own = None, 0, set[str]()

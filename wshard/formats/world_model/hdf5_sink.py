@@ -57,6 +57,7 @@ class ColumnsHDF5Sink(RowsSink):
     """A file with one dataset per column. Appending copies the file: the old one stays until the end."""
 
     notes_lanes_of = "all"
+    copies_all = True
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         h5py = import_h5py()
