@@ -119,7 +119,9 @@ def measure(python: str, program: str, task: Path, to: Path) -> tuple[int, float
 
 def main() -> None:
     """Print a row for each side, and how many times as fast this one is."""
-    count, frames, height, width, rounds = map(int, [*sys.argv[1:], *"8 60 480 640 3".split()[len(sys.argv) - 1 :]])
+    count, frames, height, width, rounds = map(
+        int, [*sys.argv[1:], *["8", "60", "480", "640", "3"][len(sys.argv) - 1 :]]
+    )
     sides = {ROWS[0]: (sys.executable, OURS, "task"), ROWS[1]: (sys.executable, OURS, "files")}
     if "RAIDEN" in os.environ:
         sides[PEER] = (os.environ.get("RAIDEN_PYTHON", sys.executable), THEIRS, "task")

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader, Fingerprint
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
