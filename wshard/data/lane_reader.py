@@ -10,7 +10,6 @@ import numpy as np
 
 from wshard.data.frame_rows import FrameRows, frame_rows
 from wshard.errors import DatasetError
-from wshard.formats.world_model.lance import LanceSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,8 +71,8 @@ class EpisodeList:
 
     def statements(self, episode: int) -> Mapping[str, Any] | None:
         """Return what a table of episodes states about one; None where the location has no such table."""
-        source = self.sources[self.places[episode]]
-        return source.statements(self.keys[episode]) if isinstance(source, LanceSource) else None
+        stated = getattr(self.sources[self.places[episode]], "statements", None)
+        return None if stated is None else stated(self.keys[episode])
 
     def rename(self, episode: int, block: str, there: str) -> None:
         """Let a lane have another block name in the location of an episode."""
