@@ -29,8 +29,8 @@ def resize_lanczos(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[n
     across = np.empty((height, wide), np.float32)
     for first in range(0, height, _ROWS):
         rows = image[first : first + _ROWS].reshape(-1, width * channels).astype(np.float32)
-        for new, old, weights in _across(width, size[1], channels):
-            np.matmul(rows[:, old], weights, out=across[first : first + _ROWS, new])
+        for columns, there, matrix in _across(width, size[1], channels):
+            np.matmul(rows[:, there], matrix, out=across[first : first + _ROWS, columns])
     pixels = np.empty((size[0], wide), np.uint8)
     for new, old, weights in _down(height, size[0]):
         for left in range(0, wide, _COLUMNS):
@@ -68,8 +68,8 @@ def _across(old: int, new: int, channels: int) -> list[tuple[slice, slice, NDArr
     """Return the same of rows with some channels at each place, with weights [old, new]."""
     parts = []
     for some, there, matrix in _down(old, new):
-        places = [slice(one.start * channels, one.stop * channels) for one in (some, there)]
-        parts.append((*places, np.kron(matrix, np.eye(channels)).T.astype(np.float32)))
+        columns, old_columns = (slice(one.start * channels, one.stop * channels) for one in (some, there))
+        parts.append((columns, old_columns, np.kron(matrix, np.eye(channels)).T.astype(np.float32)))
     return parts
 
 
