@@ -39,7 +39,7 @@ _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
 
 
 def check_mode(mode: str) -> None:
-    """Raise FormatError for what is no write mode."""
+    """Raise FormatError for an invalid write mode."""
     if mode not in WRITE_MODES:
         raise FormatError(f"write mode must be one of {', '.join(WRITE_MODES)}, found {mode!r}")
 

@@ -1,4 +1,4 @@
-"""Rows of many episodes of many locations: what is open stays open, and is opened again in other processes."""
+"""Rows of many episodes at many locations: files stay open, and are opened again in other processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EpisodeList:
         return len(self.keys)
 
     def where(self, episode: int) -> str:
-        """Return what messages call an episode."""
+        """Return the name of an episode in messages."""
         with self.sources[self.places[episode]].open(self.keys[episode]) as reader:
             name: str = reader.where
         return name
@@ -161,7 +161,7 @@ class EpisodeList:
         self._open.pop(episode).close()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         for episode in list(self._open):
             self._forget(episode)
         for source in self.sources:

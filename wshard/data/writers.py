@@ -89,7 +89,7 @@ class FolderWriter(SinkWriter):
 
 
 class VideoWriter(SinkWriter):
-    """Writes a folder of .npz columns and an MP4 an episode, whose frames have the size that they are given in."""
+    """Writes a folder of .npz columns and one MP4 per episode, whose frames have the size that they are given in."""
 
     def __init__(
         self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
@@ -150,7 +150,7 @@ def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:
 
 
 def validate_write_mode(mode: str) -> None:
-    """Raise FormatError, which is a ValueError, for what is no write mode."""
+    """Raise FormatError, which is a ValueError, for an invalid write mode."""
     check_mode(mode)
 
 
