@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -181,11 +182,17 @@ def watched_page(
     assert wrong == []
 
 
+@cache
+def _axe() -> str:
+    return AXE.read_text()
+
+
 def find_violations(page: Page) -> list[Any]:
     """Return the rules of axe-core that a page breaks, with the elements: all in light, those about colours in dark."""
-    page.evaluate(AXE.read_text())
+    page.evaluate(f"() => {{ {_axe()} }}")
     found = list[Any]()
-    for theme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast", "link-in-text-block"]})):
+    brief = {"resultTypes": ["violations"], "preload": False}
+    for theme, rules in (("light", brief), ("dark", brief | {"runOnly": ["color-contrast", "link-in-text-block"]})):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]  # a name that it takes
         page.evaluate(
             "() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)))"
