@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 class EmbeddedIndex:
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
-    tail_rows: vectors, but not more than two million numbers, that may come after a copy before a new one is written
+    tail_rows: vectors, but not more than 260,000 numbers, that may come after a copy before a new one is written
     (more for copies above 20 times that). lists_rows: from so many vectors on, or three million numbers, if
     they are of unit length, a copy has inverted lists, and is written in a thread beside everything else; close() waits
     for it. direct_rows: where a filter leaves no more vectors, lists are not worth a look.

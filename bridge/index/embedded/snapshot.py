@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from catalog.vectors.records import LedgerEntry
 
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
-_TAIL_NUMBERS: Final = 2 << 20  # numbers of vectors that are searched without a copy in half a millisecond
+_TAIL_NUMBERS: Final = 1 << 18  # numbers of vectors: each search compares all, and the first one reads them one by one
+_GROWING_NUMBERS: Final = 2 << 20  # the same while an ingest goes on: these are searched in half a millisecond
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
 _PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
 _LISTS_NUMBERS: Final = 3 << 20  # from here on inverted lists are quicker than to compare everything
@@ -42,7 +43,7 @@ class CopyRule:
         """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
         if base and self.has_lists(base + tail, dim) and not self.has_lists(base, dim):
             return True
-        least = min(self.tail_rows, _TAIL_NUMBERS // dim)
+        least = min(self.tail_rows, (_GROWING_NUMBERS if ingesting else _TAIL_NUMBERS) // dim)
         return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
 
     def has_lists(self, vectors: int, dim: int) -> bool:

@@ -256,8 +256,9 @@ def test_thousands_of_equal_vectors_are_ranked_by_episode_and_window(tmp_path):
 
 def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
     rule = CopyRule(20_000, 50_000)
-    assert [rule.is_due(tail, 0, 32) for tail in (20_000, 20_001)] == [False, True]
-    assert [rule.is_due(tail, 0, 2048) for tail in (1024, 1025)] == [False, True]
+    assert [rule.is_due(tail, 0, 8) for tail in (20_000, 20_001)] == [False, True]
+    assert [rule.is_due(tail, 0, 2048) for tail in (128, 129)] == [False, True]
+    assert [rule.is_due(tail, 0, 2048, ingesting=True) for tail in (1024, 1025)] == [False, True]
     assert [rule.is_due(tail, 60_000, 32, ingesting=True) for tail in (30_000, 30_001)] == [False, True]
     assert [rule.is_due(tail, 10**7, 32, ingesting=True) for tail in (500_000, 500_001)] == [False, True]
     assert [rule.has_lists(count, 512) for count in (6143, 6144)] == [False, True]
