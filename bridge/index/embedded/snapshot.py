@@ -16,7 +16,7 @@ from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bridge.index.base import Ids
@@ -56,7 +56,8 @@ class IndexSnapshot:
     """One Space as this process knows it: the disk copy and, after it, the tail.
 
     seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
-    home: the copy's folder; broken: its inverted lists are damaged.
+    home: the copy's folder; broken: its inverted lists are damaged; lean: vectors of the tail are counted, and stay in
+    the ledger: good for writing a copy, not for searching.
     """
 
     space_id: int
@@ -65,10 +66,16 @@ class IndexSnapshot:
     base: SearchCopy
     home: Path | None = None
     broken: bool = False
+    lean: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
     terms: dict[int, int] = field(default_factory=dict)  # of the tail's episodes, see catalog/vectors/checksums.py
     joined: SearchCopy | None = None  # the tail as one segment, made when needed
+    _since: int = field(init=False)  # the last ledger entry of the copy
+
+    def __post_init__(self) -> None:
+        """Note where the tail begins."""
+        self._since = self.seq
 
     def take(self, entries: Sequence[LedgerEntry]) -> None:
         """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
@@ -78,8 +85,8 @@ class IndexSnapshot:
             self.tail.pop(entry.episode_id, None)
             self.terms.pop(entry.episode_id, None)
             if entry.vectors:
-                vectors = decode_vectors(entry.episode_id, entry.vectors, (entry.count, self.dim))
-                self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+                point = _point_of(entry, self.dim)
+                self.tail[entry.episode_id] = _without_vectors(point) if self.lean else point
                 self.terms[entry.episode_id] = term(checksum(entry.vectors), entry.seq, entry.episode_id)
             self.joined = None
 
@@ -120,11 +127,20 @@ class IndexSnapshot:
         """Say whether a new disk copy is worth it."""
         return self.broken or rule.is_due(self.count_tail(), len(self.base.segment.vectors), self.dim)
 
-    def points(self) -> Iterator[Point]:
-        """Yield what there is now, whatever is taken in later; raises ChecksumError."""
+    def points(self, catalog: Catalog) -> Iterator[Point]:
+        """Yield what there is now, whatever is taken in later; raises ChecksumError.
+
+        Where this is lean, without what is replaced before it is read from the ledger.
+        """
         alive = self.base.segment.alive.copy()
-        tail = [*self.tail.values()]
+        tail = self._reread(catalog, dict(self.tail)) if self.lean else [*self.tail.values()]
         return (point for part in (self.base.segment.points(alive), tail) for point in part)
+
+    def _reread(self, catalog: Catalog, tail: Mapping[int, Point]) -> Iterator[Point]:
+        for entry in catalog.vectors.ledger(self.space_id, since=self._since):
+            known = tail.get(entry.episode_id)
+            if known is not None and known.seq == entry.seq:
+                yield _point_of(entry, self.dim)
 
     def read_vectors(self, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
@@ -139,3 +155,12 @@ class IndexSnapshot:
         known = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(known, labels=known.labels[living])
+
+
+def _point_of(entry: LedgerEntry, dim: int) -> Point:
+    vectors = decode_vectors(entry.episode_id, entry.vectors or b"", (entry.count, dim))
+    return Point(entry.episode_id, entry.seq, vectors)
+
+
+def _without_vectors(point: Point) -> Point:
+    return replace(point, vectors=np.broadcast_to(np.float32(0.0), point.vectors.shape))
