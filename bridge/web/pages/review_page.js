@@ -73,6 +73,10 @@ class ReviewPage {
       h("a", { href: address("/review", { queue: name, q: state.get("q") }), "aria-current": name === this.queue ? "page" : false }, name)));
     this.drawControls();
     fill(this.list);
+    if (this.queue === "leaks" && !(state.get("left") && state.get("right"))) {
+      fill(this.status, "Name two sets, such as training and test data: episodes of one that are copies of episodes of the other are listed.");
+      return;
+    }
     fill(this.status, "looking …");
     try {
       const found = this.queue === "flagged" ? await this.flagged() : await this.wait(round, fresh);

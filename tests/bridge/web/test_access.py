@@ -22,7 +22,7 @@ PAGES = {
     "/map": "canvas.points[data-points]",
     "/review": "p.count",
     "/review?queue=duplicates": ".queue .line",
-    "/review?queue=leaks": "p.count .problem",
+    "/review?queue=leaks": "p.count",
     "/review?queue=outliers": ".queue .line",
     "/review?queue=mislabeled&label=task": "p.count",
     "/collections": "table.plain",

@@ -56,6 +56,9 @@ def test_what_checks_found_is_a_queue(page, app):
 
 
 def test_a_leak_and_a_doubtful_label_are_found(page, app):
+    page.goto(f"{app.url}/review?queue=leaks")
+    page.get_by_text("Name two sets").wait_for()
+    assert not any(job.kind == "queue leaks" for job in app.archive.jobs.all())
     page.goto(f"{app.url}/review?queue=leaks&left=env:wipe&right=episode:arm-02")
     page.locator(".queue .line").first.wait_for()
     page.goto(f"{app.url}/review?queue=mislabeled&label=task")
