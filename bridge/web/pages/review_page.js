@@ -77,7 +77,7 @@ class ReviewPage {
       fill(this.status, "Name two sets, such as training and test data: episodes of one that are copies of episodes of the other are listed.");
       return;
     }
-    fill(this.status, "looking …");
+    fill(this.status, "searching …");
     try {
       const found = this.queue === "flagged" ? await this.flagged() : await this.wait(round, fresh);
       if (round !== this.round || !found) return;
@@ -203,6 +203,6 @@ class ReviewPage {
   with(act) {
     const item = this.items[this.at];
     if (item) act(item.uid);
-    else say("nothing is here");
+    else say("the queue is empty");
   }
 }
