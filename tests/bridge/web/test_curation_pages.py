@@ -174,7 +174,7 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
     marks = "&".join([*(f"like={uid}" for uid in right), *(f"unlike={uid}" for uid in wrong)])
     page.goto(f"{app.url}/search?{marks}")
     page.get_by_role("button", name="Learn from these").click()
-    page.get_by_text("episodes count as right").wait_for()
+    page.get_by_text("episodes count as right").wait_for(timeout=60000)  # it draws the hits first
     assert "learnt from 3 right and 3 wrong" in page.locator(".probe").inner_text()
     first = page.locator(".hit header a").all_inner_texts()[:5]
     assert all(int(name[-2:]) % 2 for name in first), "the movements of odd numbers are alike"
