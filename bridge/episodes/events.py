@@ -1,4 +1,4 @@
-"""Events of an episode: where it is done or cut off, and where the text of its timesteps changes."""
+"""Events of an episode: where it is done or truncated, and where the text of its timesteps changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wshard.episode.protocol import EpisodeReader
 
 MOST_EVENTS: Final = 500
-_FLAGS: Final = {DONE: "done", TRUNCATIONS: "cut off"}
+_FLAGS: Final = {DONE: "done", TRUNCATIONS: "truncated"}
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class Endpoint:
             try:
                 account = request.state.account
                 if self.changes and account.role != "editor":
-                    raise RequestError("expected an account that may change the archive: this one only reads", 403)
+                    raise RequestError("expected an account that may change the archive: this one is read-only", 403)
                 call = ApiCall(archive, account, await self._read(request), request.headers)
                 answer = partial(self.answer, call)
                 found = await (run_sync(answer) if self.changes else _read_for(request, answer))

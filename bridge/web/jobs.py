@@ -75,7 +75,7 @@ class Jobs:
                 if known.kind == kind and known.state in ("waiting", "running"):
                     return known
             if sum(job.state == "waiting" for job in self._jobs.values()) >= _MOST // 2:
-                raise RequestError("expected fewer jobs: many are waiting", 429)
+                raise RequestError("expected fewer jobs: too many are waiting", 429)
             job = Job(next(self._numbers), kind, who)
             self._jobs[job.id] = job
             for old in list(self._jobs)[:-_MOST]:

@@ -36,6 +36,6 @@ class Undos:
         with self._lock:
             owner, act = self._known.get(number, (None, None))
             if act is None or owner != who:
-                raise RequestError("expected a change of yours that can still be taken back", 409)
+                raise RequestError("expected a change of yours that can still be undone", 409)
             del self._known[number]
         act()

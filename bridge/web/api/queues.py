@@ -32,6 +32,8 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
     find = _QUEUES.get(name)
     if find is None:
         raise RequestError(f"expected a queue among {', '.join(_QUEUES)}, found {name!r}", 404)
+    if name == "leaks" and not (call["left"] and call["right"]):
+        raise RequestError("expected two sets, left and right: filters, or names of collections")
     asked = (name, call["where"], call["label"], call["left"], call["right"], call["space"])
     known = archive.queues.get(asked)
     if known is not None and not call["fresh"]:
@@ -63,8 +65,6 @@ def _duplicates(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
 
 
 def _leaks(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
-    if not call["left"] or not call["right"]:
-        raise RequestError("expected two sets, left and right: filters, or names of collections")
     left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
     return [present_pair(one) for one in find_leaks(call.archive.archive, left, right, progress=progress)]
 

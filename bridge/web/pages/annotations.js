@@ -64,7 +64,7 @@ function many(target) {
 
 /** @param {Target} target @param {string} name @param {boolean} [off] */
 export function tag(target, name, off = false) {
-  return change(`${off ? `tag ${name} off` : `tagged ${name}:`} ${many(target)}`, "/api/tags", { ...target, name, remove: off });
+  return change(`${off ? `untagged ${name}:` : `tagged ${name}:`} ${many(target)}`, "/api/tags", { ...target, name, remove: off });
 }
 
 /** @param {Target} target @param {string} state */
@@ -112,7 +112,7 @@ export function askReview(target) {
 
 /** @param {Target} target */
 export async function askTag(target) {
-  const name = await askText(`Tag ${many(target)}`, "Tag (with - before it: take it off)");
+  const name = await askText(`Tag ${many(target)}`, "Tag (with a leading - to remove it)");
   if (name) await (name.startsWith("-") ? tag(target, name.slice(1), true) : tag(target, name));
 }
 

@@ -68,7 +68,7 @@ class CollectionsPage {
   }
 
   async saveLive() {
-    const where = await askText("A live collection", "Filter, asked anew each time");
+    const where = await askText("A live collection", "Filter, evaluated anew each time");
     const name = where && await askText("A live collection", "Its name");
     if (where && name) await this.act(() => post("/api/collections", { name, where, live: true }), `saved ${name}`);
   }
@@ -89,7 +89,7 @@ class CollectionsPage {
 
   /** @param {string} name */
   async drop(name) {
-    if (await confirmed(`Drop ${name}`, "Its name goes; a snapshot stays available by its hash.", "Drop")) {
+    if (await confirmed(`Drop ${name}`, "The name is removed; a snapshot remains available by its hash.", "Drop")) {
       await this.act(() => remove(`/api/collections/${encodeURIComponent(name)}`), `dropped ${name}`);
     }
   }

@@ -84,7 +84,7 @@ class ComparePage {
     });
     onKey(" ", "play or pause", () => this.clock?.toggle());
     onKey("ArrowLeft", "back one timestep", () => this.clock?.seek(Math.floor(this.clock.step) - 1));
-    onKey("ArrowRight", "on one timestep", () => this.clock?.seek(Math.floor(this.clock.step) + 1));
+    onKey("ArrowRight", "forward one timestep", () => this.clock?.seek(Math.floor(this.clock.step) + 1));
     this.redraw();
     window.addEventListener("themechange", () => this.redraw());
   }
@@ -119,7 +119,7 @@ class ComparePage {
       pictures.map((/** @type {Camera} */ camera) => camera.element), canvas, time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {
       const own = this.stepOf(index, Math.floor(step));
-      time.textContent = own === null ? "meets nothing here" : `timestep ${own}`;
+      time.textContent = own === null ? "no matching timestep" : `timestep ${own}`;
       if (own !== null) for (const camera of pictures) camera.show(own, playing);
       this.draw(canvas, item, index, step);
     };

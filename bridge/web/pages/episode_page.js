@@ -61,7 +61,7 @@ class EpisodePage {
         h("div", { class: "shown" },
           h("div", { class: "title" }, h("h1", {}, about.episode_id || this.uid),
             h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : ""].filter(Boolean).join(" · ")),
-            about.file_is_there === false && h("span", { class: "problem" }, "its file is not there")),
+            about.file_is_there === false && h("span", { class: "problem" }, "its file is missing")),
           this.cameraPlace,
           this.transport(), this.lanes, this.similar.element),
         this.side));
@@ -183,7 +183,7 @@ class EpisodePage {
       [0.125, 0.25, 0.5, 1, 2, 4, 8].map((factor) => h("option", { value: factor, selected: factor === 1 }, `${factor}×`)));
     return h("div", { class: "transport", role: "group", "aria-label": "Player" }, this.playButton,
       h("button", { "aria-label": "Back one timestep", onclick: () => this.stepBy(-1) }, "‹"),
-      h("button", { "aria-label": "On one timestep", onclick: () => this.stepBy(1) }, "›"),
+      h("button", { "aria-label": "Forward one timestep", onclick: () => this.stepBy(1) }, "›"),
       this.slider, this.time, this.speed, this.spanText);
   }
 
@@ -237,7 +237,7 @@ class EpisodePage {
           h("button", { onclick: () => void askTag(target) }, "Tag ", h("kbd", {}, "t")),
           h("button", { onclick: () => void askCollection(target) }, "Collect ", h("kbd", {}, "c"))),
         h("p", {}, about.tags.map((/** @type {string} */ name) =>
-          h("span", { class: "tag" }, name, h("button", { class: "off", "aria-label": `Take tag ${name} off`, onclick: () => void tag(target, name, true) }, "✕"))))),
+          h("span", { class: "tag" }, name, h("button", { class: "off", "aria-label": `Remove tag ${name}`, onclick: () => void tag(target, name, true) }, "✕"))))),
       h("section", {}, h("h2", {}, "Notes"),
         (about.notes || []).map((/** @type {Json} */ one) => h("p", { class: "note" }, one.text, h("small", {}, ` ${one.who} ${one.at.slice(0, 16).replace("T", " ")}`))),
         h("form", {
@@ -260,7 +260,7 @@ class EpisodePage {
       h("details", {
         class: "audit",
         ontoggle: () => void get(`${episodePath(this.uid).replace("/episodes", "/api/episodes")}/history`).then((found) =>
-          fill(history, found.items.map((/** @type {Json} */ one) => h("li", {}, one.kind === "review" ? (one.undoes ? "review taken back" : `review: ${one.state}`) : `note: ${one.text}`, h("small", {}, ` ${one.who} ${one.at.slice(0, 19).replace("T", " ")}`))))),
+          fill(history, found.items.map((/** @type {Json} */ one) => h("li", {}, one.kind === "review" ? (one.undoes ? "review undone" : `review: ${one.state}`) : `note: ${one.text}`, h("small", {}, ` ${one.who} ${one.at.slice(0, 19).replace("T", " ")}`))))),
       }, h("summary", {}, "History"), history));
   }
 
@@ -268,9 +268,9 @@ class EpisodePage {
     const target = { episodes: [this.uid] };
     onKey(" ", "play or pause", () => this.toggle());
     onKey("ArrowLeft", "back one timestep", () => this.stepBy(-1));
-    onKey("ArrowRight", "on one timestep", () => this.stepBy(1));
+    onKey("ArrowRight", "forward one timestep", () => this.stepBy(1));
     onKey("Shift+ArrowLeft", "back ten timesteps", () => this.stepBy(-10));
-    onKey("Shift+ArrowRight", "on ten timesteps", () => this.stepBy(10));
+    onKey("Shift+ArrowRight", "forward ten timesteps", () => this.stepBy(10));
     onKey("f", "find moments like the span, or like the episode", () => this.findSimilar());
     onKey("[", "the span begins here", () => this.chooseEnd(0));
     onKey("]", "the span ends here", () => this.chooseEnd(1));
@@ -297,7 +297,7 @@ class EpisodePage {
     }
     if (at + by < 0) return;
     const found = await get("/api/episodes", { ...list, skip: at + by, limit: 1, columns: ["uid"], count: false });
-    if (found.items.length === 0) say("this was the last one");
+    if (found.items.length === 0) say("there is no further episode");
     else location.assign(address(episodePath(found.items[0].uid), { q: list.where, sort: state.get("sort"), at: at + by }));
   }
 }

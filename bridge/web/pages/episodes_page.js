@@ -245,7 +245,7 @@ class EpisodesPage {
     const act = (/** @type {string} */ label, /** @type {string} */ what, /** @type {(target: any) => unknown} */ run) =>
       h("button", { class: "change", onclick: () => (count ? run(target()) : void all(what, run)) }, label);
     fill(this.actions,
-      h("span", {}, count ? `${plural(count, "episode")} selected:` : "All that pass:"),
+      h("span", {}, count ? `${plural(count, "episode")} selected:` : "All matching:"),
       count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets() })) }, "Compare"),
       act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
       act("Collect", "Save all as a collection", askCollection),

@@ -17,7 +17,7 @@ export function wordsOf(event) {
  */
 export function listEvents(events, seek) {
   if (!events.length) return null;
-  return h("section", { class: "lane events", "aria-label": "Events" }, h("header", {}, h("h2", {}, "Events")),
+  return h("section", { class: "lane events", "aria-label": "Events" }, h("h2", {}, "Events"),
     h("ol", {}, events.slice(0, MOST).map((event) =>
       h("li", {}, h("button", { class: "link", onclick: () => seek(event.step) }, h("b", {}, String(event.step)), ` ${wordsOf(event)}`))),
     events.length > MOST && h("li", { class: "soft" }, `and ${events.length - MOST} more`)));

@@ -1,4 +1,4 @@
-// A hit over what was asked for: both on the hit's alignment, channel by channel.
+// A hit over the query: both on the hit's alignment, channel by channel.
 import { channelColour } from "./colours.js";
 import { context2d, themed } from "./dom.js";
 import { spreadOf } from "./sparkline.js";

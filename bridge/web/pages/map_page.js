@@ -4,7 +4,7 @@ import { askCollection, askReview, askTag } from "./annotations.js";
 import { coloursOfLabels, UNLABELLED } from "./colours.js";
 import { debounce, fill, h, say, themed } from "./dom.js";
 import { FilterBox } from "./filter_box.js";
-import { number, plural } from "./format.js";
+import { number, plain, plural } from "./format.js";
 import { onKey } from "./keys.js";
 import { Points } from "./points.js";
 import { makeShell } from "./shell.js";
@@ -137,7 +137,7 @@ class MapPage {
     fill(this.legend, shown.map((label) => {
       const dot = h("span", { class: "dot", "aria-hidden": "true" });
       dot.style.background = `rgb(${ofLabels[label].join(",")})`;
-      return h("li", {}, h("button", { class: "quiet", onclick: () => this.selectLabel(label) }, dot, labels[label]));
+      return h("li", {}, h("button", { class: "quiet", onclick: () => this.selectLabel(label) }, dot, isRamp ? plain(Number(labels[label])) : labels[label]));
     }), labels.length > MOST_LABELS && !isRamp && h("li", { class: "soft" }, `${labels.length - MOST_LABELS} more`));
   }
 

@@ -73,7 +73,11 @@ class ReviewPage {
       h("a", { href: address("/review", { queue: name, q: state.get("q") }), "aria-current": name === this.queue ? "page" : false }, name)));
     this.drawControls();
     fill(this.list);
-    fill(this.status, "looking …");
+    if (this.queue === "leaks" && !(state.get("left") && state.get("right"))) {
+      fill(this.status, "Name two sets, such as training and test data: episodes of one that are copies of episodes of the other are listed.");
+      return;
+    }
+    fill(this.status, "searching …");
     try {
       const found = this.queue === "flagged" ? await this.flagged() : await this.wait(round, fresh);
       if (round !== this.round || !found) return;
@@ -199,6 +203,6 @@ class ReviewPage {
   with(act) {
     const item = this.items[this.at];
     if (item) act(item.uid);
-    else say("nothing is here");
+    else say("the queue is empty");
   }
 }

@@ -25,7 +25,7 @@ class SearchPage {
     this.main.classList.add("scrolled");
     this.control = new AbortController();
     this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.search(); } });
-    this.text = h("input", { type: "search", "aria-label": "Words", placeholder: "words of the task or of notes", onchange: () => { writeState({ text: this.text.value.trim() }, { push: true }); void this.search(); } });
+    this.text = h("input", { type: "search", "aria-label": "Words", placeholder: "words in tasks or notes", onchange: () => { writeState({ text: this.text.value.trim() }, { push: true }); void this.search(); } });
     this.examples = h("div", { class: "examples" });
     this.diversity = h("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0, "aria-label": "Diversity", onchange: () => { writeState({ diversity: this.diversity.value === "0" ? null : this.diversity.value }); void this.search(); } });
     this.onePer = h("input", { type: "checkbox", onchange: () => { writeState({ all: this.onePer.checked ? null : "1" }); void this.search(); } });
@@ -128,7 +128,7 @@ class SearchPage {
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
           h("button", { class: "primary change", onclick: () => void this.keep(asked) }, "Save as a classifier"),
           h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),
-        h("p", {}, "Least sure of, mark these: ", found.uncertain.map((/** @type {import("./api.js").Json} */ one) => h("span", { class: "example" },
+        h("p", {}, "Most uncertain, mark these: ", found.uncertain.map((/** @type {import("./api.js").Json} */ one) => h("span", { class: "example" },
           h("a", { href: episodePath(one.uid) }, one.episode_id), ` ${one.value.toFixed(2)} `,
           h("button", { class: "mark", "aria-label": `${one.episode_id} is right`, onclick: () => this.mark(one.uid, true) }, "+"),
           h("button", { class: "mark", "aria-label": `${one.episode_id} is wrong`, onclick: () => this.mark(one.uid, false) }, "−")))));
@@ -164,7 +164,7 @@ class SearchPage {
         return void this.search();
       };
       return h("span", { class: `example ${kind}` }, kind === "unlike" ? "not like " : "like ", label,
-        h("button", { class: "off", "aria-label": "Leave this example out", onclick: off }, "✕"));
+        h("button", { class: "off", "aria-label": "Remove this example", onclick: off }, "✕"));
     };
     fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
       (like.length > 0 || query) && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));

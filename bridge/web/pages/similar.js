@@ -82,7 +82,7 @@ export class HitList {
     this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
     fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
       found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
-      found.missing > 0 && h("p", {}, `${found.missing} passed over: their files are gone or changed`));
+      found.missing > 0 && h("p", {}, `${found.missing} skipped: their files are missing or have changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
     const cards = this.hits.map((hit) => this.card(hit, spanOf(hit)));
     fill(this.grid, cards.map((card) => card.element));
@@ -104,7 +104,7 @@ export class HitList {
 
   /** @param {Json} hit @param {[number, number]} span */
   card(hit, span) {
-    const overlay = h("canvas", { role: "img", "aria-label": `${hit.episode_id} over what was asked for` });
+    const overlay = h("canvas", { role: "img", "aria-label": `${hit.episode_id} over the query` });
     const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
     const picture = h("div", { class: "frame" });
     const named = `${hit.uid}@${span[0]}:${span[1]}`;

@@ -14,7 +14,7 @@ export async function offerSpaces(list) {
   const found = await get("/api/spaces");
   const whole = found.items.filter((/** @type {Json} */ one) => one.windows === "whole episodes" && one.state === "active");
   whole.sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.episodes - a.episodes);
-  fill(list, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")} (${plural(one.episodes, "episode")})`)));
+  fill(list, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")}, ${one.dim} numbers (${plural(one.episodes, "episode")})`)));
   list.value = readState().get("space") || whole[0]?.space.slice(0, 12) || "";
   list.hidden = whole.length < 2;
 }

@@ -31,7 +31,7 @@ def test_texts_that_change_and_the_end_are_events(read):
     found = read((0, 2000), texts, terminations=ends, truncations=ends)
     lane = "aux/text/step"
     assert found[:3] == [Event(lane, 0, "reach"), Event(lane, 700, "grasp"), Event(lane, 1000, "reach")]
-    assert {(one.step, one.text) for one in found[3:]} == {(1999, "done"), (1999, "cut off")}
+    assert {(one.step, one.text) for one in found[3:]} == {(1999, "done"), (1999, "truncated")}
     assert read((800, 1500), texts, terminations=ends) == [Event(lane, 800, "grasp"), Event(lane, 1000, "reach")]
     assert read((5000, 9000), texts) == []
 

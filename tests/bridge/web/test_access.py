@@ -22,7 +22,7 @@ PAGES = {
     "/map": "canvas.points[data-points]",
     "/review": "p.count",
     "/review?queue=duplicates": ".queue .line",
-    "/review?queue=leaks": "p.count .problem",
+    "/review?queue=leaks": "p.count",
     "/review?queue=outliers": ".queue .line",
     "/review?queue=mislabeled&label=task": "p.count",
     "/collections": "table.plain",
@@ -116,7 +116,7 @@ def test_people_sign_in_by_their_token_and_readers_are_offered_no_changes(browse
         offered = page.locator(".tools button, .bar-actions button").filter(visible=True)
         assert offered.all_inner_texts() == ["Columns", "Compare", "Clear"]
         page.keyboard.press("5")
-        page.get_by_text("this one only reads").wait_for()
+        page.get_by_text("this one is read-only").wait_for()
 
 
 def tab_to(page, name, *, backwards=False):

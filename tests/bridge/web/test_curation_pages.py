@@ -56,6 +56,9 @@ def test_what_checks_found_is_a_queue(page, app):
 
 
 def test_a_leak_and_a_doubtful_label_are_found(page, app):
+    page.goto(f"{app.url}/review?queue=leaks")
+    page.get_by_text("Name two sets").wait_for()
+    assert not any(job.kind == "queue leaks" for job in app.archive.jobs.all())
     page.goto(f"{app.url}/review?queue=leaks&left=env:wipe&right=episode:arm-02")
     page.locator(".queue .line").first.wait_for()
     page.goto(f"{app.url}/review?queue=mislabeled&label=task")
@@ -171,7 +174,7 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
     marks = "&".join([*(f"like={uid}" for uid in right), *(f"unlike={uid}" for uid in wrong)])
     page.goto(f"{app.url}/search?{marks}")
     page.get_by_role("button", name="Learn from these").click()
-    page.get_by_text("episodes count as right").wait_for()
+    page.get_by_text("episodes count as right").wait_for(timeout=60000)  # it draws the hits first
     assert "learnt from 3 right and 3 wrong" in page.locator(".probe").inner_text()
     first = page.locator(".hit header a").all_inner_texts()[:5]
     assert all(int(name[-2:]) % 2 for name in first), "the movements of odd numbers are alike"

@@ -220,7 +220,7 @@ def test_the_words_of_the_command_line_are_options_of_the_search(page, app):
 
 def test_the_speed_is_chosen_and_timesteps_are_taken_one_by_one(page, app):
     open_episode(page, app, "arm-00", "?t=1")
-    page.get_by_role("button", name="On one timestep").click()
+    page.get_by_role("button", name="Forward one timestep").click()
     assert step_of(page) == 21
     for key in ("ArrowLeft", "ArrowLeft"):
         page.keyboard.press(key)

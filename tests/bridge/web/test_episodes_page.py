@@ -126,7 +126,7 @@ def test_keys_select_rate_review_and_undo(listed, app):
     page.keyboard.press("j")
     page.keyboard.press("k")
     page.keyboard.press("4")
-    page.locator(".row", has_text="★★★★").wait_for()
+    page.locator(".row", has_text="arm-01").filter(has_text="★★★★").wait_for()
     assert [row.episode_id for row in catalog.query.select("score.rating:4").rows] == ["arm-01"]
     page.keyboard.press("Space")
     page.keyboard.press("j")
