@@ -1,10 +1,11 @@
 """Export folders of Raiden as WebDataset shards, beside the original `rd shardify`: samples per CPU second, memory.
 
-Usage: python benchmarks/raiden.py [EPISODES [FRAMES [HEIGHT WIDTH [ROUNDS]]]], by default 8 episodes of 60 frames 480 x
-640 and 3 rounds in turns. RAIDEN names a checkout of the original, RAIDEN_PYTHON a Python with numpy, OpenCV and tqdm;
-without them the original is left out. Each side runs in a process of its own, with two threads and otherwise the
-options that the command line has by default: images are resized to 384 x 384, two of each camera in a sample. The same
-episodes are exported from Raiden's folders with PNG images by both, and from `.wshard` files with JPEG lanes.
+Usage: python benchmarks/raiden.py [--as-stored] [EPISODES [FRAMES [HEIGHT WIDTH [ROUNDS]]]], by default 8 episodes of
+60 frames 480 x 640 and 3 rounds in turns. RAIDEN names a checkout of the original, RAIDEN_PYTHON a Python with numpy,
+OpenCV and tqdm; without them the original is left out. Each side runs in a process of its own, with two threads and
+otherwise the options that the command line has by default: images are resized to 384 x 384 (--as-stored: not resized),
+two of each camera in a sample. The same episodes are exported from Raiden's folders with PNG images by both, and from
+`.wshard` files with JPEG lanes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,19 @@ from pathlib import Path
 import numpy as np
 from machine import facts
 
+from wshard.episode.file import save_wshard
+from wshard.formats.base import open_source
+
 CAMERAS = ("left", "right")
 DISTINCT = 16  # images of a camera; the others are links to them, so that the disk is not what is measured
 THREADS = 2
+SIZE = None if "--as-stored" in sys.argv else (384, 384)
 PEER, ROWS = "rd shardify", ("wshard, Raiden's folders", "wshard, .wshard files with JPEG lanes")
 COUNT = """
 import json, re, sys, time
 from pathlib import Path
-task, to, threads = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+task, to, threads, size = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+size = size and tuple(size)
 began = time.perf_counter()
 {export}
 seconds, busy = time.perf_counter() - began, time.process_time()
@@ -42,7 +48,7 @@ print(json.dumps([samples, seconds, busy, peak]), file=sys.__stdout__)
 OURS = COUNT.format(
     export="""
 from wshard.webdataset import ShardifyOptions, shardify
-shardify([task], to, ShardifyOptions(num_workers=threads, stats_stride=10))
+shardify([task], to, ShardifyOptions(num_workers=threads, stats_stride=10, resize_images_size=size))
 """
 )
 THEIRS = COUNT.format(
@@ -53,7 +59,7 @@ spec = importlib.util.spec_from_file_location("shardify", place)
 module = sys.modules["shardify"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 sys.stdout = sys.stderr = open(os.devnull, "w")
-config = module.ShardifyConfig(output_dir=to, num_workers=threads, resize_images_size=(384, 384))
+config = module.ShardifyConfig(output_dir=to, num_workers=threads, resize_images_size=size)
 module.run_shardify(sorted(path for path in task.iterdir() if path.is_dir()), config)
 """
 )
@@ -109,9 +115,21 @@ def write_episode(folder: Path, frames: int, images: dict[str, list[Path]], rng:
             os.link(paths[step % DISTINCT], folder / "rgb" / camera / f"{step:010d}.png")
 
 
+def save_as_jpeg(task: Path, to: Path) -> None:
+    """Save the episodes as files whose camera frames are JPEG."""
+    to.mkdir()
+    with open_source(task, "raiden") as source:
+        for key in source.keys():  # noqa: SIM118  (a method of Sources)
+            ep = source.load(key)
+            for camera in CAMERAS:
+                ep.observations[f"rgb/{camera}"].data = ep.observations[f"rgb/{camera}"].data.copy()
+            save_wshard(ep, to / f"{key}.wshard", encode={f"signal/rgb/{camera}": "jpeg" for camera in CAMERAS})
+
+
 def measure(python: str, program: str, task: Path, to: Path) -> tuple[int, float, float, int]:
     """Return samples, seconds, seconds of the processor, and the most memory in MB of an export."""
-    done = subprocess.run([python, "-c", program, task, to, str(THREADS)], check=True, capture_output=True, text=True)
+    command = [python, "-c", program, task, to, str(THREADS), json.dumps(SIZE)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     shutil.rmtree(to)
     samples, seconds, busy, peak = json.loads(done.stdout.splitlines()[-1])
     return samples, seconds, busy, peak
@@ -119,22 +137,19 @@ def measure(python: str, program: str, task: Path, to: Path) -> tuple[int, float
 
 def main() -> None:
     """Print a row for each side, and how many times as fast this one is."""
-    count, frames, height, width, rounds = map(
-        int, [*sys.argv[1:], *["8", "60", "480", "640", "3"][len(sys.argv) - 1 :]]
-    )
+    given, usual = [one for one in sys.argv[1:] if one != "--as-stored"], (8, 60, 480, 640, 3)
+    count, frames, height, width, rounds = map(int, [*given, *usual[len(given) :]])
     sides = {ROWS[0]: (sys.executable, OURS, "task"), ROWS[1]: (sys.executable, OURS, "files")}
     if "RAIDEN" in os.environ:
         sides[PEER] = (os.environ.get("RAIDEN_PYTHON", sys.executable), THEIRS, "task")
     found: dict[str, list[tuple[int, float, float, int]]] = {name: [] for name in sides}
-    print(
-        f"{facts()}, load {os.getloadavg()[0]:.1f}: {count} episodes of {frames} frames {height} x {width}", flush=True
-    )
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as place:
+    what = f"{count} episodes of {frames} frames {height} x {width}, images {SIZE or 'as they are'}"
+    print(f"{facts()}, load {os.getloadavg()[0]:.1f}: {what}", flush=True)
+    with tempfile.TemporaryDirectory() as place:
         images, rng = write_images(Path(place, "images"), (height, width)), np.random.default_rng(0)
         for number in range(count):
             write_episode(Path(place, "task", f"{number:04d}"), frames, images, rng)
-        convert = [sys.executable, "-m", "wshard", "convert", "--encode", "jpeg"]
-        subprocess.run([*convert, Path(place, "task"), Path(place, "files")], check=True, capture_output=True)
+        save_as_jpeg(Path(place, "task"), Path(place, "files"))
         for _ in range(rounds):
             for name, (python, program, source) in sides.items():
                 found[name].append(measure(python, program, Path(place, source), Path(place, "to")))

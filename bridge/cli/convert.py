@@ -58,7 +58,8 @@ def convert(
     ] = False,
     compression: CompressionOption = "none",
     encode: Annotated[
-        str | None, typer.Option(help="Encode camera lanes: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR.")
+        str | None,
+        typer.Option(help="Encode camera lanes stored as pixels: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR."),
     ] = None,
     workers: WorkersOption = 1,
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from wshard.container.draft import Draft
@@ -58,6 +60,20 @@ def test_a_file_is_copied_before_it_grows(tmp_path):
     assert _tree(tmp_path) == {"one": "old and new"}
 
 
+@pytest.mark.parametrize("folder", [True, False])
+def test_what_appears_meanwhile_stays_in_mode_error(tmp_path, folder):
+    target = tmp_path / "data"
+    draft = Draft(target, folder=folder)
+    (draft.path / "a" if folder else draft.path).write_text("mine")
+    if folder:
+        target.mkdir()
+    (target / "a" if folder else target).write_text("theirs")
+    with pytest.raises(FileExistsError, match="mode 'error'"):
+        draft.publish()
+    draft.discard()
+    assert list(_tree(tmp_path).values()) == ["theirs"]
+
+
 def test_wrong_modes_and_targets_are_refused(tmp_path):
     with pytest.raises(FormatError, match="write mode must be one of append, overwrite, error, found 'w'"):
         Draft(tmp_path / "x", "w", folder=True)
@@ -66,3 +82,6 @@ def test_wrong_modes_and_targets_are_refused(tmp_path):
     with pytest.raises(FormatError, match="expected a file or an unused path"):
         Draft(tmp_path, "overwrite", folder=False)
     assert list(tmp_path.iterdir()) == []
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="expected a file or an unused path"):
+        Draft(tmp_path / "pipe", "overwrite", folder=False)
