@@ -26,7 +26,7 @@ _AT_ONCE: Final = 16
 _SHOWN: Final = 20  # failures and losses by name
 
 
-@reported("a folder of episode files keeps the complete ones, other targets are unchanged; run it again to go on")
+@reported("the target is unchanged, or has complete episode files; run the same command again to continue")
 def convert(
     paths: Annotated[
         list[str],
@@ -94,14 +94,15 @@ def convert(
 def _run(
     jobs: Sequence[ConversionJob], target: ConversionTarget, *, strict: bool, workers: int
 ) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
-    """Convert the jobs, in processes where the format has a file for each episode."""
+    """Convert the jobs: in processes where the format has a file for each episode, else read ahead in threads."""
     from functools import partial
 
     from bridge.support.workers import workers as start_workers
     from wshard.conversion.run import Conversion, convert_batch
 
-    with Conversion(target) as conversion:
-        losses = conversion.find_losses(jobs)
+    apart = target.takes_one_per_file and target.mode != "overwrite" and workers > 1
+    with Conversion(target, jobs, readers=workers) as conversion:
+        losses = conversion.find_losses()
         for loss, count in losses.most_common(_SHOWN):
             typer.echo(f"lossy: {printable(loss)} ({plural(count, 'episode')})", err=True)
         if strict and losses:
@@ -109,8 +110,8 @@ def _run(
                 f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written", err=True
             )
             raise typer.Exit(EXIT_FAILED)
-        if workers == 1 or not target.takes_one_per_file or target.mode == "overwrite":
-            yield from conversion.run(jobs)
+        if not apart:
+            yield from conversion.run()
             return
     batches = [jobs[start : start + _AT_ONCE] for start in range(0, len(jobs), _AT_ONCE)]
     with start_workers(workers) as crew:

@@ -50,7 +50,7 @@ class Discovery:
 
 
 def listed_paths(paths: Place | Iterable[Place]) -> list[Place]:
-    """Return the paths that are meant by one or by several. Raises IngestError for what is none."""
+    """Return the paths in one path or several. Raises IngestError for anything else."""
     several: Any = paths
     one = isinstance(several, str | bytes | os.PathLike | EpisodeAddress) or not isinstance(several, Iterable)
     listed = [several] if one else list(several)
@@ -71,13 +71,12 @@ def discover(
     A manifest stands for the chunks that it lists: these are skipped, also if they are passed themselves. Files and
     folders that a format detects as a location yield all their episodes or, by an address, the one with the key. Any
     other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
-    location; for others, remembered(locations) returns what earlier ingests stored. Raises SourceNotFoundError for a
-    missing path and for a folder without episodes; may_be_gone: treat a missing path as an empty folder. Raises
-    UnknownSchemeError for a URI of another scheme than file://.
+    location; for others, remembered(locations) returns what earlier ingests stored. may_be_gone: treat a missing path
+    as an empty folder; otherwise, a folder without episodes is unreadable. Raises SourceNotFoundError for a missing
+    path, and if all places are folders without episodes; UnknownSchemeError for a URI of another scheme than file://.
     """
     search = _Search()
-    folders: list[str] = []
-    named: list[str] = []
+    folders, named, empty = list[str](), list[str](), list[SourceNotFoundError]()
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
         path = Path(local_path(address.uri))
@@ -87,9 +86,9 @@ def discover(
         if address.key and path.exists():
             search.add_key(locate(path), address.key)
         elif path.is_dir():
-            found = search.add_below(path)
-            if not found and not search.unreadable and not search.ambiguous and not may_be_gone:
-                raise _empty(path)
+            if not search.add_below(path) and not may_be_gone:
+                empty.append(_empty(path))
+                search.unreadable.append(Failure.of(empty[-1], EpisodeAddress(locate(path))))
             folders.append(locate(path))
         elif path.exists():
             if search.add_file(locate(path)):
@@ -98,6 +97,8 @@ def discover(
             folders.append(locate(path))
         else:
             raise _not_there(path)
+    if empty and len(empty) == len(places):
+        raise empty[0]
     episodes = search.list_episodes(remembered)
     skipped = dict(search.skipped.most_common())
     return Discovery(
@@ -120,8 +121,9 @@ def list_location(
 
 
 def expect_episodes(places: Sequence[Place]) -> None:
-    """Raise SourceNotFoundError as `discover` does; looks no further than the first episode below each folder."""
+    """Raise SourceNotFoundError as `discover` does; looks no further than the first episode."""
     matchers = load_matchers()
+    empty: list[SourceNotFoundError] = []
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
         path = Path(local_path(address.uri))
@@ -131,7 +133,9 @@ def expect_episodes(places: Sequence[Place]) -> None:
             continue
         unreadable: list[Failure] = []
         if not any(name is not None for _, name in entries_below(path, unreadable, matchers)) and not unreadable:
-            raise _empty(path)
+            empty.append(_empty(path))
+    if empty and len(empty) == len(places):
+        raise empty[0]
 
 
 def _not_there(path: Path) -> SourceNotFoundError:
@@ -177,8 +181,9 @@ class _Search:
         self.keys.setdefault(path, set()).add(key)
 
     def add_below(self, folder: Path) -> bool:
-        """Add everything below a folder; return True if there was anything."""
+        """Add everything below a folder; return True if there was anything, readable or not."""
         wanted, _ = parse_read_as(self.read_as)
+        noted = len(self.unreadable) + len(self.ambiguous)
         matchers = tuple(one for one in self.matchers if wanted in ("", one.name))
         found, others = False, 0
         for path, name in entries_below(folder, self.unreadable, matchers, self.ambiguous):
@@ -191,7 +196,7 @@ class _Search:
         if wanted and not found and others:  # named as an episode, so opening it reports the error
             self._add(locate(folder), wanted)
             found = True
-        return found
+        return found or len(self.unreadable) + len(self.ambiguous) > noted
 
     def _add(self, path: str, name: str) -> bool:
         _, lane_map = parse_read_as(self.read_as)

@@ -106,8 +106,10 @@ def check_episodes(
     Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unsaved` of the result says
     why. Raises SourceNotFoundError, FilterError.
     """
+    unreadable: Sequence[Failure] = ()
     if paths:
-        addresses = [one.address for one in discover(paths).episodes]
+        there = discover(paths)
+        addresses, unreadable = [one.address for one in there.episodes], there.unreadable
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
     found = _Checkups()
@@ -115,6 +117,8 @@ def check_episodes(
         checker = Checker(catalog, limits, found.complete)
         check_all(Work(catalog, checker, crew, progress or Silent()), addresses, every_byte=True, found=found)
         checker.finish()
+    for failure in unreadable:
+        found.add(_failed(failure, None))
     found.done.unsaved = checker.unsaved
     return found.done
 
@@ -137,12 +141,16 @@ def check_all(
             add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
-            broken, entry = CheckFinding(INTEGRITY, failure.error), known[failure.address]
+            entry = known[failure.address]
+            checkup = _failed(failure, None if entry is None else uids.get(entry.id))
             if entry is not None:
-                work.checker.flag(entry.id, broken)
-            uid = None if entry is None else uids.get(entry.id)
-            add(Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,), failure.key))
+                work.checker.flag(entry.id, *checkup.findings)
+            add(checkup)
         work.watch.advance(len(outcome))
+
+
+def _failed(failure: Failure, uid: str | None) -> Checkup:
+    return Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (CheckFinding(INTEGRITY, failure.error),), failure.key)
 
 
 def _id_of(known: Known | None, digest: str) -> int | None:

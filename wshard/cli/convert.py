@@ -51,8 +51,8 @@ def export(
         raise typer.Exit(EXIT_USAGE)
     jobs = list_jobs([path])
     target.prepare(len(jobs))
-    with Conversion(target) as conversion:
-        done = list(conversion.run(jobs))
+    with Conversion(target, jobs) as conversion:
+        done = list(conversion.run())
     failed = [error for _, error in done if isinstance(error, WShardError)]
     for error in failed:
         typer.echo(f"error: {printable(str(error))}", err=True)

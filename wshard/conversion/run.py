@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import ExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+import threading
+from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from wshard.conversion.jobs import OpenSources
+from wshard.conversion.staging import StagedParts
 from wshard.episode.encode_cameras import encode_cameras
-from wshard.errors import WShardError
+from wshard.errors import FormatError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from wshard.conversion.jobs import ConversionJob
     from wshard.conversion.target import ConversionTarget
@@ -21,70 +25,174 @@ if TYPE_CHECKING:
 
 
 class Conversion:
-    """Reads episodes and writes them to one target; use it as a context manager.
+    """Reads the episodes of the jobs and writes them to one target; use it as a context manager.
 
-    An exception leaves the target unchanged, or with complete episodes.
+    An exception leaves the target unchanged, or with complete episodes. Complete parts of a location of many episodes
+    are kept beside it, and the same conversion continues behind them. readers: number of threads that read ahead.
     """
 
-    def __init__(self, target: ConversionTarget) -> None:
-        self._target = target
-        self._sink = target.open()
+    def __init__(self, target: ConversionTarget, jobs: Sequence[ConversionJob], *, readers: int = 1) -> None:
+        self._target, self._jobs, self._readers = target, jobs, readers
         self._resumes = target.mode == "append"
-        self._stack = ExitStack()
-        self._sources = OpenSources()
-        self._stack.callback(self._sources.close)
+        self._opened: list[OpenSources] = []
+        self._local = threading.local()
+        self._outcomes: list[int | str | None] = []
+        self._parts: StagedParts | None = None
+        try:
+            if not target.takes_one_per_file:
+                self._parts = StagedParts(target, [*self._identify()])
+                self._outcomes = [*self._parts.outcomes]
+            self._sink = target.open() if self._parts is None else self._parts.open_sink()
+        except BaseException:
+            self._close()
+            if self._parts is not None:
+                self._parts.abandon()
+            raise
+
+    def _identify(self) -> Iterator[object]:
+        """Yield what tells that another conversion is the same: options, and the jobs with their fingerprints."""
+        yield from map(repr, (self._target.format, self._target.compression, self._target.mode, self._target.encode))
+        for job in self._jobs:
+            try:
+                found: object = astuple(self._sources.source_of(job.span.address).fingerprint(job.span.address.key))
+            except (WShardError, OSError) as error:
+                found = str(error)
+            yield [repr(job), found]
+
+    @property
+    def _sources(self) -> OpenSources:
+        """The open locations of this thread."""
+        if not hasattr(self._local, "sources"):
+            self._local.sources = OpenSources()
+            self._opened.append(self._local.sources)
+        sources: OpenSources = self._local.sources
+        return sources
+
+    def _close(self) -> None:
+        while self._opened:
+            self._opened.pop().close()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(self._sink)
+        with self._named():
+            self._sink.__enter__()
         return self
 
-    def __exit__(self, *exc: object) -> bool | None:
-        return self._stack.__exit__(*exc)  # type: ignore[arg-type]  # what Python gives
+    def __exit__(self, *exc: object) -> None:
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            failed = exc[:1] != (None,)
+            try:
+                with self._named():
+                    self._sink.__exit__(*exc)
+                if self._parts is not None and not failed:
+                    self._parts.publish(self._outcomes)
+            except BaseException:
+                failed = True
+                raise
+            finally:
+                if self._parts is not None and failed:
+                    self._parts.abandon()
 
-    def find_losses(self, jobs: Iterable[ConversionJob]) -> Counter[str]:
+    def _named(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._parts is None else self._parts.named_as_target()
+
+    def find_losses(self) -> Counter[str]:
         """Return what the target cannot store, and for how many episodes; decodes no frame.
 
         Episodes that cannot be described are ignored here; converting them reports the error.
         """
         found: Counter[str] = Counter()
-        for job in jobs:
+        next_id = getattr(self._sink, "next_id", None)  # of formats that number episodes
+        ahead = -sum(isinstance(one, int) for one in self._outcomes)
+        for job in self._jobs:
             try:
-                found.update(self._sink.losses(self._sources.source_of(job.span.address).info(job.span.address.key)))
+                info = self._sources.source_of(job.span.address).info(job.span.address.key)
+                found.update(self._sink.losses(info))
             except WShardError:
                 continue
-        return found
+            if next_id is not None:
+                found["id: becomes the number of the episode"] += job.name_of(info.id) != next_id(ahead)
+                ahead += 1
+        return +found
 
-    def run(self, jobs: Iterable[ConversionJob]) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
+    def run(self) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
         """Convert each episode; yield its timesteps, the reason for a failure, or None if it exists already.
 
         Raises OSError for a full disk.
         """
-        for job in jobs:
+        for job, outcome in zip(self._jobs, self._outcomes, strict=False):  # of an earlier run
+            yield job, FormatError(outcome) if isinstance(outcome, str) else None
+        for job, found in self._read(self._jobs[len(self._outcomes) :]):
+            written: int | WShardError | None
             try:
-                yield job, self._convert(job)
+                written = self._write(found) if not isinstance(found, WShardError) else found
             except WShardError as error:
-                yield job, error
+                written = error
+            self._outcomes.append(str(written) if isinstance(written, WShardError) else written)
+            if isinstance(written, int) and self._parts is not None and self._parts.is_complete:
+                self._begin_part(self._parts)
+            yield job, written
 
-    def _convert(self, job: ConversionJob) -> int | None:
-        source, key = self._sources.source_of(job.span.address), job.span.address.key
-        name = job.name_of(source.info(key).id)
-        if self._resumes and self._sink.has(name):
+    def _begin_part(self, parts: StagedParts) -> None:
+        with parts.named_as_target():
+            self._sink.__exit__(None, None, None)
+        parts.commit(self._outcomes)
+        self._sink = parts.open_sink()
+        with parts.named_as_target():
+            self._sink.__enter__()
+
+    def _write(self, ep: Episode | None) -> int | None:
+        if ep is None or (self._resumes and self._sink.has(ep.id)):
             return None
-        ep = encode_cameras(self._load(source, job), self._target.encode)
-        self._sink.write(replace(ep, id=name))
+        with self._named():
+            self._sink.write(ep)
+        if self._parts is not None:
+            self._parts.count(ep)
         return ep.length
 
-    def _load(self, source: Source, job: ConversionJob) -> Episode:
-        key, start, stop = job.span.address.key, job.span.start, job.span.stop
-        if (start, stop) == (0, None):
-            return source.load(key)
-        with source.open(key) as reader:
-            return reader.slice(start, reader.length if stop is None else stop)
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def _read(self, jobs: Sequence[ConversionJob]) -> Iterator[tuple[ConversionJob, Episode | WShardError | None]]:
+        """Yield the episode of each job, None if it exists already, in order; some are read ahead in threads."""
+        if self._readers == 1:
+            yield from ((job, self._load(job)) for job in jobs)
+            return
+        with ThreadPoolExecutor(self._readers) as pool:
+            waiting: deque[Any] = deque()
+            try:
+                for job in jobs:
+                    waiting.append((job, pool.submit(self._load, job)))
+                    if len(waiting) > 2 * self._readers:
+                        first, future = waiting.popleft()
+                        yield first, future.result()
+                while waiting:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _load(self, job: ConversionJob) -> Episode | WShardError | None:
+        try:
+            source = self._sources.source_of(job.span.address)
+            name = job.name_of(source.info(job.span.address.key).id)
+            if self._resumes and self._sink.has(name):
+                return None
+            return replace(encode_cameras(_load_span(source, job), self._target.encode), id=name)
+        except WShardError as error:
+            return error
+
+
+def _load_span(source: Source, job: ConversionJob) -> Episode:
+    key, start, stop = job.span.address.key, job.span.start, job.span.stop
+    if (start, stop) == (0, None):
+        return source.load(key)
+    with source.open(key) as reader:
+        return reader.slice(start, reader.length if stop is None else stop)
 
 
 def convert_batch(
     jobs: Sequence[ConversionJob], target: ConversionTarget
 ) -> list[tuple[ConversionJob, int | WShardError | None]]:
     """Convert some episodes to a folder of one file each: what worker processes do."""
-    with Conversion(target) as conversion:
-        return list(conversion.run(jobs))
+    with Conversion(target, jobs) as conversion:
+        return list(conversion.run())

@@ -75,9 +75,9 @@ def _convert(job: Job, spans: list[EpisodeSpan], target: ConversionTarget) -> di
     target.prepare(len(jobs))
     job.stage("converting", len(jobs))
     failed, timesteps, done = [], 0, 0
-    with Conversion(target) as conversion:
-        losses = conversion.find_losses(jobs)
-        for one, outcome in conversion.run(jobs):
+    with Conversion(target, jobs) as conversion:
+        losses = conversion.find_losses()
+        for one, outcome in conversion.run():
             if isinstance(outcome, WShardError):
                 failed.append({"episode": str(one.span.address), "message": str(outcome)})
             else:

@@ -141,6 +141,19 @@ def test_what_the_target_cannot_hold_is_listed_first_and_refused_when_strict(epi
     assert (code, "lossy: " in err, "1 episode" in out) == (0, True, True)
 
 
+def test_ids_that_become_numbers_are_listed_and_refused_when_strict(lines, dataset_fixtures, tmp_path):
+    loss = "lossy: id: becomes the number of the episode"
+    code, _, err = run("convert", lines, tmp_path / "a.h5", "--to", "hdf5", "--strict")
+    assert (code, f"{loss} (3 episodes)" in err, (tmp_path / "a.h5").exists()) == (1, True, False)
+    source = dataset_fixtures / "world_model" / "main.h5"
+    code, _, err = run("convert", source, tmp_path / "b.h5", "--to", "hdf5")
+    assert (code, loss in err) == (0, False)  # the numbers stay
+    code, _, err = run("convert", source, tmp_path / "b.h5", "--to", "hdf5")
+    assert (code, f"{loss} (5 episodes)" in err) == (0, True)
+    assert f"{loss} (1 episode)" in run("convert", f"{source}#3", tmp_path / "c.h5", "--to", "hdf5")[2]
+    assert "cannot hold: ids: episodes are numbered" in run("formats", "hdf5")[1]
+
+
 def test_wrong_places_and_formats_are_one_line(episode, tmp_path):
     for arguments, code, words in (
         (("convert", tmp_path / "nothing.npz", tmp_path / "x"), 1, "nothing.npz"),

@@ -113,7 +113,7 @@ def test_a_copy_lacks_what_is_deleted_while_it_is_written(tmp_path, monkeypatch,
     with opened(tmp_path, tail_rows=0) as shelf:
         ids = shelf.register(3)
 
-        def delete_and_write(*arguments):
+        def delete_and_write(*arguments: object):
             shelf.bury(ids[:gone])
             write(*arguments)
 

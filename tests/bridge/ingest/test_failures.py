@@ -24,11 +24,14 @@ from bridge_episodes import (
     spaces_of,
     vectors_of,
 )
+from typer.testing import CliRunner
 
 import bridge.episodes.open
 import bridge.episodes.read
 import bridge.support.batches
+from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.quality.check import check_episodes
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.trajectory.pooled import PooledCallable
 from wshard.array_fields import DType
@@ -68,12 +71,30 @@ def test_wrong_paths_are_refused_before_anything_is_written(archive, folder, tmp
         with pytest.raises(SourceNotFoundError, match=r"no such file or folder: .*nowhere"):
             ingestor.ingest([folder, tmp_path / "nowhere"])
         with pytest.raises(SourceNotFoundError, match=r"no episodes in .*empty: expected files that end in .wshard"):
-            ingestor.ingest(tmp_path / "empty")
+            ingestor.ingest([tmp_path / "empty", tmp_path / "empty"])
         with pytest.raises(FileNotFoundError):
             ingestor.ingest_episode(tmp_path / "nowhere.wshard")
         with pytest.raises(IngestError, match="expected one episode file, found a folder"):
             ingestor.ingest_episode(folder)
     assert episodes_by_path(archive) == {}
+
+
+def test_a_folder_without_episodes_does_not_stop_the_others(archive, folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").write_text("no format")
+    with TrajectoryIngestor(archive) as ingestor:
+        report = ingestor.ingest([tmp_path / "empty", folder])
+    (failure,) = report.failed
+    assert (report.new, failure.path) == (12, str(tmp_path / "empty"))
+    assert "expected files that end in .wshard" in failure.error
+    result = CliRunner().invoke(app, ["ingest", str(tmp_path / "empty"), str(folder), "--archive", str(tmp_path / "b")])
+    assert result.exit_code == 1
+    assert "12 new" in result.stdout
+    assert "1 failed" in result.stdout
+    with TrajectoryIngestor(archive) as ingestor:
+        checked = check_episodes(ingestor._archive.catalog, [tmp_path / "empty", folder])
+    assert [one.path for one in checked if any(found.check == "integrity" for found in one.findings)] == [failure.path]
+    assert len(checked) == 13
 
 
 def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp_path, monkeypatch):

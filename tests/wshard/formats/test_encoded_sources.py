@@ -19,8 +19,8 @@ def test_converting_keeps_the_bytes_of_frames(dataset_fixtures, tmp_path, name):
     location = dataset_fixtures / "world_model" / f"main_{name}"
     (tmp_path / "out").mkdir()
     jobs = list_jobs([location], read_as(name))
-    with Conversion(ConversionTarget.of(tmp_path / "out", "wshard")) as conversion:
-        converted = {job.span.address.key: length for job, length in conversion.run(jobs)}
+    with Conversion(ConversionTarget.of(tmp_path / "out", "wshard"), jobs) as conversion:
+        converted = {job.span.address.key: length for job, length in conversion.run()}
     assert list(converted.values()) == [7, 13, 22, 31, 40]
     files = sorted((tmp_path / "out").iterdir())
     with open_source(location, name) as source:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 _SUFFIX: Final = ".npz"
@@ -239,6 +239,11 @@ def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
 class DreamerSink(FilesSink):
     """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
 
+    cannot_hold = (
+        "metadata, rates and environments",
+        "predictions, uncertainties and residuals",
+        "bf16, which becomes float32",
+    )
     suffix = _SUFFIX
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:

@@ -2,7 +2,8 @@
 
 The library's reader of global heaps (texts and lists of variable length) never ends at an object of size 0 (HDF5
 2.0.0), so the objects of a heap are checked here when it is read. It allocates as much memory as a list claims to need,
-so `check_lists` compares the lengths with the size of the file.
+so `check_lists` compares the lengths with the size of the file; and all that a compressed chunk expands to, so large
+ones are expanded piece by piece first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -19,7 +21,12 @@ from wshard.container.open_file import open_descriptor
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wshard.formats.base import Location
+
+LIST_SIZE: Final = 16
+"""Bytes of a list in a dataset: its length, and where it is."""
 
 _HEAP: Final = b"GCOL"
 _HEAP_SIZE: Final = struct.Struct("<8xQ")
@@ -28,7 +35,8 @@ _MOST_HEAP_SIZE: Final = 1 << 30
 
 
 _READ_AT_ONCE: Final = 1 << 22
-_LIST_SIZE: Final = 16  # of a list in a dataset: its length, and where it is
+_MOST_EXPANSION: Final = 1032  # of deflate
+_MOST_EXPANDED: Final = 1 << 28  # chunks that cannot expand to more are not tried
 
 _OPEN: Final[WeakValueDictionary[bytes, CheckedFile]] = WeakValueDictionary()
 """The open files by the names that h5py gives them."""
@@ -46,6 +54,7 @@ class CheckedFile(io.RawIOBase):
         self._descriptor, self._size = open_descriptor(os.fspath(path))  # type: ignore[arg-type]  # a path
         self._where, self._place = where, 0
         self._checked: set[tuple[int, int]] = set()
+        self.largest_chunk = 0  # bytes of a chunk, expanded, of all compressed datasets in use
         _OPEN[repr(self).encode("ascii", "replace")] = self
 
     def close(self) -> None:
@@ -77,7 +86,31 @@ class CheckedFile(io.RawIOBase):
             self._place, view = self._place + count, view[count:]
         if bytes(buffer[: len(_HEAP)]) == _HEAP:
             self._check_heap(begin)
+        elif self.largest_chunk and len(buffer) * _MOST_EXPANSION > _MOST_EXPANDED:
+            self._check_chunk(buffer, begin)
         return self._place - begin
+
+    def _check_chunk(self, data: Any, begin: int) -> None:
+        """Raise FormatError for compressed data that expand to more than a chunk."""
+        inflate, size, rest = zlib.decompressobj(), 0, bytes(data)
+        try:
+            while rest and not inflate.eof and size <= self.largest_chunk:
+                size += len(inflate.decompress(rest, _READ_AT_ONCE))
+                rest = inflate.unconsumed_tail
+        except zlib.error:
+            return  # other data, or damaged: the library says so
+        if size > self.largest_chunk:
+            raise FormatError(
+                f"{self._where}: byte {begin}: {len(data)} bytes expand to more than a chunk of {self.largest_chunk}"
+            )
+
+    def check_chunk_of_lists(self, chunk: Any, expand: Callable[[], bytes], where: str) -> None:
+        """Raise FormatError for lists in a compressed chunk of which one is longer than the file."""
+        if (chunk.byte_offset, chunk.size) not in self._checked:
+            if chunk.size > self._size:
+                raise FormatError(f"{where}: {chunk.size} bytes do not fit a file of {self._size}")
+            self._check_lengths(expand(), where)
+            self._checked.add((chunk.byte_offset, chunk.size))
 
     def check_lists(self, begin: int, size: int, where: str) -> None:
         """Raise FormatError for lists, stored from a byte on, of which one is longer than the file."""
@@ -86,11 +119,13 @@ class CheckedFile(io.RawIOBase):
         if size > self._size - begin:
             raise FormatError(f"{where}: byte {begin}: {size} bytes do not fit a file of {self._size}")
         for place in range(begin, begin + size, _READ_AT_ONCE):
-            rows = os.pread(self._descriptor, min(_READ_AT_ONCE, begin + size - place), place)
-            lengths = np.frombuffer(rows, "<u4", len(rows) // _LIST_SIZE * 4)[::4]
-            if (longest := int(lengths.max(initial=0))) > self._size:
-                raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found {longest}")
+            self._check_lengths(os.pread(self._descriptor, min(_READ_AT_ONCE, begin + size - place), place), where)
         self._checked.add((begin, size))
+
+    def _check_lengths(self, rows: bytes, where: str) -> None:
+        lengths = np.frombuffer(rows, "<u4", len(rows) // LIST_SIZE * 4)[::4]
+        if (longest := int(lengths.max(initial=0))) > self._size:
+            raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found {longest}")
 
     def _check_heap(self, begin: int) -> None:
         (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, begin).ljust(_HEAP_SIZE.size, b"\0"))

@@ -11,15 +11,18 @@ import math
 import os
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
-from wshard.formats.hdf5.checked_file import CheckedFile, checked_file
+from wshard.formats.hdf5.checked_file import LIST_SIZE, CheckedFile, checked_file
 from wshard.messages import shown
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from wshard.formats.base import Location
 
@@ -32,6 +35,7 @@ _PLAIN_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stored s
 _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
+_DEFLATE: Final = 1
 _FLETCHER32: Final = 3
 _CHECKSUM_SIZE: Final = 4
 _ADDRESS_SIZE: Final = 8  # in the files of almost all programs
@@ -156,8 +160,6 @@ def check_dataset(dataset: Any, where: str) -> None:
         _check_filters(filters, where)
         if any(code == _FLETCHER32 for code, *_ in filters):
             _check_chunks(dataset, where)
-        if dataset.dtype.kind == "O" and not filters:
-            _check_lists(dataset, where, is_chunked=layout == kinds.CHUNKED)
         chunk = settings.get_chunk() if layout == kinds.CHUNKED else (0,)
         item, shape = dataset.dtype.itemsize, dataset.shape
         chunk_size, size = math.prod(chunk) * item, math.prod(shape) * item if shape else 0
@@ -166,6 +168,12 @@ def check_dataset(dataset: Any, where: str) -> None:
         raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
     if size > _PLAIN_SIZE and size > _MAX_EXPANSION * (stored + 1):
         raise LimitError(f"{where}: {size} bytes: out of bounds for {stored} stored ones")
+    file = checked_file(import_h5py().h5f.get_name(dataset.id))
+    if file is not None and filters:
+        file.largest_chunk = max(file.largest_chunk, chunk_size)
+    if file is not None and dataset.dtype.kind == "O":
+        with translate_errors(where):
+            _check_lists(dataset, file, where, chunk=chunk if layout == kinds.CHUNKED else (), filters=filters)
 
 
 def _check_chunks(dataset: Any, where: str) -> None:
@@ -178,18 +186,45 @@ def _check_chunks(dataset: Any, where: str) -> None:
     dataset.id.chunk_iter(check)
 
 
-def _check_lists(dataset: Any, where: str, *, is_chunked: bool) -> None:
+def _check_lists(
+    dataset: Any, file: CheckedFile, where: str, *, chunk: tuple[int, ...], filters: Sequence[Any]
+) -> None:
     """Raise FormatError for texts and lists of impossible lengths, for which the library would take memory."""
-    file = checked_file(import_h5py().h5f.get_name(dataset.id))
-    if file is None or import_h5py().h5i.get_file_id(dataset.id).get_create_plist().get_sizes()[0] != _ADDRESS_SIZE:
+    if import_h5py().h5i.get_file_id(dataset.id).get_create_plist().get_sizes()[0] != _ADDRESS_SIZE:
         return
-    if is_chunked:
+    if filters:
+        chunks: list[Any] = []
+        dataset.id.chunk_iter(chunks.append)
+        for one in chunks:
+            file.check_chunk_of_lists(one, partial(_expand, dataset, one, chunk, filters), where)
+    elif chunk:
         dataset.id.chunk_iter(lambda chunk: file.check_lists(chunk.byte_offset, chunk.size, where))
     elif (begin := dataset.id.get_offset()) is not None:
         file.check_lists(begin, dataset.id.get_storage_size(), where)
 
 
-def _check_filters(filters: Iterable[Any], where: str) -> None:
+def _expand(dataset: Any, stored: Any, chunk: tuple[int, ...], filters: Sequence[Any]) -> bytes:
+    """Return a chunk of lists without its filters: their lengths and places, as the library expands other values."""
+    h5py = import_h5py()
+    mask, data = dataset.id.read_direct_chunk(stored.chunk_offset)
+    settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    settings.set_chunk(chunk)
+    for number, (code, flags, values, _) in enumerate(filters):
+        if not mask >> number & 1:  # shuffle is never applied to lists
+            settings.set_filter(code, flags, values)
+    with h5py.File("lists", "w", driver="core", backing_store=False) as file:
+        kind = h5py.h5t.py_create(np.dtype((np.void, LIST_SIZE)))
+        twin = h5py.h5d.create(file.id, b"lists", kind, h5py.h5s.create_simple(chunk), settings)
+        twin.write_direct_chunk((0,) * len(chunk), data)
+        rows = np.empty(chunk, (np.void, LIST_SIZE))
+        twin.read(h5py.h5s.ALL, h5py.h5s.ALL, rows)
+    return rows.tobytes()
+
+
+def _check_filters(filters: Sequence[Any], where: str) -> None:
+    codes = [code for code, *_ in filters]
+    if _DEFLATE in codes and {*codes[codes.index(_DEFLATE) + 1 :]} - {_FLETCHER32}:
+        raise UnsupportedFormatError(f"{where}: expected deflate as the last filter but a checksum, found {codes}")
     for code, *_, name in filters:
         if code not in _BUILT_IN and not import_h5py().h5z.filter_avail(code):
             called = name.decode(errors="replace") if isinstance(name, bytes) else str(name)

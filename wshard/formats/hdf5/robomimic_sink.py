@@ -38,6 +38,13 @@ class RobomimicSink(Hdf5Sink):
     The file has one environment: env_args of all episodes are the same.
     """
 
+    cannot_hold = (
+        "predictions, uncertainties, residuals, and blocks of other programs except texts",
+        "truncations and times of timesteps",
+        "metadata that no HDF5 attribute can hold",
+        "bf16, which becomes float32",
+        "episodes of other environments than the first one has",
+    )
     content = "robomimic file"
     in_folder = False
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 
@@ -28,6 +28,7 @@ class Hdf5Sink(DraftSink):
     """Writes each episode as a group of an HDF5 file; ids other than the group's name are kept in an attribute."""
 
     codecs = "HDF5 has filters of its own"
+    copies_all = True
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         import_h5py()

@@ -47,6 +47,13 @@ class MinariSink(Hdf5Sink):
     encoded so, otherwise unchanged.
     """
 
+    cannot_hold = (
+        "predictions, uncertainties, residuals and blocks of other programs",
+        "rates, and times of timesteps",
+        "metadata that no HDF5 attribute can hold",
+        "bf16, which becomes float32",
+        "episodes of other lanes or environments than the first one has",
+    )
     content = "Minari data set"
 
     def _is_there(self) -> bool:

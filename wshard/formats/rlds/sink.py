@@ -46,6 +46,12 @@ class RLDSSink(DraftSink):
     are images; id, environment, rate and metadata are in episode_metadata. Existing shards are never changed.
     """
 
+    cannot_hold = (
+        "predictions, uncertainties, residuals and blocks of other programs",
+        "truncations: the last timestep counts as truncated unless it is terminal",
+        "MP4: frames are stored as PNG",
+        "episodes of other features than the first one has",
+    )
     content = "RLDS data set"
     codecs = "TFRecord has none of its own"
 

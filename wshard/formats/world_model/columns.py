@@ -117,6 +117,11 @@ def name_columns(blocks: Iterable[str], separator: str = ".") -> dict[str, str]:
     return names
 
 
+def id_of_number(number: int) -> str:
+    """Return the id of an episode, of which these data sets know only the number."""
+    return f"episode_{number}"
+
+
 def describe_rows(rows: RowSpan, columns: Iterable[StepColumn], about: Mapping[str, Any], where: str) -> EpisodeInfo:
     """Describe an episode: a lane for each column; about: its metadata.
 
@@ -128,7 +133,7 @@ def describe_rows(rows: RowSpan, columns: Iterable[StepColumn], about: Mapping[s
         if lane.block in lanes:
             raise FormatError(f"{where}: column {column.name!r}: is there twice")
         lanes[lane.block] = lane
-    return EpisodeInfo(f"episode_{rows.number}", rows.length, lanes, metadata=about)
+    return EpisodeInfo(id_of_number(rows.number), rows.length, lanes, metadata=about)
 
 
 def _declare(column: StepColumn, where: str) -> Declaration:

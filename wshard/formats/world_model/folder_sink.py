@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.errors import EpisodeError
-from wshard.formats.draft import Draft
 from wshard.formats.npz import map_npz
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.folder import (
@@ -39,6 +39,7 @@ class FolderRowsSink(RowsSink):
     """Writes rows to temporary files, which become the .npz files at the end: memory holds one episode."""
 
     source: ClassVar[type[FolderRowsSource]]
+    copies_all = True
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         known, count, self._own = None, 0, set[str]()

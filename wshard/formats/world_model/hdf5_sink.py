@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.errors import EpisodeError
-from wshard.formats.draft import Draft
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.hdf5 import BLOCK, ColumnsHDF5Source
@@ -57,6 +57,7 @@ class ColumnsHDF5Sink(RowsSink):
     """A file with one dataset per column. Appending copies the file: the old one stays until the end."""
 
     notes_lanes_of = "all"
+    copies_all = True
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         h5py = import_h5py()

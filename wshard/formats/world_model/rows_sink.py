@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
+from wshard.container.draft import check_mode
 from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.step_texts import text_lanes, texts_of
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
-from wshard.formats.draft import check_mode
 from wshard.formats.draft_sink import list_context_losses
-from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, name_columns
+from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, id_of_number, name_columns
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
 from wshard.media.video_copy import copy_video
@@ -28,9 +28,9 @@ from wshard.types import Channel, Modality
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 
@@ -40,11 +40,18 @@ _FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 2
 class RowsSink(ABC):
     """A subclass defines `_open`, `_append`, `_publish` and `_discard`; frame_encoding: how images are stored.
 
-    notes_lanes_of: which columns, "all" or those of "numbers", note the lane that they are made from.
+    notes_lanes_of: which columns, "all" or those of "numbers", note the lane that they are made from. count: the number
+    of the next episode.
 
     close() publishes all episodes, or none after an error in writing or an exception in the context.
     """
 
+    cannot_hold: ClassVar[tuple[str, ...]] = (
+        "ids: episodes are numbered in the order of writing",
+        "rates, environments, and metadata other than texts",
+        "predictions, uncertainties, residuals and blocks of other programs",
+        "episodes of other columns, dtypes or shapes than the first one has",
+    )
     frame_encoding: ClassVar[str] = ""
     reserved: ClassVar[tuple[str, ...]] = (LENGTHS, OFFSETS)
     separator: ClassVar[str] = "."
@@ -129,6 +136,10 @@ class RowsSink(ABC):
     def has(self, id_: str) -> bool:
         """Return False: these data sets store no ids, and interrupted writing leaves no episodes."""
         return False
+
+    def next_id(self, ahead: int = 0) -> str:
+        """Return the id of the next episode, or of one further ahead."""
+        return id_of_number(self.count + ahead)
 
     def close(self) -> None:
         """Publish the written episodes, or remove them after an error."""

@@ -40,6 +40,12 @@ class ReplayBufferSink(DraftSink):
     All episodes have the lanes of the first one. Ids, metadata and rates are in the attribute "wshard" of the root.
     """
 
+    cannot_hold = (
+        "predictions, uncertainties, residuals and blocks of other programs",
+        "encoded frames, which are stored decoded",
+        "bf16, which becomes float32",
+        "episodes of other lanes, dtypes or shapes than the first one has",
+    )
     content = "replay buffer"
     codecs = "zarr compresses by its own"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 
 import h5py
 import numpy as np
@@ -224,6 +225,56 @@ def test_texts_that_claim_to_be_longer_than_the_file_are_refused(path, chunks):
         with pytest.raises(FormatError, match=r"'language': expected lists that fit a file of \d+ bytes"):
             source.info("demo_0")
         assert source.load("demo_3").length == 7
+
+
+@pytest.mark.parametrize("filters", [{"compression": "gzip", "shuffle": True}, {"compression": "lzf"}])
+def test_compressed_texts_that_claim_to_be_longer_than_the_file_are_refused(path, filters):
+    def write(name, filters):
+        texts = file["data/demo_0"].create_dataset(name, (4,), h5py.string_dtype(), chunks=(2,), **filters)
+        texts[:] = ["reach", "push", "push", "lift"]
+        return texts
+
+    with h5py.File(path, "r+") as file:
+        write("language", filters)
+    with RobomimicSource(path) as source:
+        assert "language" in source.info("demo_0").metadata  # while it is whole
+    with h5py.File(path, "r+") as file:
+        lists = write("plain", {}).id
+        file.flush()
+        chunks = []
+        lists.chunk_iter(chunks.append)
+        rows = bytearray(path.read_bytes()[chunks[1].byte_offset :][: chunks[1].size])
+        rows[:4] = b"\xff\xff\xff\xf0"
+        twin = file["data/demo_0"].create_dataset("twin", (2,), "V16", chunks=(2,), **filters | {"shuffle": False})
+        twin[:] = np.frombuffer(bytes(rows), "V16")
+        _, data = twin.id.read_direct_chunk((0,))
+        mask = 1 if "shuffle" in filters else 0  # which the library applies to no lists
+        file["data/demo_0/language"].id.write_direct_chunk((2,), data, mask)
+        del file["data/demo_0/twin"]
+    with RobomimicSource(path) as source:
+        with pytest.raises(FormatError, match=r"'language': expected lists that fit a file of \d+ bytes"):
+            source.info("demo_0")
+        assert source.load("demo_3").length == 7
+
+
+def test_chunks_that_expand_to_more_than_they_hold_are_refused(path):
+    inflated = zlib.compressobj(9)
+    data = b"".join([*(inflated.compress(bytes(1 << 20)) for _ in range(300)), inflated.flush()])
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_0"]
+        del demo["rewards"]
+        rewards = demo.create_dataset("rewards", (4,), "f8", chunks=(4,), compression="gzip")
+        rewards.id.write_direct_chunk((0,), data)
+        twice = file["data/demo_3"].create_dataset("obs/twice", (7,), "f8", chunks=(7,), compression="gzip").id
+        settings = twice.get_create_plist()
+        settings.set_deflate(1)
+        space = h5py.h5s.create_simple((7,))
+        h5py.h5d.create(file.id, b"data/demo_3/obs/more", h5py.h5t.IEEE_F64LE, space, settings)
+    with RobomimicSource(path) as source:
+        with pytest.raises(FormatError, match=r"demos\.hdf5.*: byte \d+: \d+ bytes expand to more than a chunk of"):
+            source.load("demo_0")
+        with pytest.raises(UnsupportedFormatError, match="expected deflate as the last filter"):
+            source.info("demo_3")
 
 
 def test_chunks_without_room_for_their_checksum_are_refused(path):

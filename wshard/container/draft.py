@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from wshard.container.atomic_write import lock_descriptor
+from wshard.container.atomic_write import lock_descriptor, sync_folder
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
 
 
 def check_mode(mode: str) -> None:
-    """Raise FormatError for what is no write mode."""
+    """Raise FormatError for an invalid write mode."""
     if mode not in WRITE_MODES:
         raise FormatError(f"write mode must be one of {', '.join(WRITE_MODES)}, found {mode!r}")
 
@@ -58,12 +58,12 @@ class Draft:
         self.target = Path(os.path.realpath(target))
         remove_dead_drafts(self.target)
         self.existed = self.target.exists()
-        if self.existed and mode == "error":
-            raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(self.target))
-        if self.existed and self.target.is_dir() != folder:
+        if mode == "error":
+            self._check_unused()
+        if self.existed and not (self.target.is_dir() if folder else self.target.is_file()):
             wanted = "a folder" if folder else "a file"
-            raise FormatError(f"{self.target}: expected {wanted} or an unused path, found the other")
-        self._folder = folder
+            raise FormatError(f"{self.target}: expected {wanted} or an unused path, found something else")
+        self._folder, self._mode = folder, mode
         self._lock = DraftLock(self.target)
         self.path = self._lock.draft
         try:
@@ -75,37 +75,26 @@ class Draft:
             self.discard()
             raise
 
+    def _check_unused(self) -> None:
+        if self.target.exists():
+            raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(self.target))
+
     def _copy_target(self) -> None:
         if self._folder:
-            shutil.copytree(self.target, self.path, symlinks=True, copy_function=_link, dirs_exist_ok=True)
+            link_copy(self.target, self.path)
         else:
             shutil.copy2(self.target, self.path)
 
     def publish(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
         """Put the draft where the target is. The target's files that are not the format's own stay there.
 
-        is_own: of a path below the target, "/" between its parts, whether the format wrote it.
+        is_own: of a path below the target, "/" between its parts, whether the format wrote it. Raises FileExistsError
+        in mode "error", if there is a target meanwhile.
         """
-        _flush(self.path)
-        if self._folder and self.target.exists():
-            if self.existed:
-                self._take_over(is_own)
-            _exchange(self.path, self.target)
-            shutil.rmtree(self.path)
-        else:
-            self.path.replace(self.target)
+        if self._mode == "error":
+            self._check_unused()
+        put_in_place(self.path, self.target, is_own if self.existed else lambda _: False, self._lock)
         self._lock.release()
-        _flush_folder(self.target.parent)
-
-    def _take_over(self, is_own: Callable[[str], bool]) -> None:
-        for place, _, names in os.walk(self.target):
-            for name in names:
-                source = Path(place, name)
-                relative = source.relative_to(self.target)
-                copy = self.path / relative
-                if not is_own(relative.as_posix()) and not copy.exists():
-                    copy.parent.mkdir(parents=True, exist_ok=True)
-                    _link(source, copy)
 
     def discard(self) -> None:
         """Remove the draft; the target stays as it is."""
@@ -114,6 +103,36 @@ class Draft:
         else:
             self.path.unlink(missing_ok=True)
         self._lock.release()
+
+
+def put_in_place(path: Path, target: Path, is_own: Callable[[str], bool], lock: DraftLock) -> None:
+    """Put a complete draft where its target is; is_own: of a path below the target, whether it is not kept there."""
+    _flush(path)
+    if path.is_dir() and target.exists():
+        _take_over(path, target, is_own)
+        _exchange(path, target, aside_of(lock.draft))
+        shutil.rmtree(path)
+    else:
+        path.replace(target)
+    sync_folder(target.parent)
+
+
+def _take_over(path: Path, target: Path, is_own: Callable[[str], bool]) -> None:
+    for place, _, names in os.walk(target):
+        for name in names:
+            relative = Path(place, name).relative_to(target)
+            copy = path / relative
+            if not is_own(relative.as_posix()) and not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                _link(target / relative, copy)
+
+
+def link_copy(source: Path, target: Path) -> None:
+    """Copy a file, or a folder into an existing one, by hard links: what is there may be replaced, but not changed."""
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, copy_function=_link, dirs_exist_ok=True)
+    else:
+        _link(source, target)
 
 
 def _link(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
@@ -130,7 +149,7 @@ def _flush(path: Path) -> None:
             for name in names:
                 if not Path(place, name).is_symlink():
                     _flush_file(Path(place, name))
-            _flush_folder(Path(place))
+            sync_folder(Path(place))
     else:
         _flush_file(path)
 
@@ -140,22 +159,11 @@ def _flush_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _flush_folder(path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(one: Path, other: Path, aside: Path) -> None:
     """Let two folders change places: at once where the system can, else by renaming one after the other."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if rename is not None and rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0:
         return
-    aside = aside_of(one)
     other.rename(aside)
     one.rename(other)
     aside.rename(one)
@@ -165,9 +173,15 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 class DraftLock:
-    """The name of a new draft beside its target, and the lock that is held while this process lives."""
+    """The name of a new draft beside its target, and the lock that is held while this process lives.
 
-    def __init__(self, target: Path) -> None:
+    wanted: says of a draft whose process is gone whether it is continued; adopted: whether one is.
+    """
+
+    def __init__(self, target: Path, wanted: Callable[[Path], bool] | None = None) -> None:
+        self.adopted = wanted is not None and self._adopt(target, wanted)
+        if self.adopted:
+            return
         while True:
             name = f".{target.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.draft"
             self.draft = target.with_name(name)
@@ -180,10 +194,22 @@ class DraftLock:
             os.close(self._descriptor)
         os.write(self._descriptor, _BEGIN + os.fsencode(target.name))
 
-    def release(self) -> None:
-        """Let go of the draft, which is published or discarded."""
+    def _adopt(self, target: Path, wanted: Callable[[Path], bool]) -> bool:
+        for lock in _locks_of(target):
+            self.draft, self._path = lock.with_name(lock.name.removesuffix(_LOCK)), lock
+            self._descriptor = _open_lock(lock)
+            if self._descriptor >= 0:
+                is_dead = _target_of(self._descriptor) == target.name and os.fstat(self._descriptor).st_nlink
+                if is_dead and wanted(self.draft):
+                    return True
+                os.close(self._descriptor)
+        return False
+
+    def release(self, *, keep: bool = False) -> None:
+        """Let go of the draft, which is published or discarded; keep: it is continued later."""
         if self._descriptor >= 0:
-            self._path.unlink(missing_ok=True)
+            if not keep:
+                self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -195,10 +221,19 @@ def aside_of(draft: Path) -> Path:
 
 def remove_dead_drafts(target: Path) -> None:
     """Remove what processes that were killed left of drafts of this target; those of living ones and others stay."""
-    with contextlib.suppress(OSError), os.scandir(target.parent) as children:
-        names = [child.name for child in children if child.name.startswith(f".{target.name[:_MOST_OF_A_NAME]}.")]
-        for name in names:
-            remove_dead_draft(target.with_name(name))
+    for lock in _locks_of(target):
+        remove_dead_draft(lock)
+
+
+def _locks_of(target: Path) -> list[Path]:
+    """Return the locks of drafts that may be of a target."""
+    begin = f".{target.name[:_MOST_OF_A_NAME]}."
+    try:
+        with os.scandir(target.parent) as children:
+            names = [child.name for child in children if child.name.startswith(begin)]
+    except OSError:
+        return []
+    return [target.with_name(name) for name in sorted(names) if DRAFT_LOCK.fullmatch(name)]
 
 
 def is_dead_draft(lock: Path) -> bool:
@@ -223,12 +258,7 @@ def remove_dead_draft(lock: Path) -> bool:
 @contextlib.contextmanager
 def _dead(lock: Path) -> Iterator[str | None]:
     """Yield the name of the target of a draft, locked, "" where it does not say it; None for what is no dead draft."""
-    try:
-        named = DRAFT_LOCK.fullmatch(lock.name)
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(lock, flags) if named else -1
-    except OSError:
-        descriptor = -1
+    descriptor = _open_lock(lock)
     if descriptor < 0:
         yield None
         return
@@ -236,6 +266,15 @@ def _dead(lock: Path) -> Iterator[str | None]:
         yield _target_of(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open_lock(lock: Path) -> int:
+    """Open the file, -1 where it is none of these."""
+    try:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        return os.open(lock, flags) if DRAFT_LOCK.fullmatch(lock.name) else -1
+    except OSError:
+        return -1
 
 
 def _target_of(descriptor: int) -> str | None:
