@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, select, update
 
 from catalog.curation.annotations import index_words, join_reviews
 from catalog.database.bulk_rows import append
-from catalog.database.engine import one_of
+from catalog.database.engine import among_listed, listed, one_of
 from catalog.database.roots import join, relative
 from catalog.database.schema import asset, lineage, note, review, tag
 from catalog.records import Asset
@@ -46,18 +47,25 @@ def load_parts(connection: Connection, places: Mapping[int, str]) -> dict[int, t
     """Return the files of the episodes that have several; places: path of each by its id."""
     if not places:
         return {}
-    statement = select(*(asset.c[name] for name in _COLUMNS)).where(one_of(connection, asset.c.episode_row, places))
+    statement, parameters = _parts(connection.dialect.name), listed(connection, [*places])
     found: dict[int, list[Asset]] = {}
-    for number, _, role, path, *facts in connection.execute(statement.order_by(asset.c.episode_row, asset.c.position)):
+    for number, _, role, path, *facts in connection.execute(statement, parameters):
         found.setdefault(number, []).append(Asset(role, join(_folder(places[number]), path), *facts))
     return {number: tuple(files) for number, files in found.items()}
 
 
+@lru_cache(maxsize=2)
+def _parts(product: str) -> Select[Any]:
+    """Return the cached statement for the files of episodes, which searches by a path use."""
+    columns = [asset.c[name] for name in _COLUMNS]
+    return select(*columns).where(among_listed(product, asset.c.episode_row)).order_by(*columns[:2])
+
+
 def load_assets(connection: Connection, rows: Iterable[EpisodeRow]) -> dict[int, tuple[Asset, ...]]:
     """Return the files of these episodes: one for most."""
-    listed = list(rows)
-    several = load_parts(connection, {row.id: row.path for row in listed})
-    return {row.id: several.get(row.id) or (_whole(row),) for row in listed}
+    episodes = list(rows)
+    several = load_parts(connection, {row.id: row.path for row in episodes})
+    return {row.id: several.get(row.id) or (_whole(row),) for row in episodes}
 
 
 def _whole(row: EpisodeRow) -> Asset:
