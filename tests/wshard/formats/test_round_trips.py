@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sink_places import COLLECTIONS
 
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.formats.base import open_sink, open_source
@@ -14,22 +15,7 @@ from wshard.formats.detect import detect_format
 from wshard.formats.table import FORMATS
 from wshard.types import Episode
 
-PLACES = {
-    "wshard": "a.wshard",
-    "dreamerv3": "a.npz",
-    "rlds": "toy",
-    "zarr": "a.zarr",
-    "shardpack": "a.shardpack",
-    "lance": "a.lance",
-    "lance_video": "b",
-    "hdf5": "a.h5",
-    "folder": "a",
-    "video": "a",
-    "lerobot": "a",
-    "lerobot_v21": "a",
-    "robomimic": "a.hdf5",
-    "minari": "toy-v0",
-}
+PLACES = {"wshard": "a.wshard", "dreamerv3": "a.npz"} | COLLECTIONS
 
 
 def test_every_format_that_is_read_and_written_is_here():
