@@ -8,13 +8,15 @@ FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages wheel pictures bench bench-index policy properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web pages wheel pictures flows bench bench-index policy properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean \
+	lint types rooms manual compiled
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make web      build the pages of the browser app from their source    (about 10 seconds)"
 	@echo "make pictures take the pictures of docs/app.md anew, of the demo archive"
+	@echo "make flows    what users do in the app, done in a browser with the demo archive  (about a minute)"
 	@echo "make wheel    build the wheel, with these pages, into dist/"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
@@ -71,6 +73,11 @@ pictures: $(VENV)/.dev web
 	@echo "== pictures of the app, of the demo archive, into docs/pictures"
 	@PYTHONPATH=$(CURDIR):tests/support $(BIN)/python tests/support/app_pictures.py demo-archive
 
+flows: $(VENV)/.dev web
+	@test -d demo-archive || $(MAKE) -s demo
+	@echo "== what users do in the app, done with a copy of the demo archive (a minute)"
+	@WSHARD_DEMO='$(CURDIR)/demo-archive' $(BIN)/pytest -W error tests/demo/test_tour.py -k "demo_episode or few_marks"
+
 wheel: web
 	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps -w dist . && ls dist
 
@@ -81,13 +88,24 @@ demo: $(VENV)/.demo pages
 	@echo "== demo (about half a minute; a second run takes seconds)"
 	@$(BIN)/python -m demo
 
+# Two at a time, one a core. Three processes that import the tests at once would each compile all of them and what they
+# import, so one does that before.
 test: $(VENV)/.dev pages
-	@echo "== ruff (seconds)" && $(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
-	@echo "== mypy --strict (half a minute)" && $(BIN)/mypy
-	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
-	@echo "== manual and API reference (20 seconds)" && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d $(VENV)/site
-	@echo "== tests, docs and README (7 to 11 minutes on 2 cores)"
+	@echo "== lint, types, rooms and arrows, the manual; the tests are compiled (a minute)"
+	@$(MAKE) -s -j 2 types lint rooms manual compiled
+	@echo "== tests, docs and README (6 to 10 minutes on 2 cores)"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 3 --dist worksteal
+
+lint:
+	@$(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
+types:
+	@$(BIN)/mypy
+rooms:
+	@$(BIN)/lint-imports --no-cache >$(VENV)/rooms.txt || { cat $(VENV)/rooms.txt; exit 1; }
+manual:
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d $(VENV)/site
+compiled:
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -q >$(VENV)/collected.txt || { tail -n 40 $(VENV)/collected.txt; exit 1; }
 
 docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d site && echo "open site/index.html"

@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from playwright.sync_api import Browser
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Hundreds of child processes import this project, and every run rewrites the assertions of all tests: with what was
@@ -40,6 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests fork after others have imported lance, which warns of every later fork of the process."""
     for item in items:
         item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Give one browser to all tests of a process: to start it takes a second, and a process can run one."""
+    from web_app import running_browser  # noqa: PLC0415  (few tests need it)
+
+    with running_browser() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -18,7 +17,7 @@ from wshard.episode.protocol import read_as
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from wshard.webdataset.export import ShardifyReport
     from wshard.webdataset.options import ShardifyOptions
@@ -87,12 +86,36 @@ def shardify(
 ) -> None:
     """Write episodes as windowed WebDataset shards, in the layout that vla_foundry trains on."""
     from wshard.conversion.jobs import list_jobs
+    from wshard.webdataset.options import ShardifyOptions, parse_size
 
-    given = locals()
     if sum((bool(paths), bool(tasks), collection is not None or where is not None, interactive)) != 1:
         raise typer.BadParameter("expected one of IN..., --task, --interactive, and --collection or --where")
     with option_read():
-        options = _make_options(given)
+        options = ShardifyOptions(
+            image_indices=_whole_numbers(image_indices),
+            camera_names=tuple(camera or ()) or None,
+            resize_images_size=parse_size(resize_images),
+            max_episodes_to_process=max_episodes,
+            past_lowdim_steps=past_lowdim_steps,
+            future_lowdim_steps=future_lowdim_steps,
+            stride=stride,
+            max_padding_left=max_padding_left,
+            max_padding_right=max_padding_right,
+            samples_per_shard=samples_per_shard,
+            jpeg_quality=jpeg_quality,
+            use_depth=use_depth,
+            resize_depth=resize_depth,
+            scale_intrinsics=scale_intrinsics,
+            filter_still_samples=filter_still_samples,
+            still_threshold=still_threshold,
+            fail_on_nan=fail_on_nan,
+            keep_incomplete=keep_incomplete,
+            masks=masks,
+            window_timesteps=window_timesteps,
+            stats_stride=stats_stride,
+            num_workers=num_workers,
+            seed=seed,
+        )
         how = read_as(format_named(source_format), "")
     chosen: dict[str, Sequence[Any]]
     if collection is not None or where is not None:
@@ -106,20 +129,6 @@ def shardify(
     jobs = {name: list_jobs(places, how) for name, places in chosen.items()}
     reports = [_export(jobs[name], folders[name], options, field or [], mode) for name in chosen]
     _print_reports(reports, as_json=as_json)
-
-
-def _make_options(given: Mapping[str, Any]) -> ShardifyOptions:
-    """Return the options of a call by the names of its parameters; raises DatasetError."""
-    from wshard.webdataset.options import ShardifyOptions, parse_size
-
-    others = {
-        "image_indices": _whole_numbers(given["image_indices"]),
-        "camera_names": tuple(given["camera"] or ()) or None,
-        "resize_images_size": parse_size(given["resize_images"]),
-        "max_episodes_to_process": given["max_episodes"],
-    }
-    same = {one.name: given[one.name] for one in fields(ShardifyOptions) if one.name in given}
-    return ShardifyOptions(**same | others)
 
 
 def _ask_for_tasks(data_dir: str) -> list[str]:

@@ -50,7 +50,7 @@ class Discovery:
 
 
 def listed_paths(paths: Place | Iterable[Place]) -> list[Place]:
-    """Return the paths that are meant by one or by several. Raises IngestError for what is none."""
+    """Return the paths in one path or several. Raises IngestError for anything else."""
     several: Any = paths
     one = isinstance(several, str | bytes | os.PathLike | EpisodeAddress) or not isinstance(several, Iterable)
     listed = [several] if one else list(several)

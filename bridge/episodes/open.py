@@ -47,7 +47,7 @@ class OpenLocations:
     def fingerprint(self, address: EpisodeAddress) -> Fingerprint:
         """Return what says "look again" where it differs; reads no data.
 
-        Raises SourceNotFoundError, EntryNotFoundError, IngestError for what is no regular file, and what formats raise.
+        Raises SourceNotFoundError, EntryNotFoundError, IngestError for all but regular files, and errors of formats.
         """
         if address.key:
             return self._source(address).fingerprint(address.key)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bridge.index.base import decode_vectors, find_space, load_spaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -54,26 +54,16 @@ class StoredRows:
         return {one: self.vectors[edges[i] : edges[i + 1]] for i, one in enumerate(self.episodes.tolist())}
 
 
-@runtime_checkable
-class VectorReader(Protocol):
-    """An index that has the vectors of single episodes at hand, faster than the ledger."""
-
-    def read_vectors(self, space: Space, episodes: Ids) -> StoredRows:
-        """Return the vectors of those of the episodes, ascending ids, that have any in the Space.
-
-        Raises SpaceMismatchError for a Space that the archive does not hold (any more).
-        """
-
-
 def read_vectors(index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Iterable[int]) -> StoredRows:
     """Return the vectors of those of the episodes that have any in the Space.
 
-    They come from the index, where it is a VectorReader, else from the ledger. Raises SpaceMismatchError for a Space
-    that the archive does not hold (any more).
+    They come from the index, where that has a method `read_vectors(space, ascending ids)`, since it has them at hand,
+    else from the ledger. Raises SpaceMismatchError for a Space that the archive does not hold (any more).
     """
     wanted = np.array(sorted({*episodes}), np.int64)  # np.unique imports the masked arrays of numpy
-    if isinstance(index, VectorReader):
-        return index.read_vectors(space, wanted)
+    read: Callable[[Space, Ids], StoredRows] | None = getattr(index, "read_vectors", None)
+    if read is not None:
+        return read(space, wanted)
     space_id = find_space(load_spaces(catalog), space)
     found = catalog.vectors.load(space_id, wanted.tolist()) if len(wanted) else {}
     dim = space.dim

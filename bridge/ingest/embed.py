@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,19 +108,21 @@ def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequenc
 
 def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[EmbeddingRow]]:
     """Return the ledger rows of each job; windows of all jobs are cut from the same frames."""
-    cuts = Cuts((values, np.concatenate([_spans(job, values) for job in jobs])) for _, values in ready)
+    plans = [job.space.windows for job in jobs]
+    cuts = Cuts((values, np.concatenate([_spans(plan, len(values)) for plan in plans])) for _, values in ready)
     vectors = embed_by(jobs[0].embedder, jobs[0].space, cuts).astype("<f4", copy=False)
     rows: list[list[EmbeddingRow]] = [[] for _ in jobs]
     stop = 0
     for row, values in ready:
-        for job, of_job in zip(jobs, rows, strict=True):
-            start, stop = stop, stop + len(_spans(job, values))
+        for plan, of_job in zip(plans, rows, strict=True):
+            start, stop = stop, stop + len(_spans(plan, len(values)))
             of_job.append(EmbeddingRow(row.id, row.digest, stop - start, vectors[start:stop].tobytes()))
     return rows
 
 
-def _spans(job: Embedding, values: NDArray[Any]) -> NDArray[np.int64]:
-    return job.space.windows.spans(len(values))
+@lru_cache(maxsize=256)  # most episodes of an archive are of a few lengths
+def _spans(plan: WindowPlan, length: int) -> NDArray[np.int64]:
+    return plan.spans(length)
 
 
 def _values(space: Space, row: EpisodeRow, locations: OpenLocations) -> NDArray[Any]:

@@ -167,7 +167,7 @@ def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -
 
 
 def _name_whole_files(failure: Failure, listed: Sequence[str]) -> Failure:
-    """Say of a manifest that is none which of its chunks are none either."""
+    """Name the chunks of an invalid manifest that are invalid, too."""
     if not listed:
         return failure
     names = ", ".join(posixpath.relpath(path, posixpath.dirname(failure.path)) for path in listed[:_NAMED])

@@ -19,10 +19,10 @@ from bridge.maintenance.findings import Finding
 from catalog.location import DATABASE
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.container.atomic_write import TEMPORARY
+from wshard.container.draft import DRAFT_LOCK, is_dead_draft
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.formats.base import load_matchers
-from wshard.formats.draft import DRAFT_LOCK, is_dead_draft
 from wshard.repair.inspect import check_file
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _check(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *,
 
 
 def _absent(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> str:
-    """Return which of the files is not there, or is none, in words."""
+    """Return which of the files is missing, or is not a regular file, in words."""
     for file in files:
         try:
             locations.fingerprint(file.address)

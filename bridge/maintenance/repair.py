@@ -21,8 +21,8 @@ from bridge.spaces.statistics import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.container.atomic_write import remove_abandoned
+from wshard.container.draft import remove_dead_draft
 from wshard.errors import VectorIndexError, WShardError
-from wshard.formats.draft import remove_dead_draft
 from wshard.messages import plural
 
 if TYPE_CHECKING:

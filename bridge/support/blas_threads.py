@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 from typing import TYPE_CHECKING
 
 import numpy as np  # noqa: F401  (its BLAS must be loaded to be found)
@@ -27,8 +27,12 @@ class _Limit:
         self._lock = Lock()
         self._users = 0
         self._restore: Callable[[], None] | None = None
+        self._depth = local()
 
     def enter(self) -> None:
+        self._depth.now = depth = getattr(self._depth, "now", 0) + 1
+        if depth > 1:
+            return  # this thread has set it already
         with self._lock:
             # Where BLAS uses one thread already nothing is set, which would take longer than most of what a search
             # does. Some libraries count per thread: there those that come later set it, too.
@@ -38,6 +42,9 @@ class _Limit:
             self._users += 1
 
     def leave(self) -> None:
+        self._depth.now -= 1
+        if self._depth.now:
+            return
         with self._lock:
             self._users -= 1
             if self._users or self._restore is None:

@@ -1,4 +1,4 @@
-"""Training a temporal encoder on the episodes of an archive."""
+"""Train a temporal encoder on the episodes of an archive."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_WINDOWS: Final = 20_000
 
 @dataclass(frozen=True)
 class Lesson:
-    """What is shown: windows by this plan of these lanes of the episodes that pass the filter."""
+    """What to train on: windows, cut by this plan, of these lanes of the episodes that match the filter."""
 
     lanes: Sequence[str] | None = None
     windows: WindowPlan = field(default_factory=WindowPlan)
@@ -51,7 +51,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Learnt:
-    """How it went: the windows that were shown, the loss at the end, the episodes that could not be read."""
+    """The result: the number of windows, the final loss, and the episodes that could not be read."""
 
     windows: int
     loss: float
@@ -99,7 +99,7 @@ def _family(archive: Archive, lesson: Lesson) -> Family:
 def _windows(
     archive: Archive, family: Family, lesson: Lesson, rng: np.random.Generator
 ) -> tuple[list[Rows], list[Failure]]:
-    """Return z-scored windows [T_i, channels] of episodes in random order, and who could not be read."""
+    """Return z-scored windows [T_i, channels] of episodes in random order, and the episodes that could not be read."""
     statistics = archive_statistics(archive.catalog, family)
     space = family.space(statistics)
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))

@@ -52,7 +52,7 @@ def new_token() -> str:
 def read_accounts(path: Path) -> dict[str, Account]:
     """Return accounts by the hash of their token, from lines `NAME ROLE SHA256`; # begins a comment.
 
-    Raises RequestError for a line that is none, with its number, and for a file without accounts; OSError.
+    Raises RequestError for an invalid line, with its number, and for a file without accounts; OSError.
     """
     found: dict[str, Account] = {}
     with path.open(encoding="utf-8", errors="replace") as file:

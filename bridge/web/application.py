@@ -110,11 +110,22 @@ def make_app(archive: ServedArchive, options: AppOptions) -> Starlette:
         Route("/login", show_login),
         Route("/login", sign_in, methods=["POST"]),
         Route("/logout", sign_out, methods=["POST"]),
-        Mount("/static", StaticFiles(directory=options.static)),
+        Mount("/static", _PageFiles(directory=options.static)),
         *(page_route(path, name) for path, name in PAGES.items()),
     ]
     handlers: dict[Any, Any] = {404: _show_nothing, 405: _show_nothing, 500: _show_failure}
     return Starlette(routes=routes, middleware=[Middleware(Guard, rules=options.rules)], exception_handlers=handlers)
+
+
+class _PageFiles(StaticFiles):
+    """The built pages, which browsers keep: chunks forever, as their names change with their content."""
+
+    def file_response(self, full_path: Any, *args: Any, **kwargs: Any) -> Response:
+        """Return a file, or that the browser has it."""
+        response = super().file_response(full_path, *args, **kwargs)
+        is_chunk = Path(full_path).parent.name == "chunks"
+        response.headers["cache-control"] = "public, max-age=31536000, immutable" if is_chunk else "no-cache"
+        return response
 
 
 def _sign_in(body: bytes, rules: Rules) -> Response:

@@ -185,7 +185,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
 
 
 def _as_kind(value: Any, kind: type) -> Any:
-    """Return a value of the kind, from a URL's text or from JSON; None where it is none."""
+    """Return a value of the kind, from a URL's text or from JSON; None where it is not one."""
     if kind is str:
         return value if isinstance(value, str) and len(value) <= _MOST_TEXT else None
     if kind is dict:

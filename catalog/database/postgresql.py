@@ -38,7 +38,7 @@ _SHOWN = re.compile(
     r"ssl(?!password)\w+|requirepeer|target_session_attrs|load_balance_hosts|channel_binding|gss\w+|krb\w+|keepalives\w*|"
     r"\w+_timeout|(min|max)_protocol_version"
 )
-"""What options of libpq are shown; others hold secrets, or are none."""
+"""Options of libpq that are shown; others hold secrets, or are unknown."""
 _CONNECT_SECONDS = 10
 _HELPERS = 6000
 """What the planner counts for starting processes that help: not worth it for a page, but for facets of everything."""

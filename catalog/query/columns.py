@@ -74,7 +74,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
 
 
 def split_names(text: str) -> list[str]:
-    """Read names of columns with commas between them; FilterError for what is none."""
+    """Read names of columns separated by commas; raises FilterError for an unknown name."""
     names, begin = [], 0
     while begin <= len(text):
         found = NAME.match(text, begin)

@@ -48,7 +48,7 @@ class Cursor:
 
     @staticmethod
     def decode(text: str, *, order: str) -> Cursor:
-        """Read it back; FilterError when it is none, or one of another order."""
+        """Read it back; raises FilterError for invalid text, or one of another order."""
         try:
             padded = text.encode("ascii") + b"=" * (-len(text) % 4)
             found, value, last = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))

@@ -253,7 +253,7 @@ def _usable(connection: Connection, space_id: int) -> SpaceRow:
     return found
 
 
-LEDGER_BYTES = 16 << 20
+LEDGER_BYTES = 4 << 20
 
 
 def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntry]:

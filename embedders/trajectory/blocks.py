@@ -10,6 +10,7 @@ import numpy as np
 
 from embedders.base import LaneEmbedder, Vectors, unit_rows
 from embedders.numeric import check_number
+from embedders.trajectory.quantiles import SIZE, quantiles
 from embedders.trajectory.resample import arc_resample, joined, resample, smooth
 from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
 from wshard.errors import EmbedderError
@@ -35,11 +36,12 @@ class Blocks(LaneEmbedder):
     areas: which channel leads which: the signed root of the area between each pair of channels, around the mean along
     the path, of rows averaged over `smoothing` timesteps. Path and areas do not depend on speed. The arc is that of
     rows averaged over `arc_smoothing` timesteps, in which a channel counts as much as it moves steadily: positions in
-    full, jittering actions and sensors little. Permuting channels or lanes changes no similarity.
+    full, jittering actions and sensors little. Permuting channels or lanes changes no similarity. A single channel has
+    no path to speak of, and no areas: it is described by its `quantiles` alone.
     """
 
     name: ClassVar[str] = "blocks"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     length: int = 64
     coefficients: int = 8
@@ -62,9 +64,10 @@ class Blocks(LaneEmbedder):
             )
 
     def blocks(self, channels: int) -> tuple[int, ...]:
-        """Return the number of values of each descriptor; a single channel has no areas."""
-        sizes = (self.coefficients * channels, (self.time_coefficients - 1) * channels, area_count(channels))
-        return tuple(size for size in sizes if size)
+        """Return the number of values of each descriptor; a single channel has one."""
+        if channels == 1:
+            return (SIZE,)
+        return (self.coefficients * channels, (self.time_coefficients - 1) * channels, area_count(channels))
 
     def dim(self, channels: int) -> int:
         """Return the sum of the blocks' sizes."""
@@ -73,12 +76,16 @@ class Blocks(LaneEmbedder):
     def shares(self, channels: int) -> NDArray[np.float64]:
         """Return [dim, channels]: the channel of each value of a vector; an area is shared by its two channels."""
         eye = np.eye(channels)
+        if channels == 1:
+            return np.tile(eye, (SIZE, 1))
         first, second = np.triu_indices(channels, k=1)
         halves = (eye[first] + eye[second]) / 2 if channels <= MOST_PAIRED else eye
         return np.concatenate([np.tile(eye, (self.coefficients + self.time_coefficients - 1, 1)), halves])
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
+        if windows[0].shape[1] == 1:
+            return _unit(np.stack([quantiles(rows[:, 0]) for rows in windows])).astype(np.float64)
         smoothed = [smooth(rows, self.smoothing) for rows in windows]
         rows, spans = joined(windows)
         arcs = np.concatenate([smooth(window, self.arc_smoothing) * steadiness(window) for window in windows])
@@ -88,7 +95,7 @@ class Blocks(LaneEmbedder):
         in_time = np.stack([resample(window, self.length) for window in windows])
         shape = spectra(in_time, dct_matrix(self.length, self.time_coefficients)[1:])
         between = np.stack([areas(window) for window in smoothed])
-        parts = [_unit(block) for block in (path, shape, between) if block.shape[1]]
+        parts = [_unit(block) for block in (path, shape, between)]
         return np.concatenate(parts, axis=1, dtype=np.float64) / sqrt(len(parts))
 
 

@@ -188,8 +188,30 @@ def slow_silent(block):
     return [*[0.0] * (len(block) - 1), 1.0] if max(map(abs, block)) < 1e-9 else slow_unit(block)
 
 
+def slow_quantiles(values):
+    """Return nine quantiles of values and of steps, of all, of halves and of quarters."""
+    found = []
+    for count in (1, 2, 4):
+        size, longer = divmod(len(values), count)
+        begins = [number * size + min(number, longer) for number in range(count + 1)]
+        for begin, end in pairwise(begins):
+            part = values[begin:end]
+            if len(part) < 3:
+                part = (values * 3)[: max(3, len(values))]
+            steps = [3 * (b - a) for a, b in pairwise(part)]
+            for some in (part, steps):
+                ordered = sorted(some)
+                for eighth in range(9):
+                    below, rest = divmod(eighth * (len(some) - 1), 8)
+                    above = min(below + 1, len(some) - 1)
+                    found.append((ordered[below] + rest / 8 * (ordered[above] - ordered[below])) / math.sqrt(count))
+    return found
+
+
 def slow_blocks(window, statistics):
     z = slow_z(window, statistics)
+    if len(z[0]) == 1:
+        return slow_silent(slow_quantiles([row[0] for row in z]))
     path = slow_dct(slow_arc_resample(z, 64, None, 1e-4, slow_arc_path(z)), 8, 0.15)
     shape = slow_dct(slow_resample(z, 64), 16, 0.0)[len(z[0]) :]
     return slow_unit([x for block in (path, shape, slow_areas(slow_smooth(z))) if block for x in slow_silent(block)])

@@ -27,7 +27,7 @@ DEFAULT = (*TRAINING_WAYS, "convert to npz", "convert to wshard")
 """Recordings, archives and repairs have tests of their own that kill them."""
 
 
-LEFT = re.compile(r"(^|/)\.[^/]*\.tmp(/|$)|\.lance/")
+LEFT = re.compile(r"(^|/)\.[^/]*\.(npz|wshard)\.[^/]*\.tmp$|\.lance/")
 """Files that may stay: those that fsck removes, and those inside of tables, which have names of their own."""
 
 LANCE = ("_write_fragments", "_write_dataset", "commit", "delete", "restore")

@@ -156,16 +156,31 @@ def write_files(folder):
         (folder / "files" / f"{number}.a.bin").write_bytes(np.random.default_rng(number).bytes(20_000))
 
 
+def unpack(folder, name="out"):
+    """Unpack samples to a new folder, or over a tar."""
+    unpack_shardpack(folder / "a-{0..}.shardpack", folder / name, overwrite=True)
+
+
+def unpack_older(folder):
+    """Write packs, and unpack others to a tar."""
+    for seed in (0, 1):
+        pack(folder, seed)
+        if not seed:
+            unpack(folder, "out.tar")
+
+
 def unpacked(folder):
     """Return the files that were unpacked."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "out").glob("*")}
+    paths = [path for path in folder.glob("out*") if path.is_file()] + [*folder.glob("out/*")]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 TRAINING_WAYS = {
     "pack": Way(pack, packed, between=packed_in_part),
     "pack over": Way(pack, packed, partial(pack, seed=0), packed_in_part),
     "pack files over": Way(pack_files, packed, write_files, packed_in_part),
-    "unpack": Way(lambda f: unpack_shardpack(f / "a-{0..}.shardpack", f / "out"), unpacked, pack),
+    "unpack": Way(unpack, unpacked, pack),
+    "unpack over a tar": Way(partial(unpack, name="out.tar"), unpacked, unpack_older),
     **{f"{name}, {mode}": of_set(name, mode) for name in PLACES for mode in ("append", "overwrite")},
     "convert a set": Way(
         lambda f: convert(f / "a.lance", f / "b", dest_format="lance_video", mode="overwrite", progress=False),

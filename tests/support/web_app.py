@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from bridge.web.served import ServedArchive
 from bridge.web.server import listen
 from wshard import Channel, Episode, Residual, TimebaseSpec, save_wshard
 from wshard.episode.residual import compute_sign2nd_diff_multidim, pack_multidim_residual_bits
+from wshard.episode.step_texts import add_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +45,7 @@ PICTURES = Path(__file__).resolve().parents[2] / ".pictures"
 def write_episodes(folder: Path, count: int = 12) -> None:
     """Write episodes of two movements in three environments, every third with a camera, one with a spike.
 
-    The camera of number 3 is a video, that of number 6 JPEG, others raw. Number 4 has predictions.
+    The camera of number 3 is a video, that of number 6 JPEG, others raw. Number 4 has predictions, number 8 events.
     """
     folder.mkdir(parents=True)
     for number in range(count):
@@ -69,6 +71,8 @@ def write_episodes(folder: Path, count: int = 12) -> None:
         )
         if number == 8:
             episode.metadata["trimmed_from"] = "arm-longer"
+            episode.terminations = np.arange(steps) == steps - 1
+            add_texts(episode, "phase", ["reach"] * 33 + ["grasp"] * 30 + ["lift"] * (steps - 63))
         if number == 4:
             episode.omens["state"] = {"model": Channel.of("state", np.roll(path, 2, axis=0).astype(np.float32))}
             doubt = np.full((steps, 3), 0.2, np.float32)
@@ -178,11 +182,17 @@ def watched_page(
     assert wrong == []
 
 
+@cache
+def _axe() -> str:
+    return AXE.read_text()
+
+
 def find_violations(page: Page) -> list[Any]:
     """Return the rules of axe-core that a page breaks, with the elements: all in light, those about colours in dark."""
-    page.evaluate(AXE.read_text())
+    page.evaluate(f"() => {{ {_axe()} }}")
     found = list[Any]()
-    for theme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast", "link-in-text-block"]})):
+    brief = {"resultTypes": ["violations"], "preload": False}
+    for theme, rules in (("light", brief), ("dark", brief | {"runOnly": ["color-contrast", "link-in-text-block"]})):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]  # a name that it takes
         page.evaluate(
             "() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)))"

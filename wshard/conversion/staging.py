@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.atomic_write import publish
+from wshard.container.draft import DraftLock, link_copy, put_in_place, remove_dead_drafts
 from wshard.errors import WShardError
 from wshard.formats.base import open_sink, sink_class
-from wshard.formats.draft import DraftLock, link_copy, put_in_place, remove_dead_drafts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,9 +15,9 @@ from wshard.formats.wshard import SUFFIXES
 
 if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.encode_cameras import Encode
     from wshard.formats.base import Sink
-    from wshard.formats.draft import WriteMode
 
 _NAMED_BY_SUFFIX: Final = {
     **dict.fromkeys(SUFFIXES, "wshard"),

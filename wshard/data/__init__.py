@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wshard.lazy import importer
 
 if TYPE_CHECKING:
+    from wshard.container.draft import WRITE_MODES
     from wshard.data.cache import ensure_dir_exists, get_cache_dir
     from wshard.data.conversion import convert, merge
     from wshard.data.dataset import ClipBatch, Dataset, collate
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         split_episode_data,
         validate_write_mode,
     )
-    from wshard.formats.draft import WRITE_MODES
 
 __all__ = [
     "EPISODE_DATA_KEY",
@@ -133,7 +133,7 @@ __getattr__ = importer(
         "SpanDataset": "wshard.data.derived.spans",
         "VideoDataset": "wshard.data.readers",
         "VideoWriter": "wshard.data.writers",
-        "WRITE_MODES": "wshard.formats.draft",
+        "WRITE_MODES": "wshard.container.draft",
         "WindowDataset": "wshard.data.derived.windows",
         "Writer": "wshard.data.registry",
         "ZScoreScaler": "wshard.data.scalers",

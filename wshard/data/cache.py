@@ -1,4 +1,4 @@
-"""Where data sets of this user lie."""
+"""Where the user's data sets are stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def dataset_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def find_repository(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return where a data set of the Hugging Face Hub lies on this machine; None where it does not.
+    """Return where a data set of the Hugging Face Hub is on this machine; None if it is not here.
 
     It is looked for where this cache, LeRobot and the Hub's own client put it; nothing is downloaded.
     """

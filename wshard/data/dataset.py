@@ -80,7 +80,7 @@ class Dataset(Sequence["Item"]):
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         """Return rows [clips, n, *row] of a column: the timesteps `steps` [clips, n] of an episode each.
 
-        A list with a text a clip, for a column of texts.
+        A list of one text per clip, for a column of texts.
         """
         raise NotImplementedError
 
@@ -99,7 +99,7 @@ class Dataset(Sequence["Item"]):
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The name of the data set in messages."""
         return type(self).__name__
 
     def describe_column(self, column: str) -> str:  # noqa: ARG002  (not known here)
@@ -147,7 +147,7 @@ class Dataset(Sequence["Item"]):
         return [{name: self._group(name, rows, 1, count) for name, rows in item.items()} for item in items]
 
     def _present(self, column: str, rows: Any) -> Any:
-        """Return rows in the form that items have them in."""
+        """Return rows in the form that items have."""
         if self.channels_first and isinstance(rows, np.ndarray) and self.is_image(column):
             rows = np.moveaxis(rows, -1, -3)
         return as_tensor(rows) if self.as_tensors else rows

@@ -1,4 +1,4 @@
-"""Rows of many episodes of many locations: what is open stays open, and is opened again in other processes."""
+"""Rows of many episodes at many locations: files stay open, and are opened again in other processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from wshard.data.frame_rows import FrameRows, frame_rows
 from wshard.errors import DatasetError
-from wshard.formats.world_model.lance import LanceSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +59,7 @@ class EpisodeList:
         return len(self.keys)
 
     def where(self, episode: int) -> str:
-        """Return what messages call an episode."""
+        """Return the name of an episode in messages."""
         with self.sources[self.places[episode]].open(self.keys[episode]) as reader:
             name: str = reader.where
         return name
@@ -72,8 +71,8 @@ class EpisodeList:
 
     def statements(self, episode: int) -> Mapping[str, Any] | None:
         """Return what a table of episodes states about one; None where the location has no such table."""
-        source = self.sources[self.places[episode]]
-        return source.statements(self.keys[episode]) if isinstance(source, LanceSource) else None
+        stated = getattr(self.sources[self.places[episode]], "statements", None)
+        return None if stated is None else stated(self.keys[episode])
 
     def rename(self, episode: int, block: str, there: str) -> None:
         """Let a lane have another block name in the location of an episode."""
@@ -162,7 +161,7 @@ class EpisodeList:
         self._open.pop(episode).close()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         for episode in list(self._open):
             self._forget(episode)
         for source in self.sources:

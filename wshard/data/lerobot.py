@@ -1,4 +1,4 @@
-"""LeRobot data sets by the names that world-model code has for their columns."""
+"""LeRobot data sets with the column names that world-model code expects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEME: Final = "lerobot://"
 
 
 class LeRobotAdapter(SourceDataset):
-    """Clips of a LeRobot data set: at `root`, or else of the repository as it lies in a cache of this machine.
+    """Clips of a LeRobot data set: at `root`, or else of the repository in a cache of this machine.
 
     Columns: the primary camera is `pixels`, float32 from 0 to 1, without the axis of time where num_steps is 1;
     `action`; `observation.state` is `proprio`; and those of key_aliases {native: name}. `ep_idx` and `step_idx` number

@@ -1,4 +1,4 @@
-"""Open training data by name: a path, a data set of a cache, or a repository that lies on this machine."""
+"""Open training data by name: a path, a data set of a cache, or a repository on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of clips in an order that is known, by worker processes if there are any, and a state to go on from."""
+"""Batches of clips in a reproducible order, optionally read by worker processes, with a state to resume from."""
 
 from __future__ import annotations
 

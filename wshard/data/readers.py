@@ -92,7 +92,7 @@ class ImageDataset(FolderDataset):
 
 
 class VideoDataset(FolderDataset):
-    """A folder of .npz columns and an MP4 an episode; video_keys: the columns of frames, by default all."""
+    """A folder of .npz columns and one MP4 per episode; video_keys: the columns of frames, by default all."""
 
     _format = "video"
 
@@ -141,7 +141,7 @@ class LanceDataset(SourceDataset):
 class LanceVideoDataset(LanceDataset):
     """Clips of a Lance table with the videos of its episodes in a table beside it; video_keys: by default all.
 
-    decoder_cache_size, blob_buffer_size: taken as the original takes them, without effect: memory decides.
+    decoder_cache_size, blob_buffer_size: accepted for compatibility, without effect.
     """
 
     _format = "lance_video"

@@ -1,4 +1,4 @@
-"""Formats of training data by name: what is whose, and how it is read and written."""
+"""Formats of training data by name: how they are recognised, read and written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Writer(Protocol):
 
 
 class DatasetFormat:
-    """A format: subclasses have a name, and say what is theirs, and how it is read and written."""
+    """A format: subclasses have a name, recognise their locations, and open readers and writers."""
 
     name = ""
     supports_episode_data = False
@@ -185,7 +185,7 @@ class HDF5Format(_LocationFormat):
 
 @register_format
 class VideoFormat(_LocationFormat):
-    """Folders of .npz columns and an MP4 an episode."""
+    """Folders of .npz columns and one MP4 per episode."""
 
     name, reader, writer = "video", VideoDataset, VideoWriter
 

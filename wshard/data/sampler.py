@@ -1,4 +1,4 @@
-"""The order of clips: a function of seed, epoch and rank, with a state from which it goes on."""
+"""The order of clips: a function of seed, epoch and rank, with a state to resume from."""
 
 from __future__ import annotations
 

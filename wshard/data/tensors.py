@@ -84,7 +84,7 @@ def forks_workers() -> bool:
 def worker_loader(dataset: Any, requests: Any, workers: int, *, fork_safe: bool) -> Any:
     """Return torch's loader of what a data set gives for each request, with processes that stay.
 
-    Processes are forked by default, as torch does it; not where a library of the data set does not bear that. Raises
+    Processes are forked by default, as torch does it; unless a library of the data set does not support it. Raises
     MissingExtraError without torch.
     """
     data = import_library("torch", "torch").utils.data

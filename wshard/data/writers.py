@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from wshard.container.draft import check_mode
 from wshard.data.tensors import as_numpy, is_tensor
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.step_texts import add_texts
 from wshard.errors import EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
-from wshard.formats.draft import check_mode
 from wshard.formats.world_model.columns import block_of
 from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderSink
 from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
@@ -25,8 +25,8 @@ from wshard.types import Channel, Episode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from wshard.container.draft import WriteMode
     from wshard.formats.base import Sink
-    from wshard.formats.draft import WriteMode
 
 EPISODE_DATA_KEY: Final = "episode_data"
 """Key of an episode to write whose value is what is stated once for the episode."""
@@ -89,7 +89,7 @@ class FolderWriter(SinkWriter):
 
 
 class VideoWriter(SinkWriter):
-    """Writes a folder of .npz columns and an MP4 an episode, whose frames have the size that they are given in."""
+    """Writes a folder of .npz columns and one MP4 per episode, whose frames have the size that they are given in."""
 
     def __init__(
         self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
@@ -150,7 +150,7 @@ def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:
 
 
 def validate_write_mode(mode: str) -> None:
-    """Raise FormatError, which is a ValueError, for what is no write mode."""
+    """Raise FormatError, which is a ValueError, for an invalid write mode."""
     check_mode(mode)
 
 

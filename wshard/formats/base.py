@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader, Fingerprint
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
@@ -30,6 +30,10 @@ class Source(Protocol):
     have a static method `matches(location) -> bool`, which says by a quick look at the content whether a path is such a
     location; by it, locations are detected (see formats/detect.py). It is given a LocationLook, which is a path and
     knows more. Formats that read lanes on demand derive from LazySource.
+
+    A class may also have: `statements(key)`, what a table of episodes states once for an episode, by name;
+    `find_missing(key, block)`, which timesteps [T] have no value of a lane; `take_rows(block, keys, steps)`, rows
+    [n, steps] of a lane of several episodes at once.
     """
 
     def __enter__(self) -> Self: ...

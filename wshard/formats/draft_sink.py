@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from wshard.array_fields import DType
 from wshard.container.codec_plan import CodecPlan
+from wshard.container.draft import Draft, check_mode
 from wshard.errors import CodecError, EpisodeError, FormatError
-from wshard.formats.draft import Draft, check_mode
 
 if TYPE_CHECKING:
     from collections.abc import Container
     from pathlib import Path
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from wshard.chunks.manifest import safe_name
+from wshard.container.draft import Draft, check_mode
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, EpisodeError
-from wshard.formats.draft import Draft, check_mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wshard.container.draft import WriteMode
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 _Found = TypeVar("_Found")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.episode.lanes import REWARD
 from wshard.errors import FormatError
-from wshard.formats.draft import Draft
 from wshard.formats.file_per_episode import FilesSink
 from wshard.plugins import import_library
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from wshard.container.draft import WriteMode
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 _MOST_CHANNELS: Final = 512

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from wshard.container.byte_source import MemorySource, open_source
+from wshard.container.draft import check_mode
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft import check_mode
 from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.look import LocationLook
 from wshard.shardpack.layout import RECORD_MAGIC, RECORD_SIZE
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.container.layout import Buffer
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.shardpack.record import ShardPackEntry, ShardPackRecord
     from wshard.types import Episode
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 SUFFIXES: Final = (".wshard", ".shard")

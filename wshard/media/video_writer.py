@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS: Final = {"g": "10"}
 """A key frame every 10 frames: reading any frame decodes ten at most."""
 
+_THREADS: Final = 4
+"""Fixed: encoders that choose it by the cores that a process may use give other bytes on other machines."""
+
 _LOSSLESS: Final = ("libx264rgb", "rgb24", {"qp": "0"})
 
 
@@ -91,6 +94,7 @@ def _write(
             video = container.add_stream(codec, rate=rate, options=options)
             video.height, video.width, video.pix_fmt = shape[0], shape[1], pixel_format
             video.codec_context.time_base = 1 / rate
+            video.codec_context.thread_count, video.codec_context.thread_type = _THREADS, "FRAME"
             for count, given in enumerate(frames, 1):
                 pixels = _check(given, shape, count - 1)
                 gray = shape[2] == 1

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wshard.container.atomic_write import publish, sync_folder
+from wshard.container.draft import Draft
 from wshard.container.open_file import is_nameable
 from wshard.errors import FormatError, RecordingExistsError
 from wshard.messages import shown
@@ -38,30 +36,33 @@ def unpack_shardpack(
 ) -> UnpackReport:
     """Write each entry as KEY.NAME below the folder `target`, or into it if its name ends in .tar; whole or not at all.
 
-    source: a file, or a brace range of files. Raises FormatError for a key that leaves the folder or two entries with
-    one path, RecordingExistsError for a target that exists (overwrite is for tars only), OSError.
+    source: a file, or a brace range of files. What a killed process left of the same target is removed. Raises
+    FormatError for a key that leaves the folder or two entries with one path, RecordingExistsError for a target that
+    exists (overwrite is for tars only), OSError.
     """
     final = Path(target)
-    if final.suffix == ".tar":
-        if final.exists() and not overwrite:
-            raise RecordingExistsError(f"{final} exists already: name another file, or overwrite (--overwrite)")
-        with publish(final) as file:
-            output = TarOutput(file, str(final))
-            report = _unpack(source, output.write)
-            output.close()
-        return report
-    if final.exists():
-        raise RecordingExistsError(f"{final} exists already: expected a new folder")
+    as_tar = final.suffix == ".tar"
+    if final.exists() and not (as_tar and overwrite):
+        wanted = "name another file, or overwrite (--overwrite)" if as_tar else "expected a new folder"
+        raise RecordingExistsError(f"{final} exists already: {wanted}")
     final.parent.mkdir(parents=True, exist_ok=True)
-    folder = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
-    folder.mkdir()
+    draft = Draft(final, "overwrite" if as_tar else "error", folder=not as_tar)
     try:
-        report = _unpack(source, _FolderOutput(folder, final).write)
-        folder.rename(final)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        report = _unpack_tar(source, draft.path, final) if as_tar else _unpack(source, _FolderOutput(draft).write)
+        draft.publish()
+    except BaseException as error:
+        draft.discard()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(final)  # a full disk names no file by itself
         raise
-    sync_folder(final.parent)
+    return report
+
+
+def _unpack_tar(source: str | os.PathLike[str], path: Path, final: Path) -> UnpackReport:
+    with path.open("xb") as file:
+        output = TarOutput(file, str(final))
+        report = _unpack(source, output.write)
+        output.close()
     return report
 
 
@@ -83,9 +84,8 @@ def iterate_records(source: str | os.PathLike[str]) -> Iterator[ShardPackRecord]
 class _FolderOutput:
     """Writes into a new folder, which contains only written files, so that no link can lead out of it."""
 
-    def __init__(self, folder: Path, final: Path) -> None:
-        self._folder = folder
-        self._final = final
+    def __init__(self, draft: Draft) -> None:
+        self._folder, self._final = draft.path, draft.target
 
     def write(self, record: ShardPackRecord) -> None:
         """Write the entries of a record as files."""

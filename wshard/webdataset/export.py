@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.conversion.jobs import ConversionJob, OpenSources, list_jobs
 from wshard.errors import DatasetError, NoClipsError, WShardError
-from wshard.formats.draft import Draft
 from wshard.shardpack.tar import TarOutput
 from wshard.webdataset.config_files import (
     is_own_file,
@@ -36,7 +36,7 @@ from wshard.webdataset.statistics import SampleStatistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wshard.formats.draft import WriteMode
+    from wshard.container.draft import WriteMode
 
     Progress = Callable[[str, int, int], None]
 

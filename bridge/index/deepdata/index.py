@@ -293,5 +293,5 @@ class DeepDataIndex:
 
 
 def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:
-    """Return the index at a URL (see settings.py); raises UnknownIndexError for one that is none."""
+    """Return the index at a URL (see settings.py); raises UnknownIndexError for an invalid one."""
     return DeepDataIndex(catalog, folder, read_settings(url, token))

@@ -85,7 +85,7 @@ class Best:
         cosines = _cosines(block.vectors[rows].astype(np.float64), self._wide)
         columns = (block.episodes[rows].tolist(), block.windows[rows].tolist(), cosines.tolist())
         for episode, window, score in zip(*columns, strict=True):
-            if score != score:  # noqa: PLR0124  (NaN: a vector that is none, and is no hit)
+            if score != score:  # noqa: PLR0124  (NaN: an invalid vector, never a hit)
                 continue
             self._found[episode, window] = score
 

@@ -57,7 +57,7 @@ class Settings:
 def read_settings(url: str, token: str | None = None, environment: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a URL; an argument counts before the URL, the URL before the environment.
 
-    Raises UnknownIndexError for a URL that is none of these.
+    Raises UnknownIndexError for any other URL.
     """
     given = os.environ if environment is None else environment
     parts = _split(url)

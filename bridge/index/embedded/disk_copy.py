@@ -21,7 +21,8 @@ import re
 import secrets
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from array import array
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -131,9 +132,10 @@ def _checksum(header: CopyHeader, points: NDArray[np.int64]) -> int:
 
 
 def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None) -> None:
-    """Write a copy of these points (one or more, header.vectors vectors in all) and make it current.
+    """Write a copy of these points and make it current; of no points nothing is written.
 
-    recluster: makes the groups of vectors [n, E] for inverted lists; without it there are none.
+    header.vectors: about how many vectors they have: what is replaced meanwhile may be missing. recluster: makes
+    the groups of vectors [n, E] for inverted lists; without it there are none.
     It is built under a temporary name and flushed before CURRENT names it; a crash in between leaves a folder that a
     later build removes. Several processes may write at once: the last one's counts. Raises OSError.
     """
@@ -142,7 +144,9 @@ def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: 
     building = folder / f"{_BUILDING}{name}"
     building.mkdir()
     try:
-        _fill(building, header, points, recluster)
+        if not _fill(building, header, points, recluster):
+            building.rmdir()
+            return
         with locked(folder / _LOCK):
             building.rename(folder / name)
             sync_folder(folder)
@@ -168,15 +172,20 @@ def write_or_explain(
 
 
 @one_blas_thread()  # k-means takes seconds, beside searches that have one thread too
-def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None) -> None:
-    rows: list[tuple[int, int, int, int]] = []
+def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None) -> bool:
+    """Write the files of a copy; returns whether there are any points."""
+    rows = array("q")
     # Written, not mapped: a full disk is then an OSError here and not a signal that kills the process.
     with publish(building / _VECTORS) as file:
         for point in points:
             data = np.ascontiguousarray(point.vectors, "<f4").data
-            rows.append((point.episode, point.seq, len(point.vectors), checksum(data)))
+            rows.extend((point.episode, point.seq, len(point.vectors), checksum(data)))
             file.write(data)
-    table = np.array(rows, "<i8").T.copy()
+    if not rows:
+        (building / _VECTORS).unlink()
+        return False
+    table = np.array(rows, "<i8").reshape(-1, 4).T.copy()
+    header = replace(header, vectors=int(table[2].sum()))
     copy_checksum = _checksum(header, table)
     with publish(building / _POINTS) as file:
         file.write(table.data)
@@ -192,6 +201,7 @@ def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster
     with publish(building / _HEADER) as file:
         stored = {"header": asdict(header), "checksum": copy_checksum, "has_lists": clustering is not None}
         file.write(json.dumps(stored).encode())
+    return True
 
 
 def drop(folder: Path) -> None:

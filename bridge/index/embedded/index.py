@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 class EmbeddedIndex:
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
-    tail_rows: vectors, but not more than two million numbers, that may come after a copy before a new one is written
+    tail_rows: vectors, but not more than 260,000 numbers, that may come after a copy before a new one is written
     (more for copies above 20 times that). lists_rows: from so many vectors on, or three million numbers, if
     they are of unit length, a copy has inverted lists, and is written in a thread beside everything else; close() waits
     for it. direct_rows: where a filter leaves no more vectors, lists are not worth a look.
@@ -113,14 +113,12 @@ class EmbeddedIndex:
                 return
             searched = space.fingerprint in self._spaces
             # Another process may have written a newer copy meanwhile: look before writing one.
-            while (snapshot := self._open(space)).needs_copy(self._rule):
+            while (snapshot := self._open(space, lean=not searched)).needs_copy(self._rule):
                 if self._build(space, snapshot):
                     self._uncopied[space.fingerprint] = 0, snapshot.count()
                     break
             else:
                 self._uncopied[space.fingerprint] = snapshot.count_tail(), len(snapshot.base.segment.vectors)
-            if not searched:  # an ingest alone need not have the tail in memory
-                self._spaces.pop(space.fingerprint, None)
 
     def _is_due(self, space: Space, points: Sequence[Point]) -> bool:
         """Count the vectors that the disk copy lacks, and say whether to look if a new one is worth it."""
@@ -182,7 +180,7 @@ class EmbeddedIndex:
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every living episode's vectors."""
         with self._lock:
-            points = self._using(space, lambda snapshot: [*snapshot.points()])
+            points = self._using(space, lambda snapshot: [*snapshot.points(self._catalog)])
         yield from points
 
     def read_vectors(self, space: Space, episodes: Ids) -> StoredRows:
@@ -231,24 +229,26 @@ class EmbeddedIndex:
             self._life, self._spaces, self._uncopied = life, {}, {}
         return clock
 
-    def _open(self, space: Space) -> IndexSnapshot:
+    def _open(self, space: Space, *, lean: bool = False) -> IndexSnapshot:
+        """Return the Space as it is now; lean: an ingest alone need not have the tail in memory."""
         space_id = self._check_living(space)
-        nothing = IndexSnapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)))
+        nothing = IndexSnapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)), lean=lean)
         last = self._catalog.clock()  # first, for it is this that tells the edition
         found = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
-        opened = nothing if found is None or found.home in self._damaged else self._make_snapshot(space_id, found)
+        opened = nothing if found is None or found.home in self._damaged else self._make_snapshot(space_id, found, lean)
         if not opened.catch_up(self._catalog):
             opened = nothing
             opened.follow(self._catalog)
-        self._spaces[space.fingerprint] = opened
+        if not lean:
+            self._spaces[space.fingerprint] = opened
         return opened
 
-    def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy) -> IndexSnapshot:
+    def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy, lean: bool) -> IndexSnapshot:  # noqa: FBT001
         lists, broken = found.lists, found.broken
         if found.home / disk_copy.LISTS in self._damaged:
             lists, broken = None, True
         header, copy = found.header, SearchCopy(found.segment, lists)
-        return IndexSnapshot(space_id, header.dim, header.seq, copy, found.home, broken)
+        return IndexSnapshot(space_id, header.dim, header.seq, copy, found.home, broken, lean)
 
     def _find_folder(self, space: Space) -> Path:
         return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
@@ -266,7 +266,7 @@ class EmbeddedIndex:
         large = self._rule.has_lists(vectors, space.dim)
         recluster = partial(cluster, before=snapshot.restore_clustering()) if large else None
         disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
-        points = snapshot.points()
+        points = snapshot.points(self._catalog)
 
         def write() -> bool:
             try:
@@ -283,7 +283,7 @@ class EmbeddedIndex:
 
         if recluster is None:
             done = write()
-            self._spaces.pop(space.fingerprint)
+            self._spaces.pop(space.fingerprint, None)
             return done
         self._job.start(write_beside)
         return True

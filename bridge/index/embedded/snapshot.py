@@ -16,7 +16,7 @@ from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bridge.index.base import Ids
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from catalog.vectors.records import LedgerEntry
 
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
-_TAIL_NUMBERS: Final = 2 << 20  # numbers of vectors that are searched without a copy in half a millisecond
+_TAIL_NUMBERS: Final = 1 << 18  # numbers of vectors: each search compares all, and the first one reads them one by one
+_GROWING_NUMBERS: Final = 2 << 20  # the same while an ingest goes on: these are searched in half a millisecond
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
 _PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
 _LISTS_NUMBERS: Final = 3 << 20  # from here on inverted lists are quicker than to compare everything
@@ -42,7 +43,7 @@ class CopyRule:
         """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
         if base and self.has_lists(base + tail, dim) and not self.has_lists(base, dim):
             return True
-        least = min(self.tail_rows, _TAIL_NUMBERS // dim)
+        least = min(self.tail_rows, (_GROWING_NUMBERS if ingesting else _TAIL_NUMBERS) // dim)
         return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
 
     def has_lists(self, vectors: int, dim: int) -> bool:
@@ -55,7 +56,8 @@ class IndexSnapshot:
     """One Space as this process knows it: the disk copy and, after it, the tail.
 
     seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
-    home: the copy's folder; broken: its inverted lists are damaged.
+    home: the copy's folder; broken: its inverted lists are damaged; lean: vectors of the tail are counted, and stay in
+    the ledger: good for writing a copy, not for searching.
     """
 
     space_id: int
@@ -64,10 +66,16 @@ class IndexSnapshot:
     base: SearchCopy
     home: Path | None = None
     broken: bool = False
+    lean: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
     terms: dict[int, int] = field(default_factory=dict)  # of the tail's episodes, see catalog/vectors/checksums.py
     joined: SearchCopy | None = None  # the tail as one segment, made when needed
+    _since: int = field(init=False)  # the last ledger entry of the copy
+
+    def __post_init__(self) -> None:
+        """Note where the tail begins."""
+        self._since = self.seq
 
     def take(self, entries: Sequence[LedgerEntry]) -> None:
         """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
@@ -77,8 +85,8 @@ class IndexSnapshot:
             self.tail.pop(entry.episode_id, None)
             self.terms.pop(entry.episode_id, None)
             if entry.vectors:
-                vectors = decode_vectors(entry.episode_id, entry.vectors, (entry.count, self.dim))
-                self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+                point = _point_of(entry, self.dim)
+                self.tail[entry.episode_id] = _without_vectors(point) if self.lean else point
                 self.terms[entry.episode_id] = term(checksum(entry.vectors), entry.seq, entry.episode_id)
             self.joined = None
 
@@ -119,11 +127,20 @@ class IndexSnapshot:
         """Say whether a new disk copy is worth it."""
         return self.broken or rule.is_due(self.count_tail(), len(self.base.segment.vectors), self.dim)
 
-    def points(self) -> Iterator[Point]:
-        """Yield what there is now, whatever is taken in later; raises ChecksumError."""
+    def points(self, catalog: Catalog) -> Iterator[Point]:
+        """Yield what there is now, whatever is taken in later; raises ChecksumError.
+
+        Where this is lean, without what is replaced before it is read from the ledger.
+        """
         alive = self.base.segment.alive.copy()
-        tail = [*self.tail.values()]
+        tail = self._reread(catalog, dict(self.tail)) if self.lean else [*self.tail.values()]
         return (point for part in (self.base.segment.points(alive), tail) for point in part)
+
+    def _reread(self, catalog: Catalog, tail: Mapping[int, Point]) -> Iterator[Point]:
+        for entry in catalog.vectors.ledger(self.space_id, since=self._since):
+            known = tail.get(entry.episode_id)
+            if known is not None and known.seq == entry.seq:
+                yield _point_of(entry, self.dim)
 
     def read_vectors(self, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
@@ -138,3 +155,12 @@ class IndexSnapshot:
         known = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(known, labels=known.labels[living])
+
+
+def _point_of(entry: LedgerEntry, dim: int) -> Point:
+    vectors = decode_vectors(entry.episode_id, entry.vectors or b"", (entry.count, dim))
+    return Point(entry.episode_id, entry.seq, vectors)
+
+
+def _without_vectors(point: Point) -> Point:
+    return replace(point, vectors=np.broadcast_to(np.float32(0.0), point.vectors.shape))

@@ -63,7 +63,7 @@ def fit_query(
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
     A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
     another one as it comes, that one counts. prefer: which of those that it fits count.
-    Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for what is no array of
+    Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for anything but an array of
     numbers, and for NaN, infinities and numbers above those of float32 outside of images.
     """
     arrays = _to_arrays(query)

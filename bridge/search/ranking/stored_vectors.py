@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.index.stored_rows import read_vectors
 from bridge.search.ranking.block_weights import BlockWeights, measure_weights
+from embedders.registry import DEFAULT_EMBEDDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,8 +52,11 @@ class StoredVectors:
     def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
         """Return what the descriptors of these sizes count in a Space, until the archive has doubled.
 
-        Of a single channel windows count nothing: the path along it, which is all that they describe, has no shape.
+        Of a single channel windows count nothing beside `blocks`: the path along it, which is all that they describe,
+        has no shape.
         """
+        if space.channels == 1 and space.embedder == DEFAULT_EMBEDDER:
+            return BlockWeights(windows=0.0)
         if len(sizes) < 2 or not space.windows.whole:
             return BlockWeights()
         clock = self._now().clock
@@ -61,7 +64,6 @@ class StoredVectors:
         if weights is None or clock > 2 * taken:
             sample = self._read_sample(space, _GROUPED)
             weights = measure_weights(sample.vectors, sizes)
-            weights = replace(weights, windows=0.0) if space.channels == 1 else weights
             self._weights[space.fingerprint] = (clock, weights)
         return weights
 

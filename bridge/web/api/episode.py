@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import FileResponse, Response
 
+from bridge.episodes.events import is_event_lane, read_events
 from bridge.episodes.pictures import picture_axes, read_picture
 from bridge.episodes.residuals import read_residuals
 from bridge.episodes.series import read_series
@@ -76,7 +77,7 @@ def show_series(call: ApiCall) -> dict[str, Any]:
         try:
             found = _read_lanes(ref, span, call)
         except (WShardError, OSError) as error:
-            found = {"lanes": [], "pictures": [], "error": str(error)}
+            found = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": str(error)}
         items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **found})
     return {"items": items, "total": len(items)}
 
@@ -90,16 +91,19 @@ def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[s
         points = min(call["points"], max(2, most))
         series = [asdict(read_series(file, name, span, points=points, channels=wanted)) for name in names]
         residuals = [] if call["lane"] else [asdict(one) for one in read_residuals(file, span, points=points)]
-    return {"lanes": series, "pictures": pictures, "residuals": residuals}
+        events = [] if call["lane"] else [asdict(one) for one in read_events(file, span)]
+    return {"lanes": series, "pictures": pictures, "residuals": residuals, "events": events}
 
 
 def default_lanes(file: EpisodeReader) -> list[str]:
-    """Return the recorded lanes of numbers: observations first, then actions, then the reward and the others."""
+    """Return the recorded lanes of quantities: observations first, then actions, then the reward and the others."""
     order = {"signal": 0, "action": 1, "reward": 2}
     found = [
         name
         for name, lane in file.lanes().items()
-        if file.has(name) and _kind(lane.dtype.value, lane.shape) == "numbers" and not name.startswith("time/")
+        if file.has(name)
+        and _kind(lane.dtype.value, lane.shape) == "numbers"
+        and not (name.startswith("time/") or is_event_lane(file, name))
     ]
     return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 3), name))
 

@@ -3,6 +3,7 @@ import { address, episodePath, get } from "./api.js";
 import { afterChange, askCollection, askNote, askReview, askTag, note, rate, tag } from "./annotations.js";
 import { Camera, VideoCamera } from "./cameras.js";
 import { fill, h, say } from "./dom.js";
+import { listEvents } from "./events.js";
 import { marksOf } from "./findings.js";
 import { clock as clockText, plain, plural, shown, size } from "./format.js";
 import { onKey } from "./keys.js";
@@ -109,9 +110,9 @@ class EpisodePage {
       },
     };
     this.plots = grouped(item.lanes.filter((/** @type {Json} */ one) => !this.isFlat(one)), item.residuals)
-      .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate }, listeners));
+      .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate, events: item.events }, listeners));
     const flat = item.lanes.filter((/** @type {Json} */ one) => this.isFlat(one));
-    fill(this.lanes, this.plots.map((plot) => plot.element),
+    fill(this.lanes, listEvents(item.events, listeners.onSeek), this.plots.map((plot) => plot.element),
       flat.length > 0 && h("p", { class: "soft" }, `Without change: ${flat.map((/** @type {Json} */ one) => `${one.lane} = ${shown(one.values[0]?.[0])}`).join(", ")}`));
     for (const plot of this.plots) plot.build();
     new ResizeObserver(() => this.plots.forEach((plot) => plot.resize())).observe(this.lanes);

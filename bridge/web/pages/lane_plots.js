@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { channelColour } from "./colours.js";
 import { fill, h, themed } from "./dom.js";
+import { drawEvents } from "./events.js";
 import { spreadOf } from "./sparkline.js";
 
 /** @typedef {{ lane: string, steps: number[], channels: number[], values: (number | null)[][], of: number }} Series */
@@ -40,7 +41,7 @@ export class LanePlot {
   /**
    * @param {Group} group
    * @param {Mark[]} marks
-   * @param {{ length: number, rate: number | null }} episode
+   * @param {{ length: number, rate: number | null, events: import("./events.js").Event[] }} episode
    * @param {Listeners} listeners
    */
   constructor(group, marks, episode, listeners) {
@@ -207,6 +208,7 @@ export class LanePlot {
       ctx.fillRect(from, bbox.top, Math.max(3, to - from), bbox.height);
     }
     ctx.restore();
+    drawEvents(plot, this.episode.events);
     this.drawResiduals(plot);
   }
 

@@ -1,7 +1,7 @@
 // The map: episodes as points, like ones near one another; hover shows one, a lasso selects many.
 import { episodePath, get, isAborted, pictureUrl } from "./api.js";
 import { askCollection, askReview, askTag } from "./annotations.js";
-import { channelColour, ramp } from "./colours.js";
+import { coloursOfLabels, UNLABELLED } from "./colours.js";
 import { debounce, fill, h, say, themed } from "./dom.js";
 import { FilterBox } from "./filter_box.js";
 import { number, plural } from "./format.js";
@@ -16,7 +16,6 @@ import { readState, writeState } from "./url_state.js";
 
 const MOST_LABELS = 24;
 const POLL_MS = 500;
-const SHADES = [[1, 0], [0.6, 0], [0.5, 120]]; // of the same colour, for labels beyond the first ones
 const METHODS = [["pca", "PCA"], ["tsne", "t-SNE"], ["umap", "UMAP"], ["pacmap", "PaCMAP"]];
 
 export function showMap() {
@@ -118,31 +117,15 @@ class MapPage {
     if (job.state !== "done") throw new Error(job.error || "the job was stopped");
   }
 
-  /** Whether the labels are numbers, which are shown by a ramp. */
-  get isNumeric() {
-    return this.found.labels?.length > 8 && this.found.labels.every((/** @type {string} */ label) => label !== "" && Number.isFinite(Number(label)));
-  }
-
-  /** @param {number} label @returns {[number, number, number]} */
-  colourOf(label) {
-    if (label < 0) return [140, 145, 150];
-    if (this.isNumeric) {
-      const numbers = this.found.labels.map(Number);
-      return ramp((numbers[label] - numbers[0]) / Math.max(1e-9, numbers.at(-1) - numbers[0]));
-    }
-    const hex = channelColour(label);
-    const [share, ground] = SHADES[Math.floor(label / 8) % SHADES.length];
-    return /** @type {[number, number, number]} */ ([1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * share + ground)));
-  }
-
   paint() {
-    const { uids, colours, counts } = this.found;
+    const { uids, colours, counts, labels } = this.found;
     if (!colours || !this.points) return;
+    const { isRamp, colours: ofLabels } = coloursOfLabels(labels);
     const shades = new Float32Array(3 * uids.length);
     const big = new Float32Array(uids.length);
     const chosen = new Set(this.selected);
     for (let at = 0; at < uids.length; at += 1) {
-      const [red, green, blue] = this.colourOf(colours[at]);
+      const [red, green, blue] = ofLabels[colours[at]] || UNLABELLED;
       const dim = chosen.size && !chosen.has(at) ? 0.35 : 1;
       shades.set([(red / 255) * dim + (1 - dim) * 0.5, (green / 255) * dim + (1 - dim) * 0.5, (blue / 255) * dim + (1 - dim) * 0.5], 3 * at);
       big[at] = (chosen.has(at) ? 1.5 : 1) * (counts ? Math.min(3, Math.sqrt(counts[at])) : 1);
@@ -150,17 +133,16 @@ class MapPage {
     this.points.setLooks(shades, big);
     this.points.draw();
     this.canvas.dataset.points = String(uids.length);
-    const labels = /** @type {string[]} */ (this.isNumeric ? [this.found.labels[0], this.found.labels.at(-1)] : this.found.labels.slice(0, MOST_LABELS));
-    fill(this.legend, labels.map((label) => {
+    const shown = /** @type {number[]} */ (isRamp ? [0, labels.length - 1] : [...labels.keys()].slice(0, MOST_LABELS));
+    fill(this.legend, shown.map((label) => {
       const dot = h("span", { class: "dot", "aria-hidden": "true" });
-      dot.style.background = `rgb(${this.colourOf(this.found.labels.indexOf(label)).join(",")})`;
-      return h("li", {}, h("button", { class: "quiet", onclick: () => this.selectLabel(label) }, dot, label));
-    }), this.found.labels.length > MOST_LABELS && !this.isNumeric && h("li", { class: "soft" }, `${this.found.labels.length - MOST_LABELS} more`));
+      dot.style.background = `rgb(${ofLabels[label].join(",")})`;
+      return h("li", {}, h("button", { class: "quiet", onclick: () => this.selectLabel(label) }, dot, labels[label]));
+    }), labels.length > MOST_LABELS && !isRamp && h("li", { class: "soft" }, `${labels.length - MOST_LABELS} more`));
   }
 
-  /** @param {string} label */
-  selectLabel(label) {
-    const wanted = this.found.labels.indexOf(label);
+  /** @param {number} wanted the place of a label */
+  selectLabel(wanted) {
     this.select(this.found.colours.flatMap((/** @type {number} */ one, /** @type {number} */ at) => (one === wanted ? [at] : [])));
   }
 

@@ -25,20 +25,18 @@ class TestEmbeddedIndex(IndexContract):
         return EmbeddedIndex(catalog, folder)
 
 
-class TestEmbeddedIndexThatAlwaysCompacts(IndexContract):
+class TestEmbeddedIndexByInnerProductThatAlwaysCompacts(IndexContract):
+    metric = "dot"
+
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder, tail_rows=0)
 
 
-class TestEmbeddedIndexByInnerProduct(IndexContract):
-    metric = "dot"
+class TestEmbeddedIndexByDistance(IndexContract):
+    metric = "l2"
 
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder, tail_rows=30, lists_rows=1)
-
-
-class TestEmbeddedIndexByDistance(TestEmbeddedIndexByInnerProduct):
-    metric = "l2"
 
 
 class _Flat:

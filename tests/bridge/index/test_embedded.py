@@ -107,6 +107,29 @@ def test_a_large_tail_becomes_a_generation_and_the_older_one_goes(tmp_path):
         check_everything(shelf, space)
 
 
+@pytest.mark.parametrize("gone", [1, 3])
+def test_a_copy_lacks_what_is_deleted_while_it_is_written(tmp_path, monkeypatch, gone):
+    space, write = make_space(), disk_copy.write_or_explain
+    with opened(tmp_path, tail_rows=0) as shelf:
+        ids = shelf.register(3)
+
+        def delete_and_write(*arguments: object):
+            shelf.bury(ids[:gone])
+            write(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(disk_copy, "write_or_explain", delete_and_write)
+            shelf.put(space, {id_: unit_vectors(2, id_) for id_ in ids})
+        for id_ in ids[:gone]:
+            del shelf.stored[space.fingerprint][id_]
+        archive = shelf.catalog
+        copy = disk_copy.read(home_of(tmp_path, space), archive.edition, space.fingerprint, archive.clock())
+        assert (copy and copy.segment.episodes.tolist()) == (ids[gone:] or None)
+        check_everything(shelf, space)
+        shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids})
+        check_everything(shelf, space)
+
+
 def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
     _, space, ids = fill_and_compact(tmp_path)
     with Catalog.open(tmp_path / "catalog.db") as catalog:
@@ -256,8 +279,9 @@ def test_thousands_of_equal_vectors_are_ranked_by_episode_and_window(tmp_path):
 
 def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
     rule = CopyRule(20_000, 50_000)
-    assert [rule.is_due(tail, 0, 32) for tail in (20_000, 20_001)] == [False, True]
-    assert [rule.is_due(tail, 0, 2048) for tail in (1024, 1025)] == [False, True]
+    assert [rule.is_due(tail, 0, 8) for tail in (20_000, 20_001)] == [False, True]
+    assert [rule.is_due(tail, 0, 2048) for tail in (128, 129)] == [False, True]
+    assert [rule.is_due(tail, 0, 2048, ingesting=True) for tail in (1024, 1025)] == [False, True]
     assert [rule.is_due(tail, 60_000, 32, ingesting=True) for tail in (30_000, 30_001)] == [False, True]
     assert [rule.is_due(tail, 10**7, 32, ingesting=True) for tail in (500_000, 500_001)] == [False, True]
     assert [rule.has_lists(count, 512) for count in (6143, 6144)] == [False, True]

@@ -48,17 +48,11 @@ class TestListedIndex(IndexContract):
         return Listed(catalog, folder)
 
 
-class TestListedIndexWithTail(IndexContract):
-    def open_index(self, catalog, folder):
-        return Listed(catalog, folder, tail_rows=20)
-
-
-class TestListedIndexByDistance(TestListedIndex):
+class TestListedIndexByDistanceWithTail(IndexContract):
     metric = "l2"
 
-
-class TestListedIndexByInnerProduct(TestListedIndex):
-    metric = "dot"
+    def open_index(self, catalog, folder):
+        return Listed(catalog, folder, tail_rows=20)
 
 
 # ---- any data, without a catalog -------------------------------------------------------------------------------------
@@ -149,8 +143,8 @@ def assert_right(answer, points, query, request):
 @pytest.mark.parametrize("clustering", GROUPINGS)
 @pytest.mark.parametrize("data", DATA)
 def test_lists_give_what_brute_force_gives(data, clustering, tmp_path):
-    """18 x 48 = 864 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
-    for seed in range(6):
+    """18 x 24 = 432 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
+    for seed in range(3):
         rng = np.random.default_rng([seed, len(data), len(clustering)])
         count, dim = int(rng.integers(1, 900)), int(rng.choice([1, 2, 3, 8, 40]))
         base = cut(rng, DATA[data](rng, count, dim))

@@ -449,7 +449,6 @@ assert kernel.module is not None
 if child == 0:
     os._exit(kernel.use() is None)
 status = os.waitpid(child, 0)[1]
-KernelLoader(1).use()  # and goes on loading while the process ends
 sys.exit(status)
 """
 
@@ -468,7 +467,16 @@ sys.exit(os.waitpid(child, 0)[1])
 """
 
 
-@pytest.mark.parametrize("script", [ENDING, FORKING])
+GIVING_UP = """
+import atexit, sys
+from bridge.index.embedded.kernel_loader import KernelLoader
+kernel = KernelLoader(1)
+atexit.register(lambda: kernel.module is not None and sys.stderr.write("waited for the kernel"))  # after its own
+kernel.use()
+"""
+
+
+@pytest.mark.parametrize("script", [ENDING, FORKING, GIVING_UP])
 def test_a_process_may_fork_and_end_while_the_kernel_is_loaded(script):
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

@@ -1,19 +1,13 @@
-"""One browser, and one archive that it looks at, for all tests of a process: to start both takes seconds."""
+"""One archive that the browser looks at, for all tests of a process: to make and serve it takes seconds."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
-from web_app import running_app, running_browser, signed_in, watched_page, write_episodes
+from web_app import running_app, signed_in, watched_page, write_episodes
 
 from bridge import TrajectoryIngestor
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

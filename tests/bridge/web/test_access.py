@@ -41,9 +41,10 @@ DIALOGS = [
     ("/collections", BUTTONS, ("Export", "Split", "Drop", "Save a filter")),
     ("/search?like={0}&like={1}&unlike={2}&probe=1", BUTTONS, ("Save as a classifier",)),
 ]
-OUTLINED = "() => (e => e === document.body || getComputedStyle(e).outlineStyle !== 'none')(document.activeElement)"
 FOCUSED = """() => { const e = document.activeElement;
-    return e === document.body ? '' : e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText; }"""
+    if (e === document.body) return [true, ''];
+    const name = e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText;
+    return [getComputedStyle(e).outlineStyle !== 'none', name]; }"""
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +123,9 @@ def tab_to(page, name, *, backwards=False):
     """Go to what has that name by the Tab key alone; what is focused on the way is outlined."""
     for _ in range(80):
         page.keyboard.press("Shift+Tab" if backwards else "Tab")
-        assert page.evaluate(OUTLINED), page.evaluate(FOCUSED)
-        if name in (page.evaluate(FOCUSED) or ""):
+        is_outlined, focused = page.evaluate(FOCUSED)
+        assert is_outlined, focused
+        if name in (focused or ""):
             return
     raise AssertionError(f"{name} is out of reach")
 

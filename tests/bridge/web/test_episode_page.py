@@ -10,6 +10,12 @@ from web_app import PICTURES
 
 from wshard import open_wshard
 
+DARK = """(plot, steps) => { const canvas = plot.querySelector('canvas'), over = plot.querySelector('.u-over');
+    const at = step => Math.round(over.offsetLeft + over.offsetWidth * step / 103);
+    const column = x => canvas.getContext('2d').getImageData(x - 1, over.offsetTop, 3, over.offsetHeight).data;
+    const isDark = (v, i, all) => i % 4 === 3 && v > 200 && all[i - 3] < 120;
+    return steps.map(step => column(at(step)).filter(isDark).length); }"""
+
 
 def uid_of(app, name):
     (row,) = app.archive.catalog.query.select(f"episode:{name}").rows
@@ -101,6 +107,18 @@ def test_findings_are_drawn_where_they_are_and_lead_there(page, app):
     assert step_of(page) == 40
     page.get_by_role("button", name="Channel 1").first.click()
     assert page.get_by_role("button", name="Channel 1").first.get_attribute("aria-pressed") == "false"
+
+
+def test_events_are_listed_drawn_and_lead_there(page, app):
+    open_episode(page, app, "arm-08")
+    events = page.get_by_role("region", name="Events")
+    shown = [" ".join(text.split()) for text in events.get_by_role("listitem").all_inner_texts()]
+    assert shown == ["0 phase: reach", "33 phase: grasp", "63 phase: lift", "103 done"]
+    assert not {"aux/text/phase", "done"} & {*page.locator(".lane h2").all_inner_texts()}, "they are no quantities"
+    events.get_by_role("button", name="grasp").click()
+    assert step_of(page) == 33
+    beside, on, after = page.get_by_role("region", name="signal/state").locator(".plot").evaluate(DARK, [27, 33, 37])
+    assert on > 25 > max(beside, after), "a line stands where the phase changes"
 
 
 def test_predictions_are_drawn_over_their_truth(page, app):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -108,6 +109,16 @@ def test_headers_forbid_what_pages_do_not_need(client, uid):
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
     assert client.get("/api/state").headers["cache-control"] == "no-store"
+
+
+def test_browsers_keep_the_scripts_and_nothing_else(client):
+    main = client.get("/static/main.js")
+    assert main.headers["cache-control"] == "no-cache"
+    again = client.get("/static/main.js", headers={"if-none-match": main.headers["etag"]})
+    assert (again.status_code, again.headers["cache-control"]) == (304, "no-cache")
+    chunk = re.search(r"chunks/[\w-]+\.js", main.text)[0]
+    assert "immutable" in client.get(f"/static/{chunk}").headers["cache-control"]
+    assert client.get("/").headers["cache-control"] == "no-store"
 
 
 def test_files_are_reached_by_episode_only(client, uid):

@@ -89,26 +89,42 @@ def goals_of(loader):
     return [(batch["x"].tolist(), batch["goal"].tolist()) for batch in loader]
 
 
-@pytest.mark.parametrize(("workers", "stops"), [(0, range(0, 13, 2)), (2, (0, 1, 6))])
-def test_goals_differ_between_epochs_and_resuming_equals_no_interruption(workers, stops):
-    goals = GoalDataset(make((9, 8, 12), num_steps=1), goal_keys={"x": "goal"}, seed=5)
-    options = {"batch_size": 5, "seed": 3, "num_workers": workers}
-    whole = ClipLoader(goals, **options)
-    epochs = [goals_of(whole) for _ in range(3)]
-    assert epochs == [goals_of(loader) for loader in [ClipLoader(goals, **options | {"num_workers": 0})] for _ in "123"]
+def make_goals():
+    return GoalDataset(make((9, 8, 12), num_steps=1), goal_keys={"x": "goal"}, seed=5)
+
+
+def test_goals_differ_between_epochs():
+    goals = make_goals()
+    loader = ClipLoader(goals, 5, seed=3)
+    epochs = [goals_of(loader) for _ in range(3)]
     drawn = [dict(zip(*(np.concatenate(one).ravel().tolist() for one in zip(*epoch, strict=True)), strict=True))
              for epoch in epochs]  # fmt: skip
     for one, other in ((0, 1), (1, 2), (0, 2)):  # the goal of each clip: half of them are drawn from very few timesteps
         assert sum(drawn[one][clip] != drawn[other][clip] for clip in drawn[one]) > len(goals) / 2
-    batches_in_all = [batch for epoch in epochs for batch in epoch]
-    for stop in stops:
-        loader, seen = ClipLoader(goals, **options), []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_resuming_goals_anywhere_equals_no_interruption(workers):
+    goals, options = make_goals(), {"batch_size": 5, "seed": 3}
+    plain = ClipLoader(goals, **options)
+    begin, whole = plain.state_dict(), [batch for _ in range(4) for batch in goals_of(plain)]
+    loader, again = (
+        ClipLoader(goals, num_workers=workers, **options) for _ in range(2)
+    )  # whose workers are used again
+
+    @settings(max_examples=12, deadline=None)
+    @given(stop=st.integers(0, 13), resumed=st.integers(0, 7))
+    def resume(stop, resumed):
+        loader.load_state_dict(begin)
+        seen = []
         while len(seen) < stop:
-            seen += [(batch["x"].tolist(), batch["goal"].tolist()) for batch in islice(iter(loader), stop - len(seen))]
-        again = ClipLoader(goals, **options)
+            seen += goals_of(islice(iter(loader), stop - len(seen)))
         again.load_state_dict(loader.state_dict())
-        seen += goals_of(again) + goals_of(again)
-        assert seen == batches_in_all[: len(seen)]
+        while len(seen) < stop + resumed:
+            seen += goals_of(islice(iter(again), stop + resumed - len(seen)))
+        assert seen == whole[: len(seen)]
+
+    resume()
 
 
 def test_a_sampler_resumes_in_a_loader_of_torch():

@@ -57,6 +57,20 @@ def test_options_are_those_of_the_codec():
     assert VideoFrames(file.getvalue()).decode().shape == (12, 64, 64, 3)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a system that can restrict cores")
+def test_bytes_do_not_depend_on_the_cores_that_may_be_used():
+    cores, videos = os.sched_getaffinity(0), []
+    for some in ({min(cores)}, cores):
+        os.sched_setaffinity(0, some)
+        try:
+            encode_video(moving(20, 256, 256, 3), file := io.BytesIO(), fps=10)
+        finally:
+            os.sched_setaffinity(0, cores)
+        videos.append(file.getvalue())
+    assert videos[0] == videos[1]
+    assert b"threads=4" in videos[0]
+
+
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     encode_video(moving(5, 8, 8, 3), tmp_path / "a.mp4", fps=10)
     before = (tmp_path / "a.mp4").read_bytes()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wshard.formats.draft import WriteMode
+    from wshard.container.draft import WriteMode
 
 
 class SinkContract:

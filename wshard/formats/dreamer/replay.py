@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 _SUFFIX: Final = ".npz"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.container.codec_plan import Compression
+    from wshard.container.draft import WriteMode
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 

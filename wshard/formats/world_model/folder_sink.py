@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.errors import EpisodeError
-from wshard.formats.draft import Draft
 from wshard.formats.npz import map_npz
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.folder import (

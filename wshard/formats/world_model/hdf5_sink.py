@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.errors import EpisodeError
-from wshard.formats.draft import Draft
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.hdf5 import BLOCK, ColumnsHDF5Source

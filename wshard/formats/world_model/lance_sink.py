@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.container.draft import Draft
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft import Draft
 from wshard.formats.world_model.columns import TEXT, StepColumn
 from wshard.formats.world_model.lance import LanceSource
 from wshard.formats.world_model.lance_tables import BLOCK, EPISODE, EPISODES, GENERATION, SHAPE, STEP, side_table
@@ -21,8 +21,8 @@ from wshard.plugins import import_library
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.container.draft import WriteMode
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
 
 _OWN: Final = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_refs", ".lance-reserved"})
 _BUFFER_SIZE: Final = 1 << 26

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.formats.draft import Draft
+from wshard.container.draft import Draft
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource

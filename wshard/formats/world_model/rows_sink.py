@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
+from wshard.container.draft import check_mode
 from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.step_texts import text_lanes, texts_of
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
-from wshard.formats.draft import check_mode
 from wshard.formats.draft_sink import list_context_losses
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, id_of_number, name_columns
 from wshard.media.frames import ImageFrames
@@ -28,9 +28,9 @@ from wshard.types import Channel, Modality
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
-    from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 

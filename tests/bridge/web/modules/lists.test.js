@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Blocks } from "../../../../bridge/web/pages/blocks.js";
-import { isInside } from "../../../../bridge/web/pages/points.js";
+import { coloursOfLabels } from "../../../../bridge/web/pages/colours.js";
+import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/points.js";
 import { linesOf } from "../../../../bridge/web/pages/queue_lines.js";
 import { positionOf, rowAt, scrollHeight } from "../../../../bridge/web/pages/scrolling.js";
 
@@ -43,4 +44,29 @@ test("queues are lines of one episode each", () => {
   const pair = { kind: "near", apart: 0.5, left: { uid: "a" }, right: { uid: "b" } };
   assert.deepEqual(linesOf("duplicates", [{ pairs: [pair] }]).map((one) => [one.uid, one.other.uid]), [["b", "a"]]);
   assert.equal(linesOf("mislabeled", [{ uid: "c", value: 0.9, label: "x", suggested: "y" }])[0].said, "x → y? (0.9)");
+});
+
+test("the first points in the order of drawing stand for all, and each is drawn", () => {
+  const order = shuffledOrder(10_000);
+  assert.deepEqual([...order].sort((a, b) => a - b), [...Array(10_000).keys()]);
+  const left = order.slice(0, 1000).filter((at) => at < 5000).length;
+  assert.ok(left > 400 && left < 600, `${left} of 1,000 are in the first half`);
+});
+
+test("slow frames have fewer points the next time, quick ones more", () => {
+  assert.equal(pointsOfNextFrame(50_000, 100, 200_000), 25_000);
+  assert.equal(pointsOfNextFrame(3000, 100, 200_000), 2000);
+  assert.equal(pointsOfNextFrame(40_000, 33, 200_000), 40_000);
+  assert.equal(pointsOfNextFrame(40_000, 16, 200_000), 50_000);
+  assert.equal(pointsOfNextFrame(190_000, 16, 200_000), 200_000);
+});
+
+test("many labels that are numbers get a ramp, others colours of their own", () => {
+  const numbers = coloursOfLabels(Array.from({ length: 200_000 }, (_, at) => String(at)));
+  assert.equal(numbers.isRamp, true);
+  assert.deepEqual([numbers.colours[0], numbers.colours.length], [[68, 1, 84], 200_000]);
+  globalThis.document = { documentElement: { dataset: { theme: "light" } } };
+  const names = coloursOfLabels(Array.from({ length: 24 }, (_, at) => `env-${at}`));
+  assert.equal(names.isRamp, false);
+  assert.equal(new Set(names.colours.map(String)).size, 24);
 });

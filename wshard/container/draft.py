@@ -58,12 +58,12 @@ class Draft:
         self.target = Path(os.path.realpath(target))
         remove_dead_drafts(self.target)
         self.existed = self.target.exists()
-        if self.existed and mode == "error":
-            raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(self.target))
-        if self.existed and self.target.is_dir() != folder:
+        if mode == "error":
+            self._check_unused()
+        if self.existed and not (self.target.is_dir() if folder else self.target.is_file()):
             wanted = "a folder" if folder else "a file"
-            raise FormatError(f"{self.target}: expected {wanted} or an unused path, found the other")
-        self._folder = folder
+            raise FormatError(f"{self.target}: expected {wanted} or an unused path, found something else")
+        self._folder, self._mode = folder, mode
         self._lock = DraftLock(self.target)
         self.path = self._lock.draft
         try:
@@ -75,6 +75,10 @@ class Draft:
             self.discard()
             raise
 
+    def _check_unused(self) -> None:
+        if self.target.exists():
+            raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(self.target))
+
     def _copy_target(self) -> None:
         if self._folder:
             link_copy(self.target, self.path)
@@ -84,8 +88,11 @@ class Draft:
     def publish(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
         """Put the draft where the target is. The target's files that are not the format's own stay there.
 
-        is_own: of a path below the target, "/" between its parts, whether the format wrote it.
+        is_own: of a path below the target, "/" between its parts, whether the format wrote it. Raises FileExistsError
+        in mode "error", if there is a target meanwhile.
         """
+        if self._mode == "error":
+            self._check_unused()
         put_in_place(self.path, self.target, is_own if self.existed else lambda _: False, self._lock)
         self._lock.release()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from wshard.container.draft import Draft
 from wshard.errors import FormatError
-from wshard.formats.draft import Draft
 
 
 def _tree(folder):

@@ -9,13 +9,13 @@ import sys
 import pytest
 from paths import ROOT
 
-from wshard.formats.draft import Draft, is_dead_draft, remove_dead_draft
+from wshard.container.draft import Draft, is_dead_draft, remove_dead_draft
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
 
 OWNER = """
 import sys, time
-from wshard.formats.draft import Draft
+from wshard.container.draft import Draft
 for name in ("data", "one"):
     draft = Draft(f"{sys.argv[1]}/{name}", "overwrite", folder=name == "data")
     (draft.path / "rows" if name == "data" else draft.path).write_text("half")
