@@ -26,7 +26,7 @@ WriteMode = Literal["append", "overwrite", "error"]
 WRITE_MODES: Final = ("append", "overwrite", "error")
 
 DRAFT_LOCK: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.draft\.lock", re.DOTALL)
-"""The names of the files that say whose drafts are."""
+"""The names of the lock files of drafts."""
 
 _LOCK: Final = ".lock"
 _ASIDE: Final = ".old"
@@ -39,7 +39,7 @@ _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
 
 
 def check_mode(mode: str) -> None:
-    """Raise FormatError for an invalid write mode."""
+    """Raise FormatError for an unknown write mode."""
     if mode not in WRITE_MODES:
         raise FormatError(f"write mode must be one of {', '.join(WRITE_MODES)}, found {mode!r}")
 
@@ -237,13 +237,13 @@ def _locks_of(target: Path) -> list[Path]:
 
 
 def is_dead_draft(lock: Path) -> bool:
-    """Say whether a file is the lock of a draft whose owner is gone."""
+    """Say whether a file is the lock of a draft whose process has ended."""
     with _dead(lock) as target:
         return target is not None
 
 
 def remove_dead_draft(lock: Path) -> bool:
-    """Remove the draft that a lock file is of; False where its owner lives, or where the file is none of ours.
+    """Remove the draft of a lock file; False if its process is alive, or if the file is not such a lock.
 
     Data that were put aside for the draft, and never came back, are put back.
     """
@@ -257,7 +257,7 @@ def remove_dead_draft(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _dead(lock: Path) -> Iterator[str | None]:
-    """Yield the name of the target of a draft, locked, "" where it does not say it; None for what is no dead draft."""
+    """Yield the name of the target of a locked draft, "" if it is not stated; None if it is not a dead draft."""
     descriptor = _open_lock(lock)
     if descriptor < 0:
         yield None
@@ -269,7 +269,7 @@ def _dead(lock: Path) -> Iterator[str | None]:
 
 
 def _open_lock(lock: Path) -> int:
-    """Open the file, -1 where it is none of these."""
+    """Open a lock file; returns -1 for any other file."""
     try:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         return os.open(lock, flags) if DRAFT_LOCK.fullmatch(lock.name) else -1

@@ -28,7 +28,7 @@ class ConversionJob:
     prefix: str = ""
 
     def name_of(self, id_: str) -> str:
-        """Return what the episode of this id is called among all: a span ends with its timesteps."""
+        """Return the id of the converted episode; that of a span ends with its timesteps."""
         start, stop = self.span.start, self.span.stop
         return f"{self.prefix}{id_}" if (start, stop) == (0, None) else f"{self.prefix}{id_}-{start}-{stop}"
 

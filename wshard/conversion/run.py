@@ -50,7 +50,7 @@ class Conversion:
             raise
 
     def _identify(self) -> Iterator[object]:
-        """Yield what tells that another conversion is the same: options, and the jobs with their fingerprints."""
+        """Yield what identifies a conversion: options, and the jobs with their fingerprints."""
         yield from map(repr, (self._target.format, self._target.compression, self._target.mode, self._target.encode))
         for job in self._jobs:
             try:

@@ -101,7 +101,7 @@ class Sink(Protocol):
         """Return what of an episode the format cannot hold, a sentence a lane: "signal/rgb: float images"."""
 
     def close(self) -> None:
-        """End the writing: what was written is complete from here on."""
+        """Finish: the written episodes are complete now."""
 
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}

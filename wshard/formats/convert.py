@@ -41,7 +41,7 @@ def save(
 ) -> None:
     """Save an episode to a path or binary file object; without `format` the suffix tells it, a file is WSHARD.
 
-    compression: as in save_wshard. Raises what load raises, EpisodeError for what the format cannot hold.
+    compression: as in save_wshard. Raises the errors of load, and EpisodeError for data that the format cannot hold.
     """
     guess = detect_format(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
     with open_sink(path_or_file, known_format(format, guess, path_or_file), compression=compression) as sink:

@@ -51,13 +51,13 @@ def detect_format(path: str | os.PathLike[str]) -> str:
 
 
 def _by_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the format whose files have this suffix, for one that is to be written."""
+    """Return the format to write for this suffix."""
     suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122  (a million times)
     return next((name for name, entry in FORMATS.items() if suffix and entry.suffix == suffix), "")
 
 
 def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher] | None = None) -> str | None:
-    """Return the name of the format that takes a file or folder for a location of its own, None where none does.
+    """Return the name of the format that recognises a file or folder as its location, None if there is none.
 
     matchers: what load_matchers returns, for many calls. Formats of this package come first, then those of others.
     Raises AmbiguousFormatError where two of this package take it.
@@ -114,7 +114,7 @@ def _peek(file: IO[bytes]) -> bytes:
 
 
 def known_format(given: str | None, guess: str, where: Location) -> str:
-    """Return the format that was given, else the guess; raises FormatError where that is none."""
+    """Return the given format, else the guess; raises FormatError if there is neither."""
     name = str(guess if given is None else given)
     if not name:
         known = ", ".join(FORMATS)

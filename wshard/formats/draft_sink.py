@@ -90,7 +90,7 @@ class DraftSink(ABC):
         return id_ in self._ids
 
     def write(self, ep: Episode) -> str:
-        """Add one episode; returns its key. Raises EpisodeError for what does not fit the others, and an id twice."""
+        """Add one episode; returns its key. Raises EpisodeError for an unsuitable one, and for a known id."""
         if self._draft is None:
             raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
         ep.validate()

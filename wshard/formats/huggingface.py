@@ -42,7 +42,7 @@ class HubClient(Protocol):
     """What the adapter uses of huggingface_hub.HfApi."""
 
     def create_repo(self, repo_id: str, *, repo_type: str, private: bool, exist_ok: bool) -> object:
-        """Create a repository where there is none."""
+        """Create a repository if it does not exist."""
 
     def upload_folder(self, *, repo_id: str, repo_type: str, folder_path: str, commit_message: str) -> object:
         """Commit all files of a folder under their relative paths; other files of the repository stay."""
@@ -160,7 +160,7 @@ class HuggingFaceAdapter:
         return load_wshard(self._download(repo_id, _path(split, episode_id)))
 
     def list_episodes(self, repo_id: str, split: str = "train") -> list[str]:
-        """Return the sorted ids of a split's episodes; of ids that are no file names, their plain form."""
+        """Return the sorted ids of a split's episodes; for ids that are not valid file names, their plain form."""
         folder = PurePosixPath(_split(split), "episodes")
         paths = [PurePosixPath(file) for file in self._files(repo_id)]
         return sorted(path.stem for path in paths if path.parent == folder and path.suffix == _SUFFIX)

@@ -30,7 +30,7 @@ _CLOCK = "clock"
 def encode_lane_map(renamed: Iterable[str] | Mapping[str, str]) -> str:
     """Return the text of a lane map: of pairs "OLD=NEW" as people write them, or of a mapping.
 
-    Raises FormatError for what is no pair, and for two lanes of one name.
+    Raises FormatError for an invalid pair, and for two lanes of one name.
     """
     pairs = dict(renamed) if isinstance(renamed, Mapping) else dict(map(_parse_pair, renamed))
     if len({*pairs.values()}) < len(pairs):
@@ -112,7 +112,7 @@ class MappedSource:
 
 
 class _RenamedLanes:
-    """What a LazyEpisode asks of its Source, answered by one open episode whose lanes have other names there."""
+    """What a LazyEpisode needs of its Source, provided by one open episode with renamed lanes."""
 
     def __init__(self, reader: EpisodeReader, renamed: Mapping[str, str]) -> None:
         self._reader = reader
@@ -142,7 +142,7 @@ class _RenamedLanes:
         return self._reader.identify(self._old(block)) if isinstance(self._reader, LazyEpisode) else b""
 
     def blocks(self, _: str) -> dict[str, bytes]:
-        """Return what a whole episode has beside its lanes."""
+        """Return the parts of a whole episode besides its lanes."""
         return self._reader.blocks() if isinstance(self._reader, LazyEpisode) else {}
 
     def where_of(self, _: str) -> str:

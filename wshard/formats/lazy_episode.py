@@ -162,7 +162,7 @@ class LazyEpisode(EpisodeReader):
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard).
 
-        Lanes that are no field of an Episode (aux/) and long texts become its blocks, as bytes.
+        Lanes without a field of an Episode (aux/) and long texts become its blocks, as bytes.
         """
         ep = self._gather(channels, range(self.length), whole=True)
         if channels is None:

@@ -131,7 +131,7 @@ class LazySource(FilesSource[_Found]):
             raise
 
     def is_current(self) -> bool:
-        """Say whether all files whose fingerprints were returned are unchanged."""
+        """Say whether all files with returned fingerprints are unchanged."""
         try:
             return all(not name or Fingerprint.of(name) == state for name, state in self._cache("states").items())
         except OSError:

@@ -18,7 +18,7 @@ _MOST_JSON: Final = 1 << 24
 
 
 class LocationLook(os.PathLike[str]):
-    """A path with what is quickly known of it. Nothing that it answers raises an error for a path that is not there.
+    """A path and facts about it that are found quickly. No answer raises an error for a missing path.
 
     found: what formats that share a library have looked up already, by a name of theirs.
     """
@@ -53,7 +53,7 @@ class LocationLook(os.PathLike[str]):
 
     @cached_property
     def head(self) -> bytes:
-        """The first 4,096 bytes of a file; none for a folder, and for what cannot be read."""
+        """The first 4,096 bytes of a file; empty for a folder or an unreadable file."""
         if self.is_folder:
             return b""
         try:
@@ -63,7 +63,7 @@ class LocationLook(os.PathLike[str]):
             return b""
 
     def read_json(self, name: str) -> Any:
-        """Return the JSON of a file of at most 16 MiB in the folder, None where there is none that can be read."""
+        """Return the JSON of a file of at most 16 MiB in the folder, None if there is no readable one."""
         try:
             with open_file(Path(self.path, name)) as file:
                 text = file.read(_MOST_JSON + 1)

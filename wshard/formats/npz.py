@@ -66,7 +66,7 @@ def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) ->
 
 
 def map_npz(path: str | os.PathLike[str], name: str) -> Array:
-    """Return one array of an .npz file: mapped where it is stored as it is in memory, else read; raises as read_npz."""
+    """Return one array of an .npz file, memory-mapped if it is uncompressed, otherwise read; raises as read_npz."""
     where = os.fspath(path)
     with open_file(path) as file, translate_npz_errors(where):
         with zipfile.ZipFile(file) as archive:
@@ -90,7 +90,7 @@ def map_npz(path: str | os.PathLike[str], name: str) -> Array:
 
 @contextlib.contextmanager
 def translate_npz_errors(where: str) -> Iterator[None]:
-    """Raise FormatError for what zipfile, zlib and numpy say of damaged files."""
+    """Translate errors of zipfile, zlib and numpy about damaged files to FormatError."""
     try:
         yield
     except FormatError:
@@ -206,7 +206,7 @@ def npz_path(path: str) -> str:
 def write_npz(arrays: Mapping[str, Array], target: Location) -> None:
     """Write arrays as an uncompressed .npz; a path gets the suffix where it lacks it, and appears whole or not at all.
 
-    Equal arrays give equal bytes. Raises EpisodeError for what an npz cannot hold, OSError for the disk.
+    Equal arrays give equal bytes. Raises EpisodeError for data that an npz cannot hold, OSError for a full disk.
     """
     if isinstance(target, (str, os.PathLike)):
         path = os.fspath(target)

@@ -91,7 +91,7 @@ class ShardPackSource(FilesSource[int]):
 
 
 def _episode_entry(record: ShardPackRecord) -> ShardPackEntry | None:
-    """Return the entry that is an episode file, None where there is none."""
+    """Return the entry with an episode file, None if there is none."""
     return next((entry for entry in record if entry.content_type == EPISODE_TYPE), None)
 
 

@@ -153,7 +153,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check(found: Any, torch: Any, where: str) -> Mapping[str, Any]:
-    """Return the tensors; raises FormatError for what are no episodes."""
+    """Return the tensors; raises FormatError for a file without episodes."""
     names = [name for name in _NEEDED if not isinstance(found, dict) or not isinstance(found.get(name), torch.Tensor)]
     if names:
         raise FormatError(f"{where}: expected tensors {', '.join(_NEEDED)}, found no {', '.join(names)}")

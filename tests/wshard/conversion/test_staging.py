@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from paths import ROOT
+from sink_places import COLLECTIONS
 
 import wshard.conversion.staging
 from wshard.conversion.jobs import list_jobs
@@ -24,20 +25,6 @@ from wshard.formats.detect import detect_format
 from wshard.testing import assert_same_episode
 from wshard.types import Channel, Episode
 
-PLACES = {
-    "robomimic": "a.hdf5",
-    "minari": "toy-v0",
-    "rlds": "toy",
-    "zarr": "a.zarr",
-    "lerobot": "a",
-    "lerobot_v21": "a",
-    "hdf5": "a.h5",
-    "folder": "a",
-    "lance": "a.lance",
-    "shardpack": "a.shardpack",
-    "video": "a",
-    "lance_video": "a",
-}
 COUNT = 5
 
 
@@ -103,24 +90,26 @@ def read_episodes(place):
         return [source.load(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", COLLECTIONS)
 def test_an_interrupted_conversion_continues_after_its_last_part(tmp_path, episodes, name):
     folders = {one: tmp_path / one / "same" for one in ("whole", "stopped", "killed")}
     for folder in folders.values():
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text("mine")
-    lengths = finish(episodes, folders["whole"] / PLACES[name], name)
+    lengths = finish(episodes, folders["whole"] / COLLECTIONS[name], name)
     assert lengths == [4 + number for number in range(COUNT)]
-    stop(episodes, folders["stopped"] / PLACES[name], name, copy=folders["killed"])
+    stop(episodes, folders["stopped"] / COLLECTIONS[name], name, copy=folders["killed"])
     for one in ("stopped", "killed"):
-        place = folders[one] / PLACES[name]
+        place = folders[one] / COLLECTIONS[name]
         assert not place.exists()
         outcomes = finish(episodes, place, name)
         assert outcomes[:2] == [None] * 2
         assert outcomes[-1:] == lengths[-1:]
-        for found, wanted in zip(read_episodes(place), read_episodes(folders["whole"] / PLACES[name]), strict=True):
+        for found, wanted in zip(
+            read_episodes(place), read_episodes(folders["whole"] / COLLECTIONS[name]), strict=True
+        ):
             assert_same_episode(found, wanted)
-        assert sorted(path.name for path in folders[one].iterdir()) == sorted([PLACES[name], "notes.txt"])
+        assert sorted(path.name for path in folders[one].iterdir()) == sorted([COLLECTIONS[name], "notes.txt"])
         if name not in ("lance", "lance_video"):  # whose files have random names
             assert read_files(folders[one]) == read_files(folders["whole"])
 

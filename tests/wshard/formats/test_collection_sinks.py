@@ -8,30 +8,16 @@ from typing import Self
 
 import h5py
 import pytest
+from sink_places import COLLECTIONS
 
 from wshard.formats.contract import CollectionSinkContract
 from wshard.formats.hdf5.robomimic_sink import RobomimicSink
 
-FORMATS = {
-    "robomimic": "a.hdf5",
-    "minari": "toy-v0",
-    "rlds": "toy",
-    "zarr": "a.zarr",
-    "lerobot": "a",
-    "lerobot_v21": "a",
-    "hdf5": "a.h5",
-    "folder": "a",
-    "lance": "a.lance",
-    "shardpack": "a.shardpack",
-    "video": "a",
-    "lance_video": "a",
-}
-
 
 class TestCollectionSinks(CollectionSinkContract):
-    @pytest.fixture(autouse=True, params=FORMATS)
+    @pytest.fixture(autouse=True, params=COLLECTIONS)
     def _choose(self, request):
-        self.name, self.place = request.param, FORMATS[request.param]
+        self.name, self.place = request.param, COLLECTIONS[request.param]
         self.knows_ids = self.name not in ("hdf5", "folder", "lance", "video", "lance_video")  # which number episodes
         self.deterministic = self.name not in ("lance", "lance_video")  # its files have random names
 

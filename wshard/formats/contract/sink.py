@@ -120,7 +120,7 @@ class CollectionSinkContract:
         )
 
     def break_off(self, ep: Episode) -> Episode:
-        """Return an episode that is no valid one, made of this one."""
+        """Return an invalid episode that is made from this one."""
         return replace(ep, length=ep.length + 1)
 
     def _write(self, folder: Path, *numbers: int, mode: WriteMode = "append") -> list[str]:

@@ -1,1 +1,1 @@
-"""Concatenated rows of all episodes, whose ends are flagged: D4RL and OGBench."""
+"""Concatenated rows of all episodes with flags at their ends: D4RL and OGBench."""

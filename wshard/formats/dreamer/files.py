@@ -96,7 +96,7 @@ def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
 def length_of(arrays: Mapping[str, Array], where: str) -> int:
     """Return T: the longest first axis of the known keys, or of all where none is known.
 
-    Raises FormatError where there is no timestep, LaneError where known keys differ.
+    Raises FormatError if there are no timesteps, LaneError if known keys differ in length.
     """
     lengths = {key: array.shape[0] for key, array in arrays.items() if array.ndim}
     known = {key: lengths.get(key, 0) for key in arrays if key in _STEP_KEYS}
@@ -110,7 +110,7 @@ def length_of(arrays: Mapping[str, Array], where: str) -> int:
 
 
 def _part(key: str, array: Array, length: int) -> str:
-    """Return which part of an Episode a key becomes; "extra" for what it has no place for."""
+    """Return which part of an Episode a key becomes; "extra" if it has no place for it."""
     if array.shape[:1] != (length,) or array.dtype.kind not in "biuf" or array.dtype.itemsize > np.float64().itemsize:
         return "extra"
     if key in ACTION_KEYS:
@@ -177,7 +177,7 @@ def _ends(ep: Episode) -> dict[str, Array]:
 
 
 def _read_recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) -> Array | None:
-    """Return what the metadata hold under a key of replay files, None if that is nothing or of other timesteps."""
+    """Return the metadata under a key of replay files, None if there are none or of other timesteps."""
     try:
         array = np.asarray(ep.metadata.get(key, ()))
     except ValueError:  # lists of different lengths

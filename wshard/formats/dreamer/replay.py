@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 
 @dataclass(frozen=True)
 class _File:
-    """One file of a replay folder, TIME-UUID-SUCCESSOR-LENGTH.npz; any other name is a stream of its own."""
+    """One file of a replay folder, TIME-UUID-SUCCESSOR-LENGTH.npz; a file with another name is a separate stream."""
 
     location: Location
     uuid: str
@@ -153,7 +153,7 @@ def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
 
 
 def _refuse_torn(file: _File) -> None:
-    """Refuse a file of which an episode begins in the file before it, or goes on in the next one."""
+    """Refuse a file with an episode that begins in the file before it or continues in the next one."""
     if not file.successor or not isinstance(file.location, (str, os.PathLike)):
         return
     beside = _files_in(Path(file.location).parent)

@@ -19,6 +19,7 @@ import numpy as np
 
 from wshard.container.open_file import open_descriptor
 from wshard.errors import FormatError
+from wshard.formats.hdf5.attribute_lists import find_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,19 @@ class CheckedFile(io.RawIOBase):
         for place in range(begin, begin + size, _READ_AT_ONCE):
             self._check_lengths(os.pread(self._descriptor, min(_READ_AT_ONCE, begin + size - place), place), where)
         self._checked.add((begin, size))
+
+    def check_attribute(self, base: int, header: int, name: bytes, count: int, where: str) -> bool:
+        """Raise FormatError for `count` texts in an attribute of which one is longer than the file.
+
+        header: the address of the object that has it; base: where addresses begin. Returns False where none is found.
+        """
+        found = find_values(lambda place, size: self._read_at(base + place, size), header, name, count * LIST_SIZE)
+        for rows in found:
+            self._check_lengths(rows, where)
+        return bool(found)
+
+    def _read_at(self, place: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, place) if place <= self._size and size > 0 else b""
 
     def _check_lengths(self, rows: bytes, where: str) -> None:
         lengths = np.frombuffer(rows, "<u4", len(rows) // LIST_SIZE * 4)[::4]

@@ -203,6 +203,17 @@ def _check_lists(
         file.check_lists(begin, dataset.id.get_storage_size(), where)
 
 
+def check_texts(node: Any, name: bytes, count: int) -> bool:
+    """Raise FormatError for texts of impossible lengths in an attribute; False where they cannot be checked."""
+    h5py = import_h5py()
+    file = checked_file(h5py.h5f.get_name(node.id))
+    settings = h5py.h5i.get_file_id(node.id).get_create_plist()
+    if file is None or settings.get_sizes()[0] != _ADDRESS_SIZE:
+        return True
+    where = f"{node.name}: attribute {shown(name.decode(errors='replace'))}"
+    return file.check_attribute(settings.get_userblock(), h5py.h5o.get_info(node.id).addr, name, count, where)
+
+
 def _expand(dataset: Any, stored: Any, chunk: tuple[int, ...], filters: Sequence[Any]) -> bytes:
     """Return a chunk of lists without its filters: their lengths and places, as the library expands other values."""
     h5py = import_h5py()

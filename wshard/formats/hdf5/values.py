@@ -10,7 +10,7 @@ import numpy as np
 
 from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError
-from wshard.formats.hdf5.nodes import import_h5py
+from wshard.formats.hdf5.nodes import check_texts, import_h5py
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -61,15 +61,19 @@ def _replace_others(value: Any) -> Any:
 
 
 def read_attribute(node: Any, name: str | bytes) -> Any:
-    """Return an attribute, None if there is none and for a list of variable length.
+    """Return an attribute, None if there is none, for a list of variable length, and for texts that cannot be checked.
 
-    The library crashes on damaged types of such lists (HDF5 2.0.0).
+    The library crashes on damaged types of such lists (HDF5 2.0.0). Raises FormatError for impossible lengths of texts.
     """
     h5py, encoded = import_h5py(), name if isinstance(name, bytes) else name.encode()  # bytes: no UTF-8
     if not h5py.h5a.exists(node.id, encoded):
         return None
-    kind = h5py.h5a.open(node.id, encoded).dtype
-    return None if kind.kind == "O" and h5py.check_string_dtype(kind) is None else node.attrs[name]
+    attribute = h5py.h5a.open(node.id, encoded)
+    kind = attribute.dtype
+    is_text = h5py.check_string_dtype(kind) is not None
+    if kind.hasobject and not (is_text and check_texts(node, encoded, math.prod(attribute.shape))):
+        return None
+    return node.attrs[name]
 
 
 def read_attributes(node: Any, *, without: Collection[str] = ()) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class DatasetMeta:
         return {row["episode_index"]: row for row in rows if _is_origin(row)}
 
     def origin(self, number: int, length: int) -> dict[str, Any]:
-        """Return id, env_id and metadata of an episode, as far as they are noted and LeRobot has no place for them."""
+        """Return id, env_id and metadata of an episode that were noted because LeRobot has no field for them."""
         row = self.origins.get(number, {})
         return row if row.get("length") == length else {}
 

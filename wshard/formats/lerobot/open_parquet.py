@@ -1,4 +1,4 @@
-"""Open Parquet files with pyarrow, whose errors become those of this project."""
+"""Open Parquet files with pyarrow and translate its errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def import_parquet() -> ModuleType:
 
 @contextlib.contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """Raise FormatError for what the library says about bytes, MissingFileError for a file that is not there."""
+    """Translate errors of the library about data to FormatError; raise MissingFileError for a missing file."""
     import_parquet()
     from pyarrow import ArrowException  # noqa: PLC0415  (as the module above)
 

@@ -133,7 +133,7 @@ class ParquetColumns:
         return ImageColumn(self, name, start, stop)
 
     def bounds(self, name: str, start: int, stop: int) -> tuple[Any, Any]:
-        """Return the least and greatest number in rows [start, stop); by what the file says, where that is exact."""
+        """Return the minimum and maximum of rows [start, stop), from the statistics of the file if they are exact."""
         first, last = self._groups(start, stop)
         starts, (leaf, *_) = self._footer.starts, self._leaves[name]
         if (starts[first], starts[last]) == (start, stop):

@@ -78,7 +78,7 @@ def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
 
 
 def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
-    """Yield the object of each line that is not empty; (None, what is wrong) for one that is none."""
+    """Yield the object of each line that is not empty; (None, reason) for an invalid one."""
     try:
         with open_file(path) as file:
             place = 0

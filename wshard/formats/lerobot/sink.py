@@ -112,7 +112,7 @@ class LeRobotSink(DraftSink):
         return str(place.number)
 
     def _origin(self, ep: Episode, number: int) -> bytes:
-        """Return a line about what LeRobot has no place for, none where that is nothing; raises EpisodeError."""
+        """Return a line with data that LeRobot has no field for, empty if there are none; raises EpisodeError."""
         metadata = {name: value for name, value in ep.metadata.items() if name != "task"}
         robot = self._info.get("robot_type") if self._info else ep.env_id
         if (ep.id, ep.env_id, metadata) == (native_id(number), robot or "", {}):
@@ -188,7 +188,7 @@ class LeRobotSink(DraftSink):
 def _constant_texts(
     known: Mapping[str, Any], columns: list[FeatureColumn], metadata: Mapping[str, Any]
 ) -> list[FeatureColumn]:
-    """Return the features of text whose text is the same in the whole episode."""
+    """Return the text features with one text for the whole episode."""
     there = {column.name for column in columns}
     texts = {name: row.get("wshard", {}).get("lane", "") for name, row in known.items() if row["dtype"] == TEXT}
     absent = {name: (lane or name).removeprefix(STEP_TEXTS) for name, lane in texts.items() if name not in there}

@@ -1,4 +1,4 @@
-"""LeRobot data sets as a Source: each episode is read where it lies, its numbers from Parquet, its frames from MP4."""
+"""LeRobot data sets as a Source: episodes are read in place, numbers from Parquet and frames from MP4."""
 
 from __future__ import annotations
 

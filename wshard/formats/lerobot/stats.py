@@ -16,6 +16,8 @@ SAMPLED_FRAMES: Final = 32
 
 Stats = dict[str, Array]
 
+_QUIET: Final = np.errstate(over="ignore", invalid="ignore")  # of infinities and huge numbers, the result says it
+
 
 def measure_numbers(values: Array, *, keep_shape: bool = False) -> Stats:
     """Return the statistics of [n, *shape]: over all axes but the last, or over the steps alone (keep_shape).
@@ -34,6 +36,7 @@ def measure_frames(frames: Array) -> Stats:
     return found | {"count": np.array([len(frames)])}
 
 
+@_QUIET
 def _measure(rows: Array, axis: int) -> Stats:
     wide = rows.astype(np.float64)
     quantiles = np.quantile(wide, list(QUANTILES.values()), axis=axis)
@@ -41,6 +44,7 @@ def _measure(rows: Array, axis: int) -> Stats:
     return found | dict(zip(QUANTILES, quantiles, strict=True))
 
 
+@_QUIET
 def merge_stats(one: Mapping[str, Any], other: Mapping[str, Any]) -> Stats:
     """Return the statistics of two sets of rows together; quantiles are means, weighted by counts, as LeRobot's are."""
     left, right = ({name: np.asarray(value) for name, value in stats.items()} for stats in (one, other))

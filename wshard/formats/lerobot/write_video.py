@@ -1,4 +1,4 @@
-"""The frames of one episode as an MP4 of its own: packets as they are where they can be, else encoded again."""
+"""Write the frames of one episode to a separate MP4: copied packets if possible, otherwise encoded again."""
 
 from __future__ import annotations
 

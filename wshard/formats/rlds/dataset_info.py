@@ -35,7 +35,7 @@ class RecordPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitShards:
-    """A split: its name and how many episodes each of its shards has, whose files `template` names."""
+    """A split: its name and the number of episodes of each shard; `template` names the files."""
 
     name: str
     lengths: tuple[int, ...]

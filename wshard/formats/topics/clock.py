@@ -36,7 +36,7 @@ class EpisodeClock:
 
     @property
     def hz(self) -> float | None:
-        """The rate by the median step, None where there is none."""
+        """The rate by the median step, None if it is unknown."""
         step = float(np.median(np.diff(self.stamps))) if len(self.stamps) > 1 else 0.0
         return float(f"{_NS / step:.{_DIGITS}g}") if step > 0 else None
 
@@ -46,7 +46,7 @@ class EpisodeClock:
         return np.maximum(found, 0)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the metadata say of it."""
+        """Return its metadata."""
         return ({"topic": self.topic} if self.topic else {"rate": self.hz}) | {"method": "hold"}
 
 

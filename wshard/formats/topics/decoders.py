@@ -30,7 +30,7 @@ _MOST_DEPTH: Final = 32
 
 
 def choose_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, Any]]:
-    """Return what decodes the messages of a topic, of which `first` is one.
+    """Return the decoder for the messages of a topic, of which `first` is one.
 
     Raises UnsupportedFormatError where nothing does, FormatError for a definition that does not fit the message.
     """

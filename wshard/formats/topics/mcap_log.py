@@ -83,7 +83,7 @@ class McapLog:
             schema = self._schemas.get(channel.schema_id)
             about = ("", "", b"") if schema is None else (schema.name, schema.encoding, schema.data)
             topic = Topic(channel.topic, about[0], channel.message_encoding, about[1], about[2])
-            if topics.setdefault(topic.name, topic) == topic:  # others of the name are no part of it
+            if topics.setdefault(topic.name, topic) == topic:  # other topics of the same name are left out
                 channels[topic.name].append(number)
         return topics, channels
 
@@ -190,7 +190,7 @@ class McapLog:
             ]
 
     def _walk(self) -> None:
-        """Find all messages by going through the file, whose summary may not have been written."""
+        """Find all messages by scanning the file, which may lack its summary."""
         offset = len(MAGIC)
         while offset < self._size:
             if self._size - offset < _RECORD.size:

@@ -108,7 +108,7 @@ class JoinedLog:
 
 
 def _decompress(data: bytes, where: str) -> bytes:
-    """Return a message of a bag whose messages were compressed one by one."""
+    """Return a message of a bag with compressed messages."""
     try:
         size = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:

@@ -50,7 +50,7 @@ Definitions = dict[str, tuple[RosField, ...]]
 def read_definitions(type_name: str, text: str, *, ros1: bool) -> tuple[str, Definitions]:
     """Return the short name of a type, "package/Name", and the fields of all types that its definition brings.
 
-    Raises FormatError for what is no definition, or a type that is missing or contains itself.
+    Raises FormatError for an invalid definition, and for a type that is missing or contains itself.
     """
     if len(text) > _MOST_TEXT:
         raise LimitError(f"definition of {type_name[:80]!r}: expected at most {_MOST_TEXT} characters")

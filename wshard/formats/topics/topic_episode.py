@@ -75,7 +75,7 @@ class TopicEpisode:
     # ---- topics ------------------------------------------------------------------------------------------------------
 
     def _look_at(self, name: str) -> int | None:
-        """Return what a topic has by its first message, None where it cannot be read, and say why."""
+        """Return the columns of a topic by its first message, None with a reason if it cannot be decoded."""
         topic = self._log.topics[name]
         first = self._log.read(name, 0)
         try:
@@ -146,7 +146,7 @@ class TopicEpisode:
         return {f"signal/{_name_of(topic)}": camera for topic, camera in self._cameras.items()}
 
     def describe(self, id_: str) -> EpisodeInfo:
-        """Return what the episode is; reads the messages of all topics but cameras."""
+        """Describe the episode; reads the messages of all topics except cameras."""
         lanes = {
             block: Declaration(block, DType.from_numpy(array.dtype), array.shape[1:])
             for block, (_, array) in self._numbers.items()

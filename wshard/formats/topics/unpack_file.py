@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PACKED: Final = ".zstd"
 MOST_UNPACKED: Final = 1 << 34
-"""Bytes of the plain copy, if half of what is free on the disk of temporary files is not less."""
+"""Largest unpacked copy in bytes, unless half of the free space for temporary files is less."""
 
 _AT_ONCE: Final = 1 << 20
 _LARGEST_HEADER: Final = 18

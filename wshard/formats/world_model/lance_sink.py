@@ -64,7 +64,7 @@ class LanceSink(RowsSink):
         return known, count
 
     def _open_statements(self, path: Path, count: int) -> None:
-        """Begin to write what is stated once for an episode; of a new table, it is of a new generation."""
+        """Begin to write episode-scoped values; those of a new table get a new generation."""
         generation: bytes | None = secrets.token_hex(8).encode()
         if count:
             generation = (import_library("lance", "lance").dataset(self._table).schema.metadata or {}).get(GENERATION)

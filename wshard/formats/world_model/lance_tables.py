@@ -48,7 +48,7 @@ def side_table(table: str | os.PathLike[str], kind: str) -> Path:
 
 
 def find_statements(path: Path, generation: bytes | None) -> Any:
-    """Return the newest version of a table of episodes that is of a generation, None where there is none."""
+    """Return the newest version of a table of episodes that belongs to a generation, None if there is none."""
     lance = import_library("lance", "lance")
     newest = lance.dataset(str(path)) if path.is_dir() else None
     if newest is None or (newest.schema.metadata or {}).get(GENERATION) == generation:

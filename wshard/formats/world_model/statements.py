@@ -79,7 +79,7 @@ class StatementTable:
 
 
 def _field_of(name: str, value: Any, where: str) -> Any:
-    """Return the column of a value; raises EpisodeError for what cannot be one."""
+    """Return the column of a value; raises EpisodeError for a value that fits no column."""
     pa = import_library("pyarrow", "lance")
     kinds: dict[Any, Any] = {str: pa.string(), bytes: pa.large_binary(), (bool, np.bool_): pa.bool_()}
     kinds |= {(int, np.integer): pa.int64(), (float, np.floating): pa.float64()}

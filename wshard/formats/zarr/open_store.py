@@ -26,12 +26,12 @@ _MOST_ARRAYS: Final = 4096
 _MOST_DEPTH: Final = 8
 
 OWN: Final = "wshard"
-"""Attribute of the root with what a replay buffer has no field for, and its key stating that no chunk is missing."""
+"""Attribute of the root for data without a field in a replay buffer, and its key stating that no chunk is missing."""
 EVERY_CHUNK: Final = "every_chunk"
 
 
 class OpenStore:
-    """A store in a folder or .zip, whose arrays are listed without the zarr library."""
+    """A store in a folder or .zip; lists its arrays without the zarr library."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -24,7 +24,7 @@ class ZarrFolder:
         self.path = Path(path)
 
     def read_json(self, name: str) -> Any:
-        """Return the JSON of a file, None where there is none; raises FormatError."""
+        """Return the JSON of a file, None if it does not exist; raises FormatError."""
         try:
             with open_file(self.path / name) as file:
                 text = file.read(_MOST_JSON + 1)
@@ -33,7 +33,7 @@ class ZarrFolder:
         return _parse(text, f"{self.path}: {name}")
 
     def state(self, name: str) -> tuple[int, int] | None:
-        """Return size and time of a file, None where there is none."""
+        """Return size and time of a file, None if it does not exist."""
         try:
             found = os.stat(self.path / name)  # noqa: PTH116  (a million times)
         except (FileNotFoundError, NotADirectoryError):
@@ -41,7 +41,7 @@ class ZarrFolder:
         return found.st_size, found.st_mtime_ns
 
     def groups(self, name: str) -> list[str]:
-        """Return the names of the groups and arrays in a group; raises FormatError where it is none."""
+        """Return the names of the groups and arrays in a group; raises FormatError if it is not a group."""
         try:
             with os.scandir(self.path / name) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
@@ -71,7 +71,7 @@ class ZarrZip:
             raise FormatError(f"{path}: expected a .zip: {error}") from error
 
     def read_json(self, name: str) -> Any:
-        """Return the JSON of a member, None where there is none; raises FormatError."""
+        """Return the JSON of a member, None if it does not exist; raises FormatError."""
         if name not in self._members:
             return None
         where = f"{self.path}: {name}"
@@ -82,7 +82,7 @@ class ZarrZip:
             raise FormatError(f"{where}: cannot be read: {error}") from error
 
     def state(self, name: str) -> tuple[int, int] | None:
-        """Return size and checksum of a member, None where there is none."""
+        """Return size and checksum of a member, None if it does not exist."""
         found = self._members.get(name)
         return None if found is None else (found.file_size, found.CRC)
 

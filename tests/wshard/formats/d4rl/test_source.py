@@ -9,12 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
+from bridge import TrajectoryIngestor
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.base import open_source
 from wshard.formats.d4rl.source import D4rlSource
 from wshard.formats.detect import detect_format
-from wshard.open import open_episode
 
 
 @pytest.fixture
@@ -119,15 +118,6 @@ def test_columns_of_other_lengths_are_refused(tmp_path):
         file["terminals"] = np.zeros(5)
     with pytest.raises(FormatError, match="'terminals': expected 6 flags"):
         D4rlSource(path).keys()
-
-
-def test_ingest_search_load(fixture, tmp_path):
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        assert not ingestor.ingest([fixture]).failed
-    found = TrajectoryRetriever(tmp_path / "archive").search_similar_episodes(f"{fixture}#1", top_k=2)
-    assert {ref.key for ref in found} == {"0", "1"}
-    with open_episode(f"{fixture}#{found[0].key}") as episode:
-        assert found[0].load() == episode.load()
 
 
 def test_only_an_episode_that_was_appended_is_embedded(tmp_path):

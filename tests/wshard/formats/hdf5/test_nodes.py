@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zlib
 
@@ -14,7 +15,10 @@ from hdf5_files import write_robomimic
 from wshard.errors import FormatError, LimitError, MissingExtraError, UnsupportedFormatError, WShardError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
+from wshard.formats.hdf5.attribute_lists import find_values
+from wshard.formats.hdf5.nodes import open_hdf5
 from wshard.formats.hdf5.robomimic import RobomimicSource
+from wshard.formats.hdf5.values import read_attribute
 
 
 def _external_link(demo, folder):
@@ -223,6 +227,45 @@ def test_texts_that_claim_to_be_longer_than_the_file_are_refused(path, chunks):
         file.write(b"\xff\xff\xff\xf0")
     with RobomimicSource(path) as source:
         with pytest.raises(FormatError, match=r"'language': expected lists that fit a file of \d+ bytes"):
+            source.info("demo_0")
+        assert source.load("demo_3").length == 7
+
+
+@pytest.mark.parametrize("count", [0, 3, 30, 300])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_texts_of_attributes_are_found_where_the_library_finds_them(tmp_path, libver, count):
+    path = tmp_path / "a.hdf5"
+    wanted = {f"text {number}": "x" * (number * 7 % 50) for number in range(count)} | {"last": "the end"}
+    with h5py.File(path, "w", libver=libver, userblock_size=512) as file:
+        group = file.create_group("group", track_order=count == 30)
+        for name, text in wanted.items():
+            group.attrs[name] = text
+            group.attrs[f"{name} number"] = np.arange(len(name) % 3)
+        group.attrs["several"] = np.array(["a", "bcd"], h5py.string_dtype())
+    with path.open("rb") as raw, open_hdf5(path, "a") as file:
+        header = h5py.h5o.get_info(file["group"].id).addr
+
+        def find_lengths(name, size):
+            found = find_values(lambda at, count: os.pread(raw.fileno(), count, 512 + at), header, name, size)
+            return [np.frombuffer(rows, "<u4")[::4].tolist() for rows in found]
+
+        assert {name: read_attribute(file["group"], name) for name in wanted} == wanted
+        assert all([len(text)] in find_lengths(name.encode(), 16) for name, text in wanted.items())
+        assert find_lengths(b"several", 32) == [[1, 3]]
+        assert find_lengths(b"text", 16) == []
+
+
+def test_texts_of_attributes_that_claim_to_be_longer_than_the_file_are_refused(path):
+    with h5py.File(path, "r+") as file:
+        file["data/demo_0"].attrs["motto"] = "m" * 1234
+    data, length = path.read_bytes(), (1234).to_bytes(4, "little")
+    heaps = {found.start().to_bytes(8, "little") for found in re.finditer(b"GCOL", data)}
+    (place,) = (at for at in range(len(data)) if data[at : at + 4] == length and data[at + 4 : at + 12] in heaps)
+    path.write_bytes(data[:place] + b"\xff\xff\xff\xf0" + data[place + 4 :])
+    with RobomimicSource(path) as source:
+        with pytest.raises(
+            FormatError, match=r"'motto': expected lists that fit a file of \d+ bytes, found 4043309055"
+        ):
             source.info("demo_0")
         assert source.load("demo_3").length == 7
 

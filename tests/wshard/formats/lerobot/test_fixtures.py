@@ -23,6 +23,13 @@ TASKS = ("reach the block", "push the T", "reach the block")
 SETS = ("lerobot_v21_image", "lerobot_v3_video_h264")
 
 
+REAL = {
+    "signal/observation.state": ("f32", [26]),
+    "action/action": ("f32", [26]),
+    "signal/observation.images.cam_high": ("u8", [480, 640, 3]),
+}
+
+
 def expected_episodes(folder: Path) -> dict[str, Episode]:
     """Return the episodes by key, frames as they were before they were encoded."""
     source = np.load(folder / "lerobot_source.npz")
@@ -106,6 +113,13 @@ def test_a_real_recording_is_read_where_its_videos_are_missing(dataset_fixtures)
         assert {info.metadata["task"] for info in infos} == {"Pick up the yellow bottle on the table."}
         assert {info.timebase.tick_hz for info in infos} == {30.0}
         assert {info.env_id for info in infos} == {"Unitree_G1_Inspire"}
+        for info in infos:
+            found = {block: (lane.dtype.value, [*lane.shape]) for block, lane in info.lanes.items() if block in REAL}
+            assert found == REAL
+        for key in keys:
+            if key not in ("2", "4"):  # whose videos are there
+                with pytest.raises(MissingFileError, match=rf"episode_{int(key):06d}\.mp4"):
+                    source.lane(key, "signal/observation.images.cam_high", 0, 1)
         loaded = source.load("17")
         with pytest.raises(MissingFileError, match=r"episode_000017\.mp4"):
             loaded["observation.images.cam_high"]

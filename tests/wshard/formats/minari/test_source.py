@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
@@ -111,16 +110,6 @@ def test_a_source_can_be_sent_and_episodes_outlive_it(folder):
         assert again.load("1") == expected
         with pytest.raises(EntryNotFoundError):
             again.info("2")
-
-
-def test_ingest_search_load(folder, tmp_path):
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        report = ingestor.ingest([folder])
-    assert not report.failed
-    found = TrajectoryRetriever(tmp_path / "archive").search_similar_episodes(f"{folder}#1", top_k=2)
-    assert {ref.episode_id for ref in found} == {"episode_0", "episode_1"}
-    with open_source(folder, "minari") as source:
-        assert found[0].load() == source.load(found[0].key)
 
 
 def test_a_cut_episode_is_refused_and_the_others_are_read(copied):

@@ -62,6 +62,27 @@ def test_values_are_those_that_the_original_reads(dataset_fixtures, name):
             assert np.array_equal(source.lane("2", block, 5, 9), rows[5:9])
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_every_row_is_the_one_that_was_written(dataset_fixtures, name):
+    folder = dataset_fixtures / "world_model"
+    truth, start = dict(np.load(folder / "main_source.npz")), 0
+    clips = next(iter(expected_values(dataset_fixtures)["formats"][name]["clips"].values()))["clips"]
+    lossless = {clip["pixels_vs_source"]["max_abs"] for clip in clips} == {0}
+    assert lossless == (name == "hdf5")
+    with open_location(folder / SETS[name]) as source:
+        for number, length in enumerate(truth["ep_len"].tolist()):
+            rows = slice(start, start := start + length)
+            steps = np.arange(length, dtype=np.float64)
+            formula = np.stack([steps, 0 * steps + number, 0.5 * steps - number, steps * steps / 100], 1)
+            assert np.array_equal(source.lane(str(number), "signal/proprio"), formula.astype(np.float32))
+            for column, block in COLUMNS.items():
+                found = source.lane(str(number), block)
+                assert (found.dtype, found.shape) == (truth[column].dtype, truth[column][rows].shape)
+                if column != "pixels" or lossless:
+                    assert np.array_equal(found, truth[column][rows])
+            assert found.shape[0] == length
+
+
 def expected_episodes(columns: Mapping[str, np.ndarray], name: str) -> dict[str, Episode]:
     found = {}
     for number, length in enumerate(LENGTHS):
