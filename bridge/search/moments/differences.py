@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from bridge.alignment.align import Pieces
     from bridge.alignment.arrays import Ints, Rows
 
+_AT_ONCE: Final = 12  # paths: new memory for all of them would take longer than what is done in it
+
 
 def measure_differences(
     query: Rows, pieces: Pieces, paths: Sequence[Ints], every: int = 1, weights: Rows | None = None
@@ -22,24 +24,35 @@ def measure_differences(
 
     Differences are averaged over the pairs around each first, so that noise cancels out.
     """
-    pairs = np.concatenate([path + np.array([0, edge]) for path, edge in zip(paths, pieces.edges, strict=False)])
-    lengths = [*map(len, paths)]
-    begins = np.cumsum([0, *lengths[:-1]])
-    advanced = np.diff(pairs, axis=0, prepend=0).sum(axis=1)
+    around = SMOOTHED // (2 * every)
+    placed = [path + np.array([0, edge]) for path, edge in zip(paths, pieces.edges.tolist(), strict=False)]
+    parts = [
+        _measure(query, pieces.rows, weights, around, placed[first : first + _AT_ONCE])
+        for first in range(0, len(placed), _AT_ONCE)
+    ]
+    return np.concatenate(parts)
+
+
+def _measure(query: Rows, rows: Rows, weights: Rows | None, around: int, paths: Sequence[Ints]) -> Rows:
+    lengths = np.array([*map(len, paths)])
+    begins, owners = np.cumsum([0, *lengths[:-1]]), np.repeat(np.arange(len(paths)), lengths)
+    pairs = np.concatenate(paths)
+    steps = pairs[:, 0]
+    advanced = np.diff(steps + pairs[:, 1], prepend=0)
     advanced[begins] = 2
-    apart = query[pairs[:, 0]] - pieces.rows[pairs[:, 1]]
-    apart = _smooth_along(apart, np.repeat(np.arange(len(paths)), lengths), SMOOTHED // (2 * every)) ** 2
-    each = np.sqrt(apart.mean(axis=1) if weights is None else (weights[pairs[:, 0]] * apart).sum(axis=1))
-    return np.asarray(np.add.reduceat(advanced * each, begins) / np.add.reduceat(advanced, begins))
-
-
-def _smooth_along(rows: Rows, owners: Ints, around: int) -> Rows:
-    """Return each row averaged with so many of the same owner before and behind it."""
-    total, counts = rows.copy(), np.ones((len(rows), 1))
-    for apart in range(1, around + 1):
-        same = (owners[apart:] == owners[:-apart])[:, None]
-        total[apart:] += np.where(same, rows[:-apart], 0.0)
-        total[:-apart] += np.where(same, rows[apart:], 0.0)
-        counts[apart:] += same
-        counts[:-apart] += same
-    return total / counts
+    before = np.arange(len(owners)) - begins[owners]
+    counts = np.minimum(before, around) + np.minimum(lengths[owners] - 1 - before, around) + 1
+    places = np.arange(len(owners)) + around * owners  # zeros between paths, so that none is averaged with another one
+    apart = np.zeros((places[-1] + 1, query.shape[1]))
+    apart[places] = query.take(steps, axis=0) - rows.take(pairs[:, 1], axis=0)
+    total = apart.copy()
+    for away in range(1, around + 1):
+        total[away:] += apart[:-away]
+        total[:-away] += apart[away:]
+    total = total.take(places, axis=0)
+    if weights is None:
+        squares = np.einsum("pd,pd->p", total, total) / query.shape[1]
+    else:
+        squares = np.einsum("pd,pd,pd->p", weights.take(steps, axis=0), total, total)
+    each = advanced * np.sqrt(squares) / counts
+    return np.asarray(np.add.reduceat(each, begins) / np.add.reduceat(advanced, begins))
