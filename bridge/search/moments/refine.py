@@ -8,8 +8,8 @@
 Some candidates are like the query but for an offset. They are aligned after their mean difference from it is taken
 away, which costs something: only what is nearly equal then comes before what is like the query as it is.
 
-The cost of a hit is the mean difference of the pairs that meet to the power 1 - SHARED, times the weighted one of 2. to
-the power SHARED: exactly 0 where the query itself is found. Its score is 1 / (1 + cost).
+The cost of a hit is the mean difference of what meets, averaged along its path, to the power 1 - SHARED, times the
+weighted one of 2. to the power SHARED: exactly 0 where the query itself is found. Its score is 1 / (1 + cost).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
+from bridge.search.moments.differences import measure_differences
 from bridge.search.moments.offsets import SHIFT_COST, Offsets
 from bridge.search.moments.overlap import MomentLimits, suppress
 
@@ -116,11 +117,12 @@ def refine(
     traced = align_all(thinned, offsets.taken_from(cut), RANKING, traced=True)
     offsets = offsets.along(thinned, cut, traced)
     pieces = offsets.taken_from(cut)
-    own = offsets.weigh(_costs_along(thinned, pieces, traced, windows.free))
+    own = offsets.weigh(measure_differences(thinned, pieces, traced.paths, every))
     friends = _Candidates(episodes, traced.spans * every + firsts, own).best(MomentLimits(_FRIENDS, _APART))
     weights = _step_weights(thinned, pieces, traced, friends)
-    shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights)
-    near = _Candidates(episodes, shared.spans * every + firsts, _joint(own, offsets.weigh(shared.costs)))
+    shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights, traced=True)
+    weighted = offsets.weigh(measure_differences(thinned, pieces, shared.paths, every, weights))
+    near = _Candidates(episodes, shared.spans * every + firsts, _joint(own, weighted))
     most = max(_FINALISTS, 2 * limits.top_k)
     best = near.best(MomentLimits(most, max(_APART, limits.max_overlap), limits.per_episode))
     again = _Candidates(episodes[best], near.spans[best], shared.costs[best])
@@ -129,7 +131,7 @@ def refine(
     found = [
         *itself,
         *_find_identical(query.rows, lanes),
-        *_find_bounds(query.rows, weights, again, rows_of, offsets.of_some(best)),
+        *_find_bounds(query.rows, weights, again, rows_of, (offsets.of_some(best), weighted[best])),
     ]
     moments = _Candidates(
         np.array([one.episode for one in found], np.int64),
@@ -232,23 +234,18 @@ def _find_begins(
         yield episodes[owner], starts[owners == owner].tolist()
 
 
-def _costs_along(query: Rows, pieces: Pieces, found: Alignments, free: NDArray[np.bool_]) -> Rows:
-    """Return the costs of the alignments; of free candidates along the same paths, in these pieces."""
-    costs, places = found.costs.copy(), np.flatnonzero(free)
-    if len(places):
-        some = [pieces.rows[pieces.edges[place] : pieces.edges[place + 1]] for place in places.tolist()]
-        costs[places] = _apart(query, Pieces.of(some), [found.paths[place] for place in places.tolist()])
-    return costs
-
-
 def _find_bounds(
     query: Rows,
     weights: Rows,
     best: _Candidates,
     rows_of: Callable[[int], PreparedRows],
-    offsets: Offsets,
+    known: tuple[Offsets, Rows],
 ) -> list[Moment]:
-    """Align the best anew, on rows as they are, from the bounds found so far; best.costs: the weighted ones."""
+    """Align the best anew, at every timestep, from the bounds found so far.
+
+    best.costs: those of the weighted alignments. known: offsets, and the weighted costs along the paths.
+    """
+    offsets, weighted = known
     rows = [
         rows_of(episode).rows + added for episode, added in zip(best.episodes.tolist(), offsets.values, strict=True)
     ]
@@ -262,23 +259,13 @@ def _find_bounds(
         )
         for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
             paths[hard[number]] = free.paths[number]
-    costs = _joint(offsets.weigh(_apart(query, pieces, paths)), offsets.weigh(best.costs))
+    costs = _joint(offsets.weigh(measure_differences(query, pieces, paths)), weighted)
     return [
         Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
         for episode, first, cost, path in zip(
             best.episodes.tolist(), firsts[:, 0].tolist(), costs.tolist(), paths, strict=True
         )
     ]
-
-
-def _apart(query: Rows, pieces: Pieces, paths: Sequence[Ints]) -> Rows:
-    """Return the mean difference of the pairs of each path, each as often as it advances, unweighted."""
-    pairs = np.concatenate([path + np.array([0, edge]) for path, edge in zip(paths, pieces.edges, strict=False)])
-    begins = np.cumsum([0, *map(len, paths[:-1])])
-    advanced = np.diff(pairs, axis=0, prepend=0).sum(axis=1)
-    advanced[begins] = 2
-    apart = np.sqrt(((query[pairs[:, 0]] - pieces.rows[pairs[:, 1]]) ** 2).mean(axis=1))
-    return np.asarray(np.add.reduceat(advanced * apart, begins) / np.add.reduceat(advanced, begins))
 
 
 def _joint(own: Rows, shared: Rows) -> Rows:
