@@ -139,7 +139,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
         yield Filled(catalog, list(rows.values()), catalog.query.facts(ids))
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(where=wheres(max_clauses=4))
 def test_sql_and_plain_python_agree(where, everywhere) -> None:
     (_, rows, facts), _ = everywhere
