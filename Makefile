@@ -12,7 +12,7 @@ GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seed
 	lint types rooms manual compiled
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
-	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
+	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (7 to 18 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make web      build the pages of the browser app from their source    (about 10 seconds)"
 	@echo "make pictures take the pictures of docs/app.md anew, of the demo archive"
@@ -93,7 +93,7 @@ demo: $(VENV)/.demo pages
 test: $(VENV)/.dev pages
 	@echo "== lint, types, rooms and arrows, the manual; the tests are compiled (a minute)"
 	@$(MAKE) -s -j 2 types lint rooms manual compiled
-	@echo "== tests, docs and README (6 to 10 minutes on 2 cores)"
+	@echo "== tests, docs and README (7 to 14 minutes on 2 cores)"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 3 --dist worksteal
 
 lint:
