@@ -59,7 +59,7 @@ class Draft:
         remove_dead_drafts(self.target)
         self.existed = self.target.exists()
         if mode == "error":
-            self._check_unused()
+            _check_unused(self.target)
         if self.existed and not (self.target.is_dir() if folder else self.target.is_file()):
             wanted = "a folder" if folder else "a file"
             raise FormatError(f"{self.target}: expected {wanted} or an unused path, found something else")
@@ -70,20 +70,10 @@ class Draft:
             if folder:
                 self.path.mkdir()
             if mode == "append" and self.existed:
-                self._copy_target()
+                (link_copy if folder else shutil.copy2)(self.target, self.path)
         except BaseException:
             self.discard()
             raise
-
-    def _check_unused(self) -> None:
-        if self.target.exists():
-            raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(self.target))
-
-    def _copy_target(self) -> None:
-        if self._folder:
-            link_copy(self.target, self.path)
-        else:
-            shutil.copy2(self.target, self.path)
 
     def publish(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
         """Put the draft where the target is. The target's files that are not the format's own stay there.
@@ -91,9 +81,8 @@ class Draft:
         is_own: of a path below the target, "/" between its parts, whether the format wrote it. Raises FileExistsError
         in mode "error", if there is a target meanwhile.
         """
-        if self._mode == "error":
-            self._check_unused()
-        put_in_place(self.path, self.target, is_own if self.existed else lambda _: False, self._lock)
+        own = is_own if self.existed else lambda _: False
+        put_in_place(self.path, self.target, own, self._lock, unused=self._mode == "error")
         self._lock.release()
 
     def discard(self) -> None:
@@ -105,9 +94,21 @@ class Draft:
         self._lock.release()
 
 
-def put_in_place(path: Path, target: Path, is_own: Callable[[str], bool], lock: DraftLock) -> None:
-    """Put a complete draft where its target is; is_own: of a path below the target, whether it is not kept there."""
+def _check_unused(target: Path) -> None:
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(target))
+
+
+def put_in_place(
+    path: Path, target: Path, is_own: Callable[[str], bool], lock: DraftLock, *, unused: bool = False
+) -> None:
+    """Put a complete draft where its target is; is_own: of a path below the target, whether it is not kept there.
+
+    unused: raise FileExistsError if there is a target; asked last, as flushing a large draft takes long.
+    """
     _flush(path)
+    if unused:
+        _check_unused(target)
     if path.is_dir() and target.exists():
         _take_over(path, target, is_own)
         _exchange(path, target, aside_of(lock.draft))
