@@ -74,6 +74,22 @@ def test_what_appears_meanwhile_stays_in_mode_error(tmp_path, folder):
     assert list(_tree(tmp_path).values()) == ["theirs"]
 
 
+def test_what_appears_while_a_draft_is_flushed_stays_in_mode_error(tmp_path, monkeypatch):
+    target, sync = tmp_path / "data", os.fsync
+    draft = Draft(target, folder=False)
+    draft.path.write_text("mine")
+
+    def sync_slowly(descriptor):
+        sync(descriptor)
+        target.write_text("theirs")
+
+    monkeypatch.setattr(os, "fsync", sync_slowly)
+    with pytest.raises(FileExistsError, match="mode 'error'"):
+        draft.publish()
+    draft.discard()
+    assert _tree(tmp_path) == {"data": "theirs"}
+
+
 def test_wrong_modes_and_targets_are_refused(tmp_path):
     with pytest.raises(FormatError, match="write mode must be one of append, overwrite, error, found 'w'"):
         Draft(tmp_path / "x", "w", folder=True)
