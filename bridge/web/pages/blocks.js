@@ -17,6 +17,8 @@ export class Blocks {
     this.known = new Map();
     /** @type {Map<number, AbortController>} */
     this.waiting = new Map();
+    /** @type {Set<number>} */
+    this.stale = new Set();
   }
 
   /** @param {number} index @returns {Row | undefined} */
@@ -24,11 +26,23 @@ export class Blocks {
     return this.known.get(Math.floor(index / this.size))?.[index % this.size];
   }
 
-  /** Forget everything, and what is under way. */
-  clear() {
+  /**
+   * Begin anew with the rows of the first block.
+   * @param {Row[]} rows
+   * @param {boolean} stay show the rows of other blocks until they are fetched again
+   */
+  restart(rows, stay) {
     for (const one of this.waiting.values()) one.abort();
     this.waiting.clear();
-    this.known.clear();
+    if (!stay) this.known.clear();
+    this.stale = new Set(this.known.keys());
+    this.keep(0, rows);
+  }
+
+  /** @param {number} block @param {Row[]} rows */
+  keep(block, rows) {
+    this.known.set(block, rows);
+    this.stale.delete(block);
   }
 
   /**
@@ -46,7 +60,7 @@ export class Blocks {
         this.waiting.delete(block);
       }
     }
-    const missing = [...wanted].filter((block) => !this.known.has(block) && !this.waiting.has(block));
+    const missing = [...wanted].filter((block) => (!this.known.has(block) || this.stale.has(block)) && !this.waiting.has(block));
     const found = await Promise.all(missing.map((block) => this.load(block)));
     return found.some(Boolean);
   }
@@ -58,7 +72,7 @@ export class Blocks {
     try {
       const rows = await this.fetchRows(block * this.size, this.size, control.signal);
       if (control.signal.aborted) return false;
-      this.known.set(block, rows);
+      this.keep(block, rows);
       for (const old of this.known.keys()) {
         if (this.known.size <= this.most) break;
         this.known.delete(old);

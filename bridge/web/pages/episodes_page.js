@@ -112,9 +112,7 @@ class EpisodesPage {
       // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
       const first = await this.fetchRows(0, this.table.blocks.size, signal);
       this.box.report(null);
-      this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, stay);
-      this.table.give(first);
-      this.table.draw();
+      this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, first, stay);
       this.showEmpty(first.length);
       this.main.removeAttribute("aria-busy");
       const { total } = await get("/api/count", { where: this.where }, signal);

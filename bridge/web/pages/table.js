@@ -79,10 +79,11 @@ export class EpisodeTable {
   /**
    * Show another list, from its beginning, or from where one was.
    * @param {number} total
-   * @param {boolean} [stay]
+   * @param {Row[]} rows those of its beginning
+   * @param {boolean} stay
    */
-  reset(total, stay = false) {
-    this.blocks.clear();
+  reset(total, rows, stay) {
+    this.blocks.restart(rows, stay);
     this.total = total;
     this.element.setAttribute("aria-rowcount", String(total + 1));
     this.spacer.style.height = `${scrollHeight(total, ROW)}px`;
@@ -102,11 +103,6 @@ export class EpisodeTable {
     this.spacer.style.height = `${scrollHeight(total, ROW)}px`;
     this.moveBar();
     this.draw();
-  }
-
-  /** Give rows of the beginning that are here already. @param {Row[]} rows */
-  give(rows) {
-    this.blocks.known.set(0, rows);
   }
 
   scrolled() {
@@ -140,9 +136,6 @@ export class EpisodeTable {
     if (event.key in moves) {
       event.preventDefault();
       this.move(moves[event.key]);
-    } else if (event.key === "Enter") {
-      const row = this.blocks.row(this.current);
-      if (row) this.options.onOpen(row);
     }
   }
 

@@ -33,6 +33,20 @@ test("blocks are asked for once, and those that nobody looks at are let go", asy
   assert.equal(blocks.row(205), undefined);
 });
 
+test("rows stay until they are fetched again, so that keys pressed meanwhile find one", async () => {
+  let version = "old";
+  const blocks = new Blocks(async (offset, limit) => Array(limit).fill(version));
+  await blocks.want(0, 200);
+  version = "new";
+  blocks.restart(Array(100).fill("new"), true);
+  assert.deepEqual([blocks.row(0), blocks.row(150)], ["new", "old"]);
+  assert.equal(await blocks.want(0, 200), true);
+  assert.equal(blocks.row(150), "new");
+  assert.equal(await blocks.want(0, 200), false);
+  blocks.restart([], false);
+  assert.equal(blocks.row(150), undefined);
+});
+
 test("a point is inside of a lasso, or is not", () => {
   const line = [[0, 0], [10, 0], [10, 10], [5, 5], [0, 10]];
   assert.equal(isInside([2, 2], line), true);
