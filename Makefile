@@ -146,7 +146,7 @@ policy: $(VENV)/.dev
 
 rb_a: $(VENV)/.dev
 	@echo "== benchmark RB-A (about 3 minutes to record, once, and 15 to measure, most of it dynamic time warping)"
-	@$(BIN)/python benchmarks/retrieval/rb_a.py --first $(GOALS) --channels prop state --dtw --learned --out .bench/rb_a
+	@$(BIN)/python benchmarks/retrieval/rb_a.py --first $(GOALS) --channels prop state --dtw --out .bench/rb_a
 
 rb_c: $(VENV)/.dev
 	@echo "== benchmark RB-C (about 3 minutes to record, once, and 3 to measure)"

@@ -31,7 +31,7 @@ EMBEDDERS: Final[Mapping[str, str]] = {
     "combo2": "embedders.trajectory.combine:Combo2",
     "dct": "embedders.trajectory.spectral:Dct",
     "frames": "embedders.image.frames:Frames",
-    "learned": "embedders.neural.learned:Learned",
+    "learned": "embedders.trajectory.learned:Learned",
     "mean": "embedders.trajectory.pooled:Mean",
     "stats": "embedders.trajectory.pooled:Stats",
     "torchmodule": "embedders.neural.torch_module:TorchModule",
@@ -61,6 +61,16 @@ def default_embedder(windows: WindowPlan) -> Embedder:
     faster.
     """
     return make_embedder(DEFAULT_EMBEDDER) if windows.whole else make_embedder("arcdct", _FOR_WINDOWS)
+
+
+def embedder_for(embedder: Embedder | None, windows: WindowPlan) -> Embedder:
+    """Return what embeds windows of this plan where `embedder` was chosen, None for the default.
+
+    An embedder with a true attribute `whole_episodes` leaves windows to the default one.
+    """
+    if embedder is None or (not windows.whole and getattr(embedder, "whole_episodes", False)):
+        return default_embedder(windows)
+    return embedder
 
 
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:

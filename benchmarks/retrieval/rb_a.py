@@ -3,7 +3,7 @@
 Every few episodes one asks, disturbed in six ways, for the 19 others of its task among all others; mean average
 precision over all queries. Prints Markdown tables; --out writes them, JSON and a picture.
 
-    python benchmarks/retrieval/rb_a.py --channels prop state --dtw --learned --out .bench/rb_a
+    python benchmarks/retrieval/rb_a.py --channels prop state --dtw --out .bench/rb_a
 
 Rows of vectors compare each query with all there are (brute force), rows that scan align it with all episodes, and
 "archive" goes through files, index and retriever. The episodes are recorded once (some minutes on two cores) into
@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 import time
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,20 +28,13 @@ from rb_a_disturb import DISTURBANCES
 from rb_a_methods import Archive, methods
 from rb_a_plot import Hit, draw, draw_hits
 
-from embedders.neural.learned import Learned
-from embedders.neural.temporal_encoder import Shape, save_encoder
-from embedders.neural.training import Training, train
 from embedders.space import Statistics
-from embedders.standardise import standardise
-from wshard.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from rb_a_data import Recorded
-
-    from embedders.base import Embedder
 
     Rows = NDArray[np.float64]
     Similarities = NDArray[np.float64]
@@ -88,37 +79,15 @@ def scored(similarities: Similarities, archive: Archive) -> tuple[float, float, 
     return float(average.mean()), float(relevant[:, 0].mean()), float(relevant[:, :10].mean())
 
 
-@contextmanager
-def trained_on(archive: Archive) -> Iterator[Learned | None]:
-    """Train an encoder on the episodes, without their tasks, and provide its embedder; None where torch is missing."""
-    begun = time.process_time()
-    rows = [standardise(episode, archive.statistics) for episode in archive.episodes]
-    try:
-        encoder = train(rows, Shape(archive.statistics.mean.size), Training())
-    except MissingExtraError as error:
-        print(f"  learned is skipped: {error}", flush=True)
-        yield None
-        return
-    print(f"  training: {time.process_time() - begun:.0f} s of processor time", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        save_encoder(encoder, Path(folder) / "encoder.shard")
-        yield Learned(Path(folder) / "encoder.shard")
-
-
-def measure(
-    archive: Archive, channels: str, first: int, *, alignment: bool, learned: Embedder | None = None
-) -> list[Result]:
+def measure(archive: Archive, channels: str, first: int, *, alignment: bool) -> list[Result]:
     """Return the results of all methods under all disturbances."""
     queries = {name: archive.queries(name, first) for name in DISTURBANCES}
     results = []
-    for method, make in methods(archive, alignment=alignment, learned=learned).items():
+    for method, make in methods(archive, alignment=alignment).items():
         ask, dim = make()
         results += answered(ask, queries, archive, (channels, method, dim))
     with searched(archive.episodes, archive.asking.tolist()) as ask:
         results += answered(ask, queries, archive, (channels, THROUGH_ARCHIVE, None))
-    if learned is not None:
-        with searched(archive.episodes, archive.asking.tolist(), learned) as ask:
-            results += answered(ask, queries, archive, (channels, f"{THROUGH_ARCHIVE}, learned", None))
     return results
 
 
@@ -186,7 +155,6 @@ def main() -> None:
     parser.add_argument("--channels", nargs="+", choices=("prop", "state"), default=["prop"])
     parser.add_argument("--every", type=int, default=5, help="every so many episodes one asks: 5 = 200 queries")
     parser.add_argument("--dtw", action="store_true", help="scan with dynamic time warping too (ten minutes)")
-    parser.add_argument("--learned", action="store_true", help="train an encoder too (a minute; needs torch)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that record")
     rb_outcome.add_option(parser)
     options = parser.parse_args()
@@ -200,8 +168,7 @@ def main() -> None:
     results = []
     for channels in options.channels:
         archive = make_archive(recorded, channels, options.every)
-        with trained_on(archive) if options.learned else nullcontext() as learned:
-            results += measure(archive, channels, options.first, alignment=options.dtw, learned=learned)
+        results += measure(archive, channels, options.first, alignment=options.dtw)
     names = sorted({episode.task for episode in recorded})
     drawn = partial(draw_all, results, make_archive(recorded, "prop", options.every), options.first, names)
     rb_outcome.leave(options, results, report(results, len(archive.asking)), drawn)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Similarities = NDArray[np.float64]
     Ask = Callable[[list[Rows]], Similarities]
 
-EXPANSIONS: Final = ("arcdct undamped", "arcdct", "combo2", "learned")
+EXPANSIONS: Final = ("arcdct undamped", "arcdct", "combo2")
 WHOLE: Final[dict[str, Embedder]] = {
     "mean (baseline)": Mean(),
     "stats": Stats(),
@@ -126,22 +126,18 @@ def best_piece(query: Rows, rows: Rows, *, free: bool) -> float:
     return float(subsequence_dtw(query, rows, free=free)[0].min())
 
 
-def methods(
-    archive: Archive, *, alignment: bool, learned: Embedder | None = None
-) -> dict[str, Callable[[], tuple[Ask, int | None]]]:
+def methods(archive: Archive, *, alignment: bool) -> dict[str, Callable[[], tuple[Ask, int | None]]]:
     """Return what makes each method's index, by name, and the size of its vectors."""
-    trained = {} if learned is None else {"learned": learned}
     channels = archive.statistics.mean.size
     made: dict[str, Callable[[], tuple[Ask, int | None]]] = {}
-    for name, embedder in (WHOLE | trained).items():
+    for name, embedder in WHOLE.items():
         made[name] = lambda embedder=embedder: (whole(embedder, archive), embedder.dim(channels))
         if name in EXPANSIONS:
             made[f"{name} + QE(5,3)"] = lambda embedder=embedder: (
                 whole(embedder, archive, expanded=True),
                 embedder.dim(channels),
             )
-    of_windows = WINDOWED | {f"windows, {name}": embedder for name, embedder in trained.items()}
-    for name, embedder in of_windows.items():
+    for name, embedder in WINDOWED.items():
         made[name] = lambda embedder=embedder: (windowed(embedder, archive), embedder.dim(channels))
     if alignment:
         strict, free = (partial(best_piece, free=free) for free in (False, True))

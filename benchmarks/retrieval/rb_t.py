@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import rb_outcome
 from rb_a_disturb import DISTURBANCES
-from rb_t_methods import ARCHIVE, archive_scores, methods, scanned
+from rb_t_methods import archive_scores, methods, scanned
 from rb_t_moments import KINDS, planted
 from rb_t_series import SERIES, TUNED_SERIES, load_series
 from rb_t_series_methods import series_accuracy
@@ -69,7 +69,7 @@ def measure_episodes(name: str, archive: Archive, cache: Path | None) -> Iterato
     }
     if cache is not None:
         answers |= scanned(archive, queries, cache / "rb_t" / name)
-    answers[ARCHIVE] = archive_scores(archive, queries)
+    answers |= archive_scores(archive, queries)
     for method, scores in answers.items():
         for kind in DISTURBANCES:
             found = average_precisions(scores[kind], archive)

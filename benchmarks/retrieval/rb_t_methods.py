@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,11 +15,12 @@ from rb_a_methods import WHOLE, best_piece, scan, whole, windowed
 
 from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.learned import Learned
 from embedders.trajectory.resample import resample
+from embedders.trajectory.training import Training, train
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
     from rb_a_methods import Archive, Ask
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float64]
 
 ARCHIVE: Final = "**plain ingest, plain search**"
+LEARNED: Final = "the same with `learned`"
 _EMBEDDERS: Final = ("stats", "dct", "arcdct", "sig2", "combo", "combo2", "blocks")
 _LENGTH: Final = 64
 
@@ -61,10 +66,23 @@ def methods(archive: Archive) -> dict[str, Callable[[], Ask]]:
     return made
 
 
-def archive_scores(archive: Archive, queries: dict[str, list[Rows]]) -> dict[str, Rows]:
-    """Return the scores [Q, N] of a plain ingest and search for every list of queries."""
-    with searched(archive.episodes, archive.asking.tolist()) as ask:
-        return {name: ask(asked) for name, asked in queries.items()}
+def archive_scores(archive: Archive, queries: dict[str, list[Rows]]) -> dict[str, dict[str, Rows]]:
+    """Return the scores [Q, N] of a plain ingest and search for every list of queries, by default and by `learned`."""
+    found = {}
+    with trained_on(archive) as learned:
+        for method, embedder in ((ARCHIVE, None), (LEARNED, learned)):
+            with searched(archive.episodes, archive.asking.tolist(), embedder) as ask:
+                found[method] = {name: ask(asked) for name, asked in queries.items()}
+    return found
+
+
+@contextmanager
+def trained_on(archive: Archive) -> Iterator[Learned]:
+    """Train on the episodes, without their labels, and provide the embedder."""
+    trained = train([_standard(archive, rows) for rows in archive.episodes], Training())
+    with tempfile.TemporaryDirectory() as folder:
+        trained.projection.save(Path(folder) / "learned.shard")
+        yield Learned(Path(folder) / "learned.shard")
 
 
 def _pooled(archive: Archive) -> Ask:

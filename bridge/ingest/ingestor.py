@@ -34,7 +34,7 @@ from bridge.spaces.statistics import Choice
 from bridge.support.progress import Progress, Silent
 from bridge.support.workers import workers
 from embedders.base import takes_frames
-from embedders.registry import DEFAULT_EMBEDDER, as_embedder, default_embedder
+from embedders.registry import DEFAULT_EMBEDDER, as_embedder, embedder_for
 from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.episode.protocol import EpisodeAddress
@@ -233,12 +233,12 @@ class TrajectoryIngestor:
         """Return True if the embedder makes this Space, or made it in an older version."""
         (name, _, parameters), (own, _, mine) = (
             maker_of(space),
-            identity(self._embedder or default_embedder(space.windows)),
+            identity(embedder_for(self._embedder, space.windows)),
         )
         return (name, parameters) == (own, mine)
 
     def _chosen(self, windows: WindowPlan) -> Choice:
-        return Choice(self._embedder or default_embedder(windows), self._lanes, windows)
+        return Choice(embedder_for(self._embedder, windows), self._lanes, windows)
 
     def _begin(self, folders: Sequence[str]) -> None:
         """Make the folders roots; one that is gone must at least be known."""

@@ -9,7 +9,7 @@ from bridge.spaces.identity import describe, identity, maker_of, newest
 from bridge.spaces.lanes import block_name
 from bridge.spaces.statistics import weights_in
 from catalog.filters.where import EVERYTHING, Where, all_of, comparisons, parts_of
-from embedders.registry import DEFAULT_EMBEDDER, default_embedder
+from embedders.registry import DEFAULT_EMBEDDER, default_embedder, embedder_for
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
 
@@ -85,15 +85,19 @@ class SpaceChoice:
         return self._read[row.fingerprint]
 
     def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
-        wanted = identity(embedder)
-        same = [space for space in spaces if maker_of(space) == wanted or self._is_default(space)]
+        same = [
+            space
+            for space in spaces
+            if maker_of(space) == identity(embedder_for(embedder, space.windows)) or self._is_default(space)
+        ]
         if not same and self._named:  # windows of several sizes have other parameters than whole episodes
             same = newest([space for space in spaces if space.embedder == embedder.name])
         if spaces and not same:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
-                f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(wanted[2])}: ingest "
-                f"it with that embedder, or search with one that the archive has:\n{listed}"
+                f"the archive was not embedded by {embedder.name} version {embedder.version} "
+                f"{dict(embedder.parameters())}: ingest it with that embedder, or search with one that "
+                f"the archive has:\n{listed}"
             )
         return same
 

@@ -125,15 +125,6 @@ def test_pictures_show_results_and_what_a_disturbed_episode_finds(modules, tmp_p
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_torch_nothing_is_learned_and_that_is_reported(modules, monkeypatch, capsys):
-    episodes = [rows for number in range(64) for rows in walks(10 + number)]
-    archive = modules.methods.Archive(episodes, Statistics(1, np.zeros(3), np.ones(3)), np.zeros(64), np.arange(64))
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with modules.rb_a.trained_on(archive) as learned:
-        assert learned is None
-    assert "learned is skipped: " in capsys.readouterr().out
-
-
 def test_the_script_says_how_it_is_used(modules, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["rb_a.py", "--help"])
     with pytest.raises(SystemExit, match="0"):

@@ -86,7 +86,7 @@ def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockW
     relative = groups / max(groups.max(), _NEAREST)
     weights = relative**SHARPNESS / np.array([spread for _, spread in found])
     weights /= weights.mean()
-    return BlockWeights(np.repeat(weights, sizes), windows=float(np.sqrt(relative[0])))
+    return BlockWeights(np.repeat(weights, sizes), windows=float(relative[0] ** 2))
 
 
 def _measure(rows: Floats, alike: Floats, ranked: Floats) -> tuple[float, float]:
