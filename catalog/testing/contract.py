@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from catalog.filters.evaluate import matches
 from catalog.filters.to_text import where_text
@@ -74,7 +74,6 @@ class CatalogContract:
         rows = catalog.episodes.rows(catalog.query.ids())
         facts = catalog.query.facts(rows)
 
-        @settings(max_examples=100)
         @given(where=wheres(max_clauses=4))
         def agree(where: Where) -> None:
             wanted = [number for number, row in rows.items() if matches(where, row, facts[number])]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 from numba.core.caching import CacheImpl
@@ -99,7 +99,6 @@ def slow(query, rows, rule, start, stop, weights=None):
     grid=st.booleans(),
     rule=st.sampled_from(RULES),
 )
-@settings(max_examples=120)
 def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, seed, grid, rule):
     rng = np.random.default_rng(seed)
     query, rows = rng.normal(size=(n, channels)), rng.normal(size=(m, channels))
@@ -155,7 +154,6 @@ def walk(length, seed=0, channels=3):
 
 
 @given(start=st.integers(0, 60), length=st.integers(1, 60), rule=st.sampled_from([Rule(), Rule(LIMITED)]))
-@settings(max_examples=25)
 def test_a_piece_of_the_rows_is_found_where_it_is_at_no_cost(start, length, rule):
     rows = walk(120)
     found = align(rows[start : start + length], rows, rule)
@@ -177,7 +175,6 @@ def test_a_query_that_stands_still_at_its_ends_keeps_its_bounds(kernel):
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=25), st.integers(0, 10), st.booleans())
-@settings(max_examples=40)
 def test_any_warp_and_any_stall_of_either_side_cost_nothing(counts, start, of_query):
     rows = walk(40)
     moment = rows[start : start + len(counts)]

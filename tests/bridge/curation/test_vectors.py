@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.curation import neighbours
@@ -93,7 +93,6 @@ def test_nearest_of_few():
     assert find_nearest(clustered(3), 5, among=clustered(1)).rows.tolist() == [[0]] * 3
 
 
-@settings(max_examples=60)
 @given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=40))
 def test_groups_are_what_pairs_connect(count, pairs):
     pairs = [(left % count, right % count) for left, right in pairs]
@@ -195,7 +194,6 @@ def path(steps, seed=0):
     return np.random.default_rng(seed).normal(size=(steps, 3)).cumsum(axis=0).astype(np.float32)
 
 
-@settings(max_examples=40)
 @given(st.integers(1, 60), st.integers(0, 9), st.integers(0, 9))
 def test_a_cut_recording_is_found_at_its_offset(steps, front, back):
     rows = path(steps)

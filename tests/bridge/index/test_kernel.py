@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.index.base import Point, Request
@@ -53,7 +53,6 @@ def adversaries(rng, dim):
     return np.concatenate([some, some * 1e-3, some * 1e-37, some * 1e-45, some * 1e30])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 17, 64, 300]))
 def test_no_product_is_farther_off_than_the_codes_say(seed, dim):
     rng = np.random.default_rng(seed)
@@ -178,7 +177,6 @@ def segments(folder):
     return made
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(DATA)), st.booleans(), st.sampled_from([1, 2, 10, 40]))
 def test_no_best_row_is_lost_by_either_kernel(segments, seed, data, distinct, top_k):
     rng, copy = np.random.default_rng(seed), segments[data]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.index.base import Point
@@ -39,7 +39,6 @@ def held(vectors, axes, which):
     return Sketches(axes, which, sketches, Checksums(sketches, np.array([0, len(sketches)]), None, "test"))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 15, 16, 40, 300]), st.sampled_from([0.0, 1e-4, 0.1, 1.0, 9.0])
 )

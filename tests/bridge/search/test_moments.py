@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plays import PLAN, episode_of, labels, name_of, play, run, stored
 from typer.testing import CliRunner
@@ -47,7 +47,6 @@ def retriever(archive):
 
 
 @given(number=st.integers(0, 11), start=st.integers(0, 60), length=st.integers(12, 40))
-@settings(max_examples=25)
 def test_any_span_finds_itself_first_with_score_1_and_its_own_bounds(archive, retriever, number, start, length):
     del archive
     rows, _ = play(number)
@@ -477,7 +476,6 @@ def wholes(tmp_path_factory):
 
 
 @given(number=st.integers(0, 3), start=st.integers(0, 60), length=st.integers(1, 200), slower=st.integers(1, 3))
-@settings(max_examples=25)
 def test_hits_of_any_search_say_which_timesteps_meet(wholes, number, start, length, slower):
     rows, _ = play(number)
     stop = min(start + length, len(rows))

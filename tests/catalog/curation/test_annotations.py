@@ -119,7 +119,6 @@ def test_reviews_are_undone_one_by_one_and_the_audit_keeps_all(catalog: Catalog)
     assert [audit[2].undoes, audit[3].undoes] == [audit[1].id, audit[0].id]
 
 
-@settings(max_examples=25)
 @given(steps=st.lists(st.sampled_from(("a", "b", "undo")), max_size=12))
 def test_undoing_is_taking_the_last_review_off_a_stack(steps: list[str], tmp_path_factory) -> None:
     stack: list[str] = []

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
@@ -50,7 +50,6 @@ def test_a_new_episode_comes_back_as_it_went_in(catalog: Catalog) -> None:
     assert list(catalog.query.spreads([layout.id], "signal/camera")) == []
 
 
-@settings(max_examples=40, deadline=None)
 @given(records=record_lists(max_size=8))
 def test_awkward_values_come_back_as_they_went_in(records, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("awkward")
@@ -344,7 +343,6 @@ def test_a_reward_that_is_not_a_number_is_missing() -> None:
     assert make_record(1, total_reward=3).total_reward == 3.0
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_hostile_text_is_only_text(data, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("hostile")

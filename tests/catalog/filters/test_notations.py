@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import (
@@ -79,7 +79,6 @@ def test_three_forms_of_one_filter(where: Where, text: str, query: str) -> None:
     assert parse_query(query) == parse_query("?" + query) == where
 
 
-@settings(max_examples=400)
 @given(where=wheres(max_clauses=6))
 def test_text_and_url_read_back_as_the_same_value(where: Where) -> None:
     assert parse_where(where_text(where)) == where
@@ -87,7 +86,6 @@ def test_text_and_url_read_back_as_the_same_value(where: Where) -> None:
     assert hash(parse_where(where_text(where))) == hash(where)
 
 
-@settings(max_examples=200)
 @given(name=st.text(min_size=1), value=st.text())
 def test_any_name_and_text_can_be_written(name: str, value: str) -> None:
     try:
@@ -99,7 +97,6 @@ def test_any_name_and_text_can_be_written(name: str, value: str) -> None:
     assert parse_query(where_query(where)) == where
 
 
-@settings(max_examples=400)
 @given(text=st.text(alphabet=st.sampled_from("ab :.,*()<>=!-\"\\'1é\n[]OR"), max_size=25))
 def test_whatever_is_typed_is_a_filter_or_a_mistake_at_a_place(text: str) -> None:
     try:

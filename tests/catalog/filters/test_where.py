@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from catalog import EVERYTHING, Catalog, Compare, EmbeddingRow, EpisodeRow, Facts, Where, build_where, matches
 from catalog.filters.evaluate import read_field
@@ -139,7 +139,6 @@ def filling(location: Path | str) -> Iterator[Filled]:
         yield Filled(catalog, list(rows.values()), catalog.query.facts(ids))
 
 
-@settings(max_examples=120)
 @given(where=wheres(max_clauses=4))
 def test_sql_and_plain_python_agree(where, everywhere) -> None:
     (_, rows, facts), _ = everywhere
@@ -161,7 +160,6 @@ def test_every_field_is_there_in_some_episodes(name: str, filled) -> None:
         assert catalog.query.ids(Compare(name, "exists")) == has
 
 
-@settings(max_examples=50)
 @given(where=wheres())
 def test_counts_and_pages_are_those_of_the_filter(where, filled) -> None:
     catalog, rows, facts = filled

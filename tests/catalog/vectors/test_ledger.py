@@ -361,4 +361,4 @@ class Reader(RuleBasedStateMachine):
 
 
 TestReader = Reader.TestCase
-TestReader.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestReader.settings = settings(stateful_step_count=20)

@@ -64,7 +64,6 @@ def written(ep: Episode, folder: Path, size: int) -> ChunkedEpisodeReader:
 # ---- the chunks are the whole ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
 @given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13))
 def test_any_episode_comes_back_whole_from_its_chunks(tmp_path_factory, ep, size):
     reader = written(ep, tmp_path_factory.mktemp("chunks"), size)
@@ -472,7 +471,6 @@ def test_hostile_manifests_are_refused(tmp_path, contents):
     assert len(str(caught.value)) < 600
 
 
-@settings(max_examples=25)
 @given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
                           lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
                           max_leaves=6),
@@ -582,7 +580,6 @@ def test_later_metadata_win(tmp_path):
 # ---- the same whether in one file or in chunks ----------------------------------------------------------------------
 
 
-@settings(max_examples=25)
 @given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13), data=st.data())
 def test_an_open_episode_reports_the_same_in_one_file_and_in_chunks(tmp_path_factory, ep, size, data):
     folder = tmp_path_factory.mktemp("chunks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from world_model_sets import SETS, expected_values, make_columns, sha256, write_hdf5, write_lance
 
@@ -63,7 +63,6 @@ def test_clips_are_those_of_the_original(dataset_fixtures, name):
     check(data.load_episode(2), about["load_episode_2"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(lengths=st.lists(st.integers(0, 9), max_size=6), num_steps=st.integers(1, 4), frameskip=st.integers(1, 3))
 def test_the_index_is_the_list_of_all_clips(lengths, num_steps, frameskip):
     span = num_steps * frameskip

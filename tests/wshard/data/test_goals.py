@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from world_model_sets import expected_values, make_columns, write_hdf5
 
@@ -64,7 +64,6 @@ def test_a_plain_loader_with_workers_repeats_no_goals_and_set_epoch_does_it_with
     assert goals.goal_of(EpochIndex.of(3, 0)) == first[3]
 
 
-@settings(max_examples=30, deadline=None)
 @given(kind=st.integers(0, 3), num_steps=st.integers(1, 3), frameskip=st.integers(1, 3), seed=st.integers(0, 99))
 def test_goals_are_where_their_kind_is(kind, num_steps, frameskip, seed):
     data = ReplayBuffer(60, num_steps, frameskip)

@@ -39,7 +39,6 @@ def batches(loader, epochs):
     return [[batch["x"].tolist() for batch in loader] for _ in range(epochs)]
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     size=st.integers(1, 7),
     stop=st.integers(0, 20),
@@ -112,7 +111,7 @@ def test_resuming_goals_anywhere_equals_no_interruption(workers):
         ClipLoader(goals, num_workers=workers, **options) for _ in range(2)
     )  # whose workers are used again
 
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=12)
     @given(stop=st.integers(0, 13), resumed=st.integers(0, 7))
     def resume(stop, resumed):
         loader.load_state_dict(begin)
@@ -184,7 +183,6 @@ def test_spans_have_the_clips_within_them_and_their_weights():
             SpanDataset(data, wrong, weights=[1.0])
 
 
-@settings(max_examples=30, deadline=None)
 @given(count=st.integers(1, 30), seed=st.integers(0, 5), share=st.sampled_from([0.0, 0.1, 0.5, 0.8]))
 def test_a_split_has_every_episode_once_and_groups_together(count, seed, share):
     data = make([3] * count)
@@ -211,7 +209,6 @@ def brute_window(rows, step, history, chunk):
     return [[(rows[place], pad) for place, pad in steps] for steps in (past, coming)]
 
 
-@settings(max_examples=40, deadline=None)
 @given(history=st.integers(1, 4), chunk=st.integers(1, 5), padding=st.sampled_from(["edge", "zero"]))
 def test_windows_are_padded_at_the_ends_of_episodes(history, chunk, padding):
     data = make()
@@ -229,7 +226,6 @@ def test_windows_are_padded_at_the_ends_of_episodes(history, chunk, padding):
             number += 1
 
 
-@settings(max_examples=30, deadline=None)
 @given(n_step=st.integers(1, 5), end=st.integers(0, 8), discount=st.sampled_from([0.0, 0.5, 1.0]))
 def test_returns_end_with_the_episode(n_step, end, discount):
     data = ReplayBuffer(50)

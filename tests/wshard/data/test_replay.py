@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from world_model_sets import expected_values, make_columns, sha256, write_hdf5
 
@@ -72,7 +72,6 @@ def fixed_indices(buffer, about, expected):
     raise AssertionError("no clips have these values")
 
 
-@settings(max_examples=40, deadline=None)
 @given(lengths=st.lists(st.integers(1, 12), max_size=12), history=st.integers(1, 3))
 def test_the_buffer_has_the_newest_episodes_that_fit(lengths, history):
     buffer, written = ReplayBuffer(20, history, 2), []

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -58,7 +58,6 @@ def sign(value: float) -> int:
 # ---- curvature ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
 @given(data=st.data(), dtype=st.sampled_from(INTEGERS), length=st.integers(0, 12))
 def test_integers_of_any_size_never_wrap(data, dtype, length):
     x = data.draw(hnp.arrays(dtype, length))
@@ -67,7 +66,6 @@ def test_integers_of_any_size_never_wrap(data, dtype, length):
     assert compute_sign2nd_diff(x).tolist() == expected
 
 
-@settings(max_examples=150)
 @given(x=hnp.arrays("f8", st.integers(0, 12), elements=st.integers(-(2**50), 2**50).map(float)))
 def test_floats_that_add_exactly(x):
     v = [Fraction(value) for value in x.tolist()]
@@ -76,7 +74,6 @@ def test_floats_that_add_exactly(x):
     assert [sign2nd_diff(*x[i - 1 : i + 2]) for i in range(1, len(v) - 1)] == expected[1:-1]
 
 
-@settings(max_examples=100)
 @given(x=hnp.arrays(st.sampled_from(["f2", "f4", "f8"]), st.integers(0, 12)))
 def test_any_float_gives_a_sign_without_a_warning(x):
     found = compute_sign2nd_diff(x)
@@ -227,7 +224,6 @@ def test_bits_that_another_program_wrote(wshard_fixtures):
 # ---- quantised difference -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
 @given(data=st.data(), length=st.integers(0, 20), window=st.integers(1, 7))
 def test_quantising_by_a_literal_loop(data, length, window):
     values = st.floats(-1000, 1000, width=32)

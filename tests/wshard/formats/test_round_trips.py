@@ -51,7 +51,7 @@ def through(ep, folder, name):
 
 
 @pytest.mark.parametrize("name", PLACES)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(ep=episodes())
 def test_lanes_survive_the_way_there_and_back_twice(tmp_path_factory, name, ep):
     folder = tmp_path_factory.mktemp(name)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from quality_arms import PERIOD_NS, arm, judged, reasons
@@ -282,7 +282,6 @@ def test_the_longest_run_equals_a_slow_loop(column):
 numbers = st.floats(width=32) | st.sampled_from([0.0, 1.0, -1.0, 3.4e38, np.nan, np.inf])
 
 
-@settings(max_examples=60)
 @given(st.data(), st.integers(1, 40))
 def test_any_numbers_are_judged_without_a_warning(data, length):
     shapes = array_shapes(min_dims=0, max_dims=1, max_side=3)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wshard_plain
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 from wshard_files import saved
@@ -232,7 +232,6 @@ def test_streams_whose_numbers_do_not_add_up_are_refused(tmp_path):
     assert [child.name for child in tmp_path.iterdir()] == ["a.wshard"]
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_no_damage_to_a_stream_brings_back_wrong_values(tmp_path_factory, data):
     """R-1, R-7: a lane comes back exactly or not at all, except where the report says that no checksum covers it."""

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wshard.errors import (
@@ -73,7 +73,6 @@ def values(record):
     return record.key, record.metadata, [(e.name, e.content_type, bytes(e.read())) for e in record]
 
 
-@settings(max_examples=40)
 @given(records, codecs, st.booleans(), st.integers(1, 3))
 def test_what_is_written_is_read_in_every_way(rows, codec, key_table, most):
     with TemporaryDirectory() as folder:

@@ -132,7 +132,6 @@ def test_names_and_file_objects(tmp_path):
     assert (tmp_path / "without suffix.npz").exists()
 
 
-@settings(max_examples=40)
 @given(
     ends=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=9),
     terminations=st.booleans(),
@@ -224,7 +223,6 @@ def parts(lengths: list[int], *, first: set[int]) -> list[dict[str, np.ndarray]]
     return [{"obs": o, "is_first": f} for o, f in zip(np.split(rows, borders), np.split(flags, borders), strict=True)]
 
 
-@settings(max_examples=40)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5), data=st.data())
 def test_a_stream_is_cut_at_first_steps_only(tmp_path_factory, lengths, data):
     folder, total = tmp_path_factory.mktemp("replay"), sum(lengths)
@@ -240,7 +238,6 @@ def test_a_stream_is_cut_at_first_steps_only(tmp_path_factory, lengths, data):
     assert [source.load(key).observations["obs"].data.tolist() for key in list(source.keys())] == episodes
 
 
-@settings(max_examples=40)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5), data=st.data())
 def test_keys_stay_while_files_arrive_and_only_the_last_episode_grows(tmp_path_factory, lengths, data):
     folder, total = tmp_path_factory.mktemp("replay"), sum(lengths)
@@ -492,7 +489,6 @@ def test_lengths_that_differ_are_reported(tmp_path):
         load_dreamer(stored({"obs": np.zeros((6, 2)), "reward": np.array(1.0)}, tmp_path / "x.npz"))
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_a_damaged_archive_is_refused_or_still_right(tmp_path_factory, data):
     """Whatever byte is changed, the result is a FormatError or the arrays themselves: zip has a checksum of its own."""

@@ -90,7 +90,7 @@ def episodes(draw):
     )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ep=episodes())
 def test_round_trips_keep_all_that_the_format_holds(tmp_path, ep):
     path = tmp_path / "a.hdf5"

@@ -9,7 +9,7 @@ import mcap_ros1.decoder
 import mcap_ros2.writer
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcap.records import Schema
 from mcap.writer import Writer
@@ -72,7 +72,6 @@ def plain(message):
     return found | points | {"blob": bytes(found["blob"]), "frame": header["frame_id"]}
 
 
-@settings(max_examples=40, deadline=None)
 @given(MESSAGES)
 def test_cdr_is_read_as_the_library_of_ros2_writes_it(message):
     times = {"sec": message["when"] // SECOND, "nanosec": message["when"] % SECOND}
@@ -116,7 +115,6 @@ def ros1_bytes(made, message):
 def test_ros1_is_read_as_its_library_writes_it(ros1_type):
     text = f"{ROS1}{POINT}{ROS1_HEADER}"
 
-    @settings(max_examples=40, deadline=None)
     @given(MESSAGES)
     def check(message):
         messages = RosMessages("toy/T", text, ros1=True)

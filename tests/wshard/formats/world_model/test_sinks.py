@@ -90,7 +90,7 @@ def same_columns(draw):
 
 
 @pytest.mark.parametrize("name", PLACES)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(episodes=same_columns())
 def test_lanes_come_back_with_dtype_shape_and_value(tmp_path_factory, name, episodes):
     place = tmp_path_factory.mktemp(name) / PLACES[name]
