@@ -7,10 +7,12 @@ import signal
 import sys
 import tarfile
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer.main
 from databases import Server, serving
 from hypothesis import HealthCheck, settings
 
@@ -25,6 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # compiled kept, also where the environment says otherwise, a child starts in two thirds of the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Whoever runs a command within the process makes the command line of all verbs each time, which takes ten times as long
+# as most verbs do. It keeps no state; typer.testing, which is imported later, finds this one.
+typer.main.get_command = cache(typer.main.get_command)
 
 # A shell that starts the gate in the background has its children ignore Ctrl-C, and they theirs: tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
