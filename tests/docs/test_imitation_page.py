@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from bridge_episodes import command
 from paths import ROOT
 
 PAGE = ROOT / "docs" / "imitation.md"
@@ -27,8 +24,9 @@ def test_the_page_leads_from_a_recording_to_a_policy_that_is_judged(tmp_path, mo
         if kind == "python":
             exec(compile(program, str(PAGE), "exec"), names)  # noqa: S102  (it is our own page)
             continue
-        tools = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        subprocess.run(shlex.split(program.removeprefix("$ ")), env=tools, check=True, capture_output=True)
+        prompt, name, *arguments = shlex.split(program)
+        assert (prompt, name) == ("$", "wshard")
+        assert command(*arguments, folder=tmp_path).exit_code == 0
     found = {hit.metadata["env_id"] for hit in names["hits"][:4]}
     assert found == {"drawer-open-v3"}, "the first hits are those of the examples' task"
     heavy = [names["weights"][hit.uid] for hit in names["hits"] if hit.metadata["env_id"] == "drawer-open-v3"]

@@ -1,10 +1,14 @@
-"""The first hour with LeRobot data goes as the page says."""
+"""The first hour with LeRobot data goes as the page says, with a real recording whose videos are mostly missing."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import time
+from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 from bridge_episodes import command
 from paths import ROOT
 
@@ -17,8 +21,8 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def test_the_first_hour_goes_as_the_page_says(dataset_fixtures, tmp_path, monkeypatch, capsys):
     (tmp_path / "g1").symlink_to(dataset_fixtures / "real" / "g1_lerobot_v21")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    outputs = []
+    names: dict[str, Any] = {}
+    outputs, begun = [], time.process_time()
     for kind, text in BLOCK.findall(PAGE.read_text()):
         if kind == "python":
             exec(compile(text, str(PAGE), "exec"), names)  # noqa: S102  (it is our own page)
@@ -29,11 +33,20 @@ def test_the_first_hour_goes_as_the_page_says(dataset_fixtures, tmp_path, monkey
                 done = command(*arguments, folder=tmp_path)
                 assert done.exit_code == 0, f"{line}: {done.stdout}{done.stderr}"
                 outputs.append(done.stdout)
+    assert time.process_time() - begun < 20, "no more than seconds, since no video is opened"
     ingested, listed, found, moments, *_ = outputs
     assert ingested.startswith("lab: 100 new, 100 embedded")
+    flagged = re.search(r"(\d+) flagged", ingested)
+    assert int(flagged[1] if flagged else 0) <= 10, "a fine recording: few are unusual among their like"
+    assert "100 unchanged" in command("ingest", "g1", "--archive", "lab", folder=tmp_path).stdout
     assert "3 of 3 episodes" in listed
     assert "episode_000017" in found.splitlines()[1]
     assert "g1_lerobot_v21#17" not in moments
+    first, second = names["first"], names["second"]
+    assert (first.key, first.span) == ("17", (20, 60))
+    table = pq.read_table(tmp_path / "g1" / "data" / "chunk-000" / f"episode_{int(second.key):06d}.parquet")
+    states = np.stack(table["observation.state"].to_pylist())
+    assert np.array_equal(names["states"], states[slice(*second.span)])
     assert "episode_000017.mp4" in capsys.readouterr().out
     with open_location("g1") as source, open_location("picked") as picked:
         for key, copied in (("2", "0"), ("4", "1")):

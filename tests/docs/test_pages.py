@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
+import shlex
 import tomllib
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import yaml
+from bridge_episodes import command
 from paths import ROOT
 
 from bridge import TrajectoryIngestor
@@ -26,6 +24,9 @@ from wshard import Channel, Episode, errors, save_wshard
 from wshard.quality.checks import CHECKS
 from wshard.quality.thresholds import Thresholds
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -35,12 +36,11 @@ def blocks(name: str) -> list[tuple[str, str]]:
 
 
 def run_commands(text: str, folder: Path) -> None:
-    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for line in text.splitlines():
-        command = line.removeprefix("$ ")
-        assert command != line, f"expected a line that starts with '$ ', found {line!r}"
-        done = subprocess.run(command, shell=True, cwd=folder, env=tools, capture_output=True, text=True, check=False)  # noqa: S602
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        prompt, program, *arguments = shlex.split(line)
+        assert (prompt, program) == ("$", "wshard"), f"expected a line that starts with '$ wshard', found {line!r}"
+        done = command(*arguments, folder=folder)
+        assert done.exit_code == 0, f"{line}: {done.output}"
         assert done.stdout.strip()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bridge_episodes import command
 
+import bridge.cli.main
 from wshard import Channel, Episode, save_wshard
 from wshard.formats.base import OWN_DATA
 from wshard.testing import make_episode
@@ -35,8 +36,8 @@ def home(tmp_path_factory) -> Path:
     for seed in range(8):
         episode = make_episode(seed, T=30 + seed, env_id=("Reach-v1", "Push-v1")[seed % 2])
         save_wshard(episode, folder / "episodes" / f"ep_{seed}.wshard")
-    done = wshard("ingest", "episodes", folder=folder)
-    assert done.returncode == 0, done.stderr
+    done = command("ingest", "episodes", folder=folder)
+    assert done.exit_code == 0, done.stderr
     assert "8 new, 8 embedded" in done.stdout
     return folder
 
@@ -49,8 +50,8 @@ def own(home, tmp_path) -> Path:
 
 
 def test_the_same_command_twice_does_nothing_the_second_time(home):
-    again = wshard("ingest", "episodes", folder=home)
-    assert again.returncode == 0
+    again = command("ingest", "episodes", folder=home)
+    assert again.exit_code == 0
     assert "8 unchanged" in again.stdout
     assert "new" not in again.stdout
 
@@ -93,11 +94,9 @@ def test_search_finds_the_query_first_and_reports_how(home):
 
 
 def test_a_closed_stderr_changes_nothing(own):
-    for told in ("ingest episodes -a other", "fsck -a other", "check -a other"):
-        done = subprocess.run(
-            ["/bin/sh", "-c", f'"{WSHARD}" {told} 2>&-'], cwd=own, capture_output=True, text=True, check=False
-        )
-        assert "8 " in done.stdout, told
+    quiet = f'"{WSHARD}" ingest episodes -a other 2>&-'
+    done = subprocess.run(["/bin/sh", "-c", quiet], cwd=own, capture_output=True, text=True, check=False)
+    assert "8 new" in done.stdout
     assert "8 of 8 episodes" in command("ls", "-a", "other", folder=own).stdout
 
 
@@ -266,9 +265,11 @@ def test_help_lists_the_verbs(home):
     assert headings == ["Options", "Archive", "Search", "Curate", "Care", "Files"]  # no verb is left outside
 
 
-def test_flags_have_no_type_in_the_help_since_they_take_no_value(home):
+def test_flags_have_no_type_in_the_help_since_they_take_no_value(capsys):
     for verb, flag in (("search", "--json"), ("collection save", "--live")):
-        told = wshard(*verb.split(), "--help", folder=home).stdout
+        with pytest.raises(SystemExit):
+            bridge.cli.main.command()([*verb.split(), "--help"], prog_name="wshard")
+        told = capsys.readouterr().out
         assert flag in told
         assert "bool" not in told
 
