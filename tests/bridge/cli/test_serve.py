@@ -71,7 +71,8 @@ def test_what_is_missing_is_stated_in_one_line(place, tmp_path, monkeypatch):
     assert "no archive at" in invoke(str(tmp_path / "none"), "--no-open").output
     bad = tmp_path / "accounts"
     bad.write_text("ann boss 12\n")
-    assert "line 1" in invoke(str(place), "--auth", str(bad), "--no-open").output
+    told = invoke(str(place), "--auth", str(bad), "--no-open").output
+    assert re.search(r"line\W+1", told)  # the box may break it between the words
     monkeypatch.setattr(application, "are_pages_built", lambda _folder: False)
     unbuilt = invoke(str(place), "--port", "0", "--no-open")
     assert unbuilt.exit_code == 1
