@@ -9,7 +9,7 @@ HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
 .PHONY: help install demo test docs web pages wheel pictures flows bench bench-index policy properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean \
-	lint types rooms manual compiled
+	products lint types rooms manual compiled
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (7 to 18 minutes the first time)"
@@ -21,7 +21,8 @@ help:
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
-	@echo "make properties  the property tests on examples that the gate does not draw     (about 3 minutes)"
+	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
+	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
 	@echo "make torture  kill recordings at 400 random moments, other writers at 40 stages  (about 15 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
@@ -126,6 +127,10 @@ fuzz: $(VENV)/.dev
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis
 	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error --timeout 3600 tests/bridge/index/test_contract.py -k "TestEmbeddedIndex and random"
+
+products: $(VENV)/.dev
+	@WSHARD_PRODUCTS=all $(BIN)/pytest -W error -n 2 tests/bridge/maintenance/test_fsck.py tests/bridge/quality/test_check.py \
+		tests/processes/test_minute.py -k postgresql
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py

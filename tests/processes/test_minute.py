@@ -7,6 +7,7 @@ import os
 import sqlite3
 
 from bridge_episodes import assert_complete, episode, files, looked_into, save, start
+from databases import SQLITE_FIRST
 
 SECONDS = float(os.environ.get("WSHARD_MINUTE", "0.5"))
 
@@ -67,6 +68,7 @@ print(json.dumps(walks))
 """
 
 
+@SQLITE_FIRST
 def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
     archive, data = place, tmp_path / "data"
     save(data, episode(9, 0, 8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import tempfile
 import time
@@ -30,6 +31,11 @@ QUICK = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "a
 
 SQLITE_ALONE = pytest.mark.parametrize("product", ["sqlite"], indirect=True)
 """For tests of what is the same wherever the catalog lies."""
+
+SQLITE_FIRST = pytest.mark.parametrize(
+    "product", ["sqlite", "postgresql"] if "WSHARD_PRODUCTS" in os.environ else ["sqlite"], indirect=True
+)
+"""For tests that reach a server only by what others prove of it in the gate; `make products` runs them with both."""
 
 
 class Server:

@@ -24,7 +24,7 @@ from bridge_episodes import (
     save,
     spaces_of,
 )
-from databases import SQLITE_ALONE
+from databases import SQLITE_ALONE, SQLITE_FIRST
 from typer.testing import CliRunner
 
 import bridge.ingest.ingestor
@@ -114,6 +114,7 @@ def test_a_missing_file_is_reported_and_nothing_stated_of_it_is_forgotten(archiv
     assert said(archive) == 12
 
 
+@SQLITE_FIRST
 def test_a_moved_file_is_found_again(archive, folder):
     paths = files(folder)
     (folder / "elsewhere").mkdir()
@@ -155,6 +156,7 @@ def test_a_touched_file_is_noted(archive, folder):
     assert codes(archive) == []
 
 
+@SQLITE_FIRST
 @pytest.mark.parametrize("secretly", [False, True])
 def test_a_changed_file_is_read_and_embedded_again(archive, folder, secretly):
     path = files(folder)[0]
@@ -200,6 +202,7 @@ def test_a_destroyed_file_is_found_without(archive, folder, damage):
     assert said(archive) == 12
 
 
+@SQLITE_FIRST
 def test_vectors_that_belong_to_nothing_are_dropped(archive, folder):
     sql(
         archive,
@@ -210,6 +213,7 @@ def test_vectors_that_belong_to_nothing_are_dropped(archive, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_FIRST
 def test_vectors_of_other_data_are_made_again(archive, folder):
     sql(archive, "UPDATE embedding SET digest = 'other' WHERE seq = (SELECT min(seq) FROM embedding)")
     assert codes(archive) == ["stale"]
@@ -248,6 +252,7 @@ def test_episodes_without_vectors_are_embedded(archive, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_FIRST
 def test_a_space_that_no_one_finished_is_finished(archive, folder):
     sql(archive, "UPDATE space SET state = 'building'")
     assert "unembedded" in codes(archive)
@@ -255,6 +260,7 @@ def test_a_space_that_no_one_finished_is_finished(archive, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_FIRST
 def test_an_ingest_that_ended_before_its_first_space_is_reported_until_it_is_done_again(place, folder, monkeypatch):
     def full(*_args, **_options):
         raise CatalogWriteError("the disk is full")

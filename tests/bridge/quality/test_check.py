@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bridge_episodes import command, counts, files, ingest, looked_into, save
-from databases import SQLITE_ALONE
+from databases import SQLITE_ALONE, SQLITE_FIRST
 from quality_arms import PERIOD_NS, arm
 
 import bridge.quality.check
@@ -118,6 +118,7 @@ def test_findings_are_fields_of_filters(archive, folder):
         assert catalog.query.facets(["flag"])["flag"] == [("clock", 1), ("spike", 1)]
 
 
+@SQLITE_FIRST
 def test_a_rescan_looks_only_at_what_changed(archive, folder):
     ingest(archive, folder)
     with looked_into(archive) as opened:
@@ -157,6 +158,7 @@ def test_the_order_of_ingest_changes_nothing(tmp_path, folder):
     }
 
 
+@SQLITE_FIRST
 def test_what_an_ingest_left_unchecked_the_next_one_checks(archive, folder):
     with TrajectoryIngestor(archive, limits=None) as ingestor:
         assert counts(ingestor.ingest(folder, windows="whole")) == {"new": COUNT, "embedded": COUNT}
@@ -166,6 +168,7 @@ def test_what_an_ingest_left_unchecked_the_next_one_checks(archive, folder):
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT}
 
 
+@SQLITE_FIRST
 def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
     count = MOST + 6
     paths = [tmp_path / "data" / f"{n:03d}.wshard" for n in range(count)]
@@ -179,6 +182,7 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
         assert list(opened.catalog.query.sql(query).rows) == [(count, MOST, 1)]
 
 
+@SQLITE_FIRST
 @pytest.mark.parametrize("most", [3, 1])
 def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, tmp_path, monkeypatch, most):
     ingest(archive, folder)
@@ -189,6 +193,7 @@ def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, tmp_path, m
     assert flags(tmp_path / "again") == found
 
 
+@SQLITE_FIRST
 def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folder, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Checker, "finish", lambda _: None)
@@ -215,6 +220,7 @@ def test_check_finds_damage_that_no_one_has_looked_at(archive, folder):
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
+@SQLITE_FIRST
 def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, monkeypatch):
     ingest(archive, folder)
     path = files(folder)[5]
@@ -267,6 +273,7 @@ def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, f
         assert opened.catalog.checks.unchecked(VERSION, [found.id]) == [found.id]
 
 
+@SQLITE_FIRST
 def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, folder, monkeypatch):
     """While an ingest holds back its verdict on whole files, bytes rot, which no stat tells, and a check sees it."""
     (broken,) = folder.rglob("arm-05.wshard")
@@ -289,6 +296,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
     assert "arm-05" not in flags(archive)
 
 
+@SQLITE_FIRST
 def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypatch):
     ingest(archive, folder)
     monkeypatch.setattr(bridge.support.batches, "BATCH", 4)
@@ -307,6 +315,7 @@ def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypat
     assert not alive
 
 
+@SQLITE_FIRST
 def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, folder, tmp_path):
     ingest(archive, folder)
     save(tmp_path / "new", episode(20, change=spike), episode(21))
