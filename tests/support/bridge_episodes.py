@@ -113,7 +113,7 @@ def start(code, *arguments):
 INGEST = """
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.support import batches
-batches.BATCH = 64
+batches.BATCH = 16
 class Told:
     def stage(self, what, total):
         print(what, total, flush=True)

@@ -68,9 +68,9 @@ def test_copies_of_vectors_are_in_the_cache_and_may_be_deleted(url, tmp_path):
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """Return a folder of 200 short episodes, and the paths in it."""
+    """Return a folder of 60 short episodes, and the paths in it."""
     folder = tmp_path_factory.mktemp("many")
-    return folder, save(folder, *(episode(number % 3, number, 8) for number in range(200)))
+    return folder, save(folder, *(episode(number % 3, number, 8) for number in range(60)))
 
 
 def ended(child):
@@ -102,7 +102,7 @@ def test_three_processes_ingest_the_same_folder_at_once(url, many):
 
 def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, many):
     folder, paths = many
-    ingest(url, *paths[:50])
+    ingest(url, *paths[:15])
     with open_archive(url) as archive:
         archive.catalog.annotations.tag(archive.catalog.query.ids(), "good")
     with held(url) as wanted:
@@ -114,13 +114,13 @@ def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, ma
     assert ingest(url, folder).ok
     assert_complete(url, paths)
     with open_archive(url) as archive:
-        assert archive.catalog.query.count("tag:good") == 50
+        assert archive.catalog.query.count("tag:good") == 15
         assert check(archive).ok
 
 
 def test_a_server_that_is_restarted_ends_an_ingest_in_one_line_and_the_next_run_finishes(server, url, many):
     folder, paths = many
-    ingest(url, *paths[:50])
+    ingest(url, *paths[:15])
     with open_archive(url) as archive:
         try:
             with pytest.raises(CatalogUnreachableError, match="committed is safe"), held(url) as wanted:  # noqa: PT012  (the end of the block raises)
