@@ -239,10 +239,11 @@ def test_a_report_of_one_thing_is_an_object_too(home, line):
 EVERY_LINE = """
 import contextlib, shlex, sys
 from bridge.cli.main import command
+whole = command()
 for line in sys.argv[1:]:
     print(f"$ {line}")
     with contextlib.suppress(SystemExit), contextlib.redirect_stderr(None):
-        command()(shlex.split(line), prog_name="wshard")
+        whole(shlex.split(line), prog_name="wshard")
 """
 TABLES = (
     *(

@@ -291,9 +291,10 @@ def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path
 EACH_VERB = """
 import contextlib, shlex, sys
 from bridge.cli.main import command
+whole = command()
 for line in sys.argv[1:]:
     with contextlib.suppress(SystemExit):
-        command()(shlex.split(line), prog_name="wshard")
+        whole(shlex.split(line), prog_name="wshard")
     print("== end")
 """
 EVIL = "reach\x1b]0;owned\x07\x9b2J\u202e\x7f\n\rx"
