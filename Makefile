@@ -130,7 +130,7 @@ properties: $(VENV)/.dev
 
 products: $(VENV)/.dev
 	@WSHARD_PRODUCTS=all $(BIN)/pytest -W error -n 2 tests/bridge/maintenance/test_fsck.py tests/bridge/quality/test_check.py \
-		tests/processes/test_minute.py -k postgresql
+		tests/bridge/ingest/test_watch.py tests/processes/test_minute.py -k postgresql
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py

@@ -40,7 +40,6 @@ class _OnAServer(IndexContract):
 
 
 class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer):
-    filters = 200
     batch = 7
     token = "t"  # noqa: S105  (invented)
 

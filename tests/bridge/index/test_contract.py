@@ -19,7 +19,7 @@ from wshard.errors import EmbedderError, SpaceMismatchError
 
 
 class TestEmbeddedIndex(IndexContract):
-    filters = int(os.environ.get("WSHARD_FILTERS", "150"))
+    filters = int(os.environ.get("WSHARD_FILTERS", "50"))
 
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder)

@@ -92,11 +92,11 @@ def held(url):
         yield wanted
 
 
-def test_three_processes_ingest_the_same_folder_at_once(url, many):
+def test_two_processes_ingest_the_same_folder_at_once(url, many):
     folder, paths = many
     open_archive(url, create=True).close()
-    children = [start(INGEST, url, folder, 1) for _ in range(3)]
-    assert [ended(child) for child in children] == [(0, "")] * 3
+    children = [start(INGEST, url, folder, 1) for _ in range(2)]
+    assert [ended(child) for child in children] == [(0, "")] * 2
     assert_complete(url, paths)
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, files, ingest, save
+from databases import SQLITE_FIRST
 
 from bridge.archive import open_archive
 from bridge.ingest import watch as watching
@@ -78,6 +79,7 @@ def until(archive, count, where=""):
     raise AssertionError(f"expected {count} episodes within {PATIENCE} s")
 
 
+@SQLITE_FIRST
 def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
     folder, archive, made = tmp_path / "data", place, tmp_path / "made"
     save(folder, *(episode(0, number, 8) for number in range(3)))
