@@ -36,6 +36,13 @@ def job_of(task: str, episode: int) -> Job:
     return next(job for job in plan() if (job.task, job.episode) == (task, episode))
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Return a function that gives the recording of an episode; none is recorded twice."""
+    folder = tmp_path_factory.mktemp("recorded")
+    return lambda task, episode: record(job_of(task, episode), folder)
+
+
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
@@ -85,9 +92,9 @@ def replay_arm(job: Job, actions: np.ndarray[Any, Any]) -> dict[str, np.ndarray[
 
 
 @pytest.mark.parametrize(("task", "episode"), [("reach-v3", 1)])
-def test_an_arm_episode_is_what_the_simulator_does_under_the_recorded_actions(tmp_path, task, episode):
+def test_an_arm_episode_is_what_the_simulator_does_under_the_recorded_actions(recorded, task, episode):
     job = job_of(task, episode)
-    recorded = load_wshard(record(job, tmp_path))
+    recorded = load_wshard(recorded(task, episode))
     lanes = recorded.lanes()
     replayed = replay_arm(job, lanes["action/ctrl"].data)
     np.testing.assert_array_equal(lanes["signal/state"].data, replayed["state"].astype(np.float32))
@@ -99,8 +106,8 @@ def test_an_arm_episode_is_what_the_simulator_does_under_the_recorded_actions(tm
     assert recorded.metadata["stop"] == ("10 successful steps" if held == 10 else "limit of 250 steps")
 
 
-def test_an_arm_episode_reports_where_it_comes_from(tmp_path):
-    recorded = load_wshard(record(job_of("reach-v3", 1), tmp_path))
+def test_an_arm_episode_reports_where_it_comes_from(recorded):
+    recorded = load_wshard(recorded("reach-v3", 1))
     told = recorded.metadata
     assert (recorded.id, recorded.env_id, recorded.timebase.tick_hz) == ("reach-v3-001", "reach-v3", 80.0)
     assert (told["task"], told["policy"]) == ("reach-v3", "SawyerReachV3Policy")
@@ -111,9 +118,9 @@ def test_an_arm_episode_reports_where_it_comes_from(tmp_path):
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
-def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actions(tmp_path, task):
-    job = job_of(task, 2)
-    recorded = load_wshard(record(job, tmp_path))
+def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actions(recorded, task):
+    job = job_of(task, 5)
+    recorded = load_wshard(recorded(task, 5))
     lanes = recorded.lanes()
     env = gymnasium.make(task, render_mode="rgb_array", max_episode_steps=1000)
     state, _ = env.reset(seed=job.seed)
@@ -134,15 +141,15 @@ def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actio
 
 
 @pytest.mark.parametrize(("task", "success_means_terminated"), [("CartPole-v1", False), ("MountainCar-v0", True)])
-def test_success_is_reported_where_the_environment_defines_it(tmp_path, task, success_means_terminated):
+def test_success_is_reported_where_the_environment_defines_it(recorded, task, success_means_terminated):
     for episode in (0, 5):
-        recorded = load_wshard(record(job_of(task, episode), tmp_path))
-        assert recorded.metadata["success"] is (bool(recorded.terminations[-1]) == success_means_terminated)
-        assert recorded.metadata["success"] or episode == 5, "without noise the controller must succeed"
+        found = load_wshard(recorded(task, episode))
+        assert found.metadata["success"] is (bool(found.terminations[-1]) == success_means_terminated)
+        assert found.metadata["success"] or episode == 5, "without noise the controller must succeed"
 
 
-def test_no_success_is_made_up_for_the_pendulum(tmp_path):
-    recorded = load_wshard(record(job_of("Pendulum-v1", 0), tmp_path))
+def test_no_success_is_made_up_for_the_pendulum(recorded):
+    recorded = load_wshard(recorded("Pendulum-v1", 0))
     told = recorded.metadata
     assert "success" not in told
     assert told["stop"] == "limit of 200 steps"
@@ -177,8 +184,8 @@ def test_an_episode_does_not_depend_on_what_was_recorded_before_it(tmp_path):
     assert_same(alone, tmp_path / "after" / jobs[-1].file)
 
 
-def test_episodes_of_one_task_differ(tmp_path):
-    first, second = (load_wshard(record(job_of("CartPole-v1", episode), tmp_path)) for episode in (0, 3))
+def test_episodes_of_one_task_differ(recorded):
+    first, second = (load_wshard(recorded("CartPole-v1", episode)) for episode in (0, 5))
     assert not np.array_equal(first.lanes()["signal/state"].data[0], second.lanes()["signal/state"].data[0])
 
 
@@ -191,8 +198,8 @@ def test_a_finished_file_is_left_alone(tmp_path):
     assert path.read_bytes() == b"finished earlier"
 
 
-def test_what_a_killed_recording_left_is_replaced(tmp_path):
-    job = job_of("CartPole-v1", 1)
+def test_what_a_killed_recording_left_is_replaced(tmp_path, recorded):
+    job = job_of("CartPole-v1", 0)
     path = tmp_path / job.file
     partial = tmp_path / (job.file + ".partial")
     partial.parent.mkdir(parents=True)
@@ -200,7 +207,7 @@ def test_what_a_killed_recording_left_is_replaced(tmp_path):
     path.write_bytes(b"perhaps whole")  # killed while it was published
     assert record_all(tmp_path, [job]).recorded == 1
     assert not partial.exists()
-    assert_same(path, record(job, tmp_path / "elsewhere"))
+    assert_same(path, recorded("CartPole-v1", 0))
 
 
 def test_a_file_that_another_process_records_is_not_touched(tmp_path):
