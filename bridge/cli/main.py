@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.main import get_command_name
 
 from bridge.cli import care, check, curate, index, ingest, labels, search, serve, shardify, show, train
 from bridge.cli import convert as convert_any
@@ -18,6 +20,8 @@ from wshard.cli.interrupts import interrupt_once, restore_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from typer.models import CommandInfo
 
 app = typer.Typer(
     help="Catalog of, and similarity search over, robot-learning episodes.",
@@ -69,11 +73,21 @@ app.add_typer(annotations_app, name="annotations", rich_help_panel="Curate")
 app.add_typer(index.app, name="index", rich_help_panel="Care")
 
 
-def command() -> Any:
-    """Return the command with all its verbs; the help of flags shows no type, as they take no value."""
-    whole = typer.main.get_command(app)
+def command(word: str | None = None) -> Any:
+    """Return the command with all its verbs; the help of flags shows no type, as they take no value.
+
+    Where `word` names a verb or a group of verbs, there is no other: to make all takes longer than most of them.
+    """
+    some = copy(app)
+    some.registered_commands = [one for one in app.registered_commands if get_command_name(_name_of(one)) == word]
+    some.registered_groups = [one for one in app.registered_groups if one.name == word]
+    whole = typer.main.get_command(some if some.registered_commands or some.registered_groups else app)
     _without_types(whole)
     return whole
+
+
+def _name_of(verb: CommandInfo) -> str:
+    return str(verb.name or getattr(verb.callback, "__name__", ""))
 
 
 def _without_types(verb: Any, parent: Any = None) -> None:
@@ -92,7 +106,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show must not end a listing
     try:
         interrupt_once()
-        command()(prog_name="wshard")
+        command(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="wshard")
     except KeyboardInterrupt:  # outside of a verb, which handles its own
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)

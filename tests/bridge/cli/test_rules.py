@@ -65,6 +65,16 @@ def test_every_verb_has_a_short_option_for_help(capsys):
         assert " ".join(("Usage: wshard", *names)) in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_verb_that_is_made_alone_is_the_one_among_all():
+    everything = bridge.cli.main.command()
+    for name, verb in everything.commands.items():
+        ((alone, made),) = bridge.cli.main.command(name).commands.items()
+        assert alone == name
+        assert [option.opts for option in made.params] == [option.opts for option in verb.params]
+        assert {*getattr(made, "commands", ())} == {*getattr(verb, "commands", ())}
+    assert {*bridge.cli.main.command("nosuch").commands} == {*everything.commands}
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
