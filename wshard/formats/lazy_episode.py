@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -33,6 +34,8 @@ _HASHED_WHOLE: Final = 1 << 20
 
 _SMALL_LANE: Final = 1 << 18
 """Larger lanes are not cached by an open episode."""
+
+_SORTED: Final = json.JSONEncoder(sort_keys=True)
 
 _VERIFIED_AT_ONCE: Final = 256
 """Timesteps that verify decodes at once."""
@@ -83,7 +86,11 @@ class LazyEpisode(EpisodeReader):
         self._info: EpisodeInfo = source.info(key)
         self._open = True
         self._small: dict[str, Array] = {}
-        self.where = source.where_of(key)
+
+    @cached_property
+    def where(self) -> str:  # type: ignore[override]  (which few episodes are asked for)
+        """Name in messages."""
+        return self._source.where_of(self._key)
 
     def close(self) -> None:
         """Release the Source: the description stays available, further reads raise ClosedError."""
@@ -210,7 +217,7 @@ class LazyEpisode(EpisodeReader):
         about = self._info
         lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in about.lanes.items()}
         clock = [about.timebase.type.value, about.timebase.tick_hz, about.timebase.epoch_ns]
-        text = json.dumps([about.id, about.env_id, about.length, clock, about.metadata, lanes], sort_keys=True)
+        text = _SORTED.encode([about.id, about.env_id, about.length, clock, about.metadata, lanes])
         found = xxhash.xxh3_128(text.encode())
         for name, lane in about.lanes.items():
             found.update(self._sample(name, lane))
