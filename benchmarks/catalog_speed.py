@@ -24,11 +24,13 @@ from pathlib import Path
 from textwrap import fill as fill_lines
 from typing import TYPE_CHECKING
 
+import numpy as np
 from machine import facts
 from report import write_section
 from sqlalchemy import create_engine
 
-from catalog import Catalog, LaneRecord, Spread, Storage, parse_where
+from catalog import Catalog, LaneRecord, Storage, parse_where
+from catalog.database.bulk_rows import pack_spreads
 from catalog.database.postgresql import server_url
 from catalog.episode_record import EpisodeRecord
 
@@ -102,8 +104,8 @@ def make_record(number: int, dice: random.Random) -> EpisodeRecord:
 def make_lane(name: str, kind: int, number: int) -> LaneRecord:
     """Return a lane of four or eight channels, with statistics that no other episode has."""
     size = 4 + 4 * kind
-    spreads = tuple(Spread(-1.0 - n - number, 1.0 + n + number, 0.1 * n, 0.5) for n in range(size))
-    return LaneRecord(name, "f32", (size,), 200, spreads, 30.0, STORED[kind])
+    spreads = np.array([[[-1.0 - n - number, 1.0 + n + number, 0.1 * n, 0.5] for n in range(size)]])
+    return LaneRecord(name, "f32", (size,), 200, 30.0, STORED[kind], pack_spreads(spreads)[0])
 
 
 def fill(catalog: Catalog, count: int) -> dict[str, float]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import struct
 from functools import lru_cache
 from itertools import chain, islice
-from operator import mul
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text
 
 from catalog.database.column_types import NumberArray
@@ -18,6 +17,7 @@ from catalog.values import storables
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection, Table
     from sqlalchemy.types import TypeEngine
 
@@ -152,9 +152,6 @@ Shape: TypeAlias = tuple[str, str, tuple[int, ...]]
 """Name of a lane, its dtype, the shape of one timestep."""
 
 
-_Numbers: TypeAlias = tuple[float, float, float, float]
-
-
 @lru_cache(maxsize=1024)
 def encode_lanes(shapes: tuple[Shape, ...]) -> str:
     """Return the one text of a set of lanes, whatever their order."""
@@ -162,13 +159,16 @@ def encode_lanes(shapes: tuple[Shape, ...]) -> str:
     return json.dumps(ordered, separators=(",", ":"))
 
 
-def pack_spread(channels: Sequence[_Numbers] | None) -> bytes | None:
-    """Return (min, max, mean, std) of the whole lane, then those of each channel, as little-endian float64."""
-    if not channels:
-        return None
-    lows, highs, means, stds = zip(*channels, strict=True)
-    mean = sum(means) / len(means)
-    apart = [each - mean for each in means]
-    variance = (sum(map(mul, stds, stds)) + sum(map(mul, apart, apart))) / len(means)
-    numbers = (min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels))
-    return struct.pack(f"<{len(numbers)}d", *numbers)
+def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
+    """Return (min, max, mean, std) of the whole lane, then those of each channel, as little-endian float64.
+
+    channels: those of one lane of N episodes, [N, C >= 1, 4].
+    """
+    low, high, means, stds = np.moveaxis(channels, 2, 0)
+    mean = sum(means.T) / means.shape[1]
+    apart = means - mean[:, None]
+    variance = (sum((stds * stds).T) + sum((apart * apart).T)) / means.shape[1]
+    std = np.array([one**0.5 for one in variance.tolist()])
+    whole = np.stack([low.min(axis=1), high.max(axis=1), mean, std], axis=1)
+    numbers = np.concatenate([whole[:, None], channels], axis=1, dtype="<f8")
+    return [row.tobytes() for row in numbers]

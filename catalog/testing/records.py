@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
+from catalog.database.bulk_rows import pack_spreads
 from catalog.episode_record import EpisodeRecord
 from catalog.records import Asset, LaneRecord, Spread, Storage
 
@@ -44,8 +46,14 @@ REWARDS = (0.0, -0.0, 0.1, 0.30000000000000004, -1.5, 5e-324, 1.7976931348623157
 
 SPREADS = (Spread(-1.0, 1.0, 0.1, 0.5), Spread(0.0, 0.1, 0.05, 5e-324))
 
+
+def pack(*channels: Spread) -> bytes:
+    """Return the spread of a lane with these channels."""
+    return pack_spreads(np.array([channels]))[0]
+
+
 LANES = (
-    LaneRecord("action/joint", "f32", (4,), 100, SPREADS, 50.0, Storage("zstd", 1600, 320)),
+    LaneRecord("action/joint", "f32", (4,), 100, 50.0, Storage("zstd", 1600, 320), pack(*SPREADS)),
     LaneRecord("signal/state", "f32", (39,), 100, rate=0.1, storage=Storage("none", 15_600, 15_600)),
     LaneRecord("signal/camera", "u8", (64, 64, 3), 100),
 )
