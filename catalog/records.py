@@ -46,8 +46,8 @@ class Storage(NamedTuple):  # likewise
 class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
 
-    rate and storage are None if unknown. spread: what pack_spreads returns of its channels, None if the lane is not
-    summarised (images, text).
+    rate and storage are None if unknown. spread: the numbers of a Spread as little-endian float64, of
+    the whole lane and then of each channel, None if the lane is not summarised (images, text).
     """
 
     name: str

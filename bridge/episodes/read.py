@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
+_Lane: TypeAlias = tuple[str, str, tuple[int, ...], int, float | None, Storage]
+"""What a LaneRecord has before its spread."""
+
 Result = TypeVar("Result")
 _TOGETHER = 1 << 16  # numbers summarised at once: few calls, and they fit in the CPU cache
 
@@ -86,7 +89,7 @@ class _Look:
 
     address: EpisodeAddress
     about: dict[str, Any]  # as the EpisodeRecord has it
-    lanes: tuple[tuple[Any, ...], ...]  # and each LaneRecord, but for its spread
+    lanes: tuple[_Lane, ...]
     numbers: Numbers
 
 
@@ -183,7 +186,7 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, *, 
 
 
 def _record(look: _Look, summary: Summary) -> EpisodeRecord:
-    lanes = tuple(LaneRecord(*lane, spread=summary.spreads.get(lane[0])) for lane in look.lanes)
+    lanes = tuple(LaneRecord(*lane, summary.spreads.get(lane[0])) for lane in look.lanes)
     return EpisodeRecord(**look.about, lanes=lanes)
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text
 
 from catalog.database.column_types import NumberArray
@@ -17,7 +16,6 @@ from catalog.values import storables
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection, Table
     from sqlalchemy.types import TypeEngine
 
@@ -157,18 +155,3 @@ def encode_lanes(shapes: tuple[Shape, ...]) -> str:
     """Return the one text of a set of lanes, whatever their order."""
     ordered = sorted(([name, dtype, list(shape)] for name, dtype, shape in shapes), key=lambda lane: str(lane[0]))
     return json.dumps(ordered, separators=(",", ":"))
-
-
-def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
-    """Return (min, max, mean, std) of the whole lane, then those of each channel, as little-endian float64.
-
-    channels: those of one lane of N episodes, [N, C >= 1, 4].
-    """
-    low, high, means, stds = np.moveaxis(channels, 2, 0)
-    mean = sum(means.T) / means.shape[1]
-    apart = means - mean[:, None]
-    variance = (sum((stds * stds).T) + sum((apart * apart).T)) / means.shape[1]
-    std = np.array([one**0.5 for one in variance.tolist()])
-    whole = np.stack([low.min(axis=1), high.max(axis=1), mean, std], axis=1)
-    numbers = np.concatenate([whole[:, None], channels], axis=1, dtype="<f8")
-    return [row.tobytes() for row in numbers]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -86,11 +85,7 @@ class LazyEpisode(EpisodeReader):
         self._info: EpisodeInfo = source.info(key)
         self._open = True
         self._small: dict[str, Array] = {}
-
-    @cached_property
-    def where(self) -> str:  # type: ignore[override]  (which few episodes are asked for)
-        """Name in messages."""
-        return self._source.where_of(self._key)
+        self.where = source.where_of(key)
 
     def close(self) -> None:
         """Release the Source: the description stays available, further reads raise ClosedError."""
