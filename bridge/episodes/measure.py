@@ -144,7 +144,7 @@ def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
     mean = sum(means.T) / means.shape[1]
     apart = means - mean[:, None]
     variance = (sum((stds * stds).T) + sum((apart * apart).T)) / means.shape[1]
-    std = np.array([one**0.5 for one in variance.tolist()])
+    std = np.array([one**0.5 for one in variance.tolist()])  # sqrt differs from what is stored by a last bit
     whole = np.stack([low.min(axis=1), high.max(axis=1), mean, std], axis=1)
     numbers = np.concatenate([whole[:, None], channels], axis=1, dtype="<f8")
     return [row.tobytes() for row in numbers]
