@@ -31,6 +31,7 @@ from sqlalchemy import create_engine
 from catalog import Catalog, LaneRecord, Spread, Storage, parse_where
 from catalog.database.postgresql import server_url
 from catalog.episode_record import EpisodeRecord
+from catalog.testing.records import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -102,8 +103,8 @@ def make_record(number: int, dice: random.Random) -> EpisodeRecord:
 def make_lane(name: str, kind: int, number: int) -> LaneRecord:
     """Return a lane of four or eight channels, with statistics that no other episode has."""
     size = 4 + 4 * kind
-    spreads = tuple(Spread(-1.0 - n - number, 1.0 + n + number, 0.1 * n, 0.5) for n in range(size))
-    return LaneRecord(name, "f32", (size,), 200, spreads, 30.0, STORED[kind])
+    spreads = (Spread(-1.0 - n - number, 1.0 + n + number, 0.1 * n, 0.5) for n in range(size))
+    return LaneRecord(name, "f32", (size,), 200, 30.0, STORED[kind], pack(*spreads))
 
 
 def fill(catalog: Catalog, count: int) -> dict[str, float]:

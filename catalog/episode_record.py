@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.database.bulk_rows import encode_lanes
+from catalog.database.column_types import unpack_numbers
 from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
@@ -135,11 +136,11 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
         _check_text(lane.dtype, name="a lane's dtype", path=path)
         _check_counts((lane.count, *lane.shape), f"a count or axis of lane {lane.name}", path=path)
         _check_storage(lane, path=path)
-        for spread in lane.channels or ():
-            if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
-                raise IngestError(
-                    f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
-                )
+        numbers = unpack_numbers(lane.spread or b"")
+        if not (math.isfinite(sum(numbers)) or all(map(math.isfinite, numbers))):
+            raise IngestError(
+                f"statistics must be finite, found {numbers} in lane {lane.name}, in the episode at {path}"
+            )
 
 
 def _check_assets(assets: Sequence[Asset], *, path: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from catalog.database.bulk_rows import pack_spread
 from wshard.episode.protocol import EpisodeAddress, read_as
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
 SpaceState: TypeAlias = Literal["building", "active", "retired"]
 
 
-@dataclass(frozen=True)
-class LaneDefinition:
+class LaneDefinition(NamedTuple):  # there is one per lane of each episode that is read
     """One lane, as it is in every episode of a layout; shape is that of one timestep."""
 
     name: str
@@ -36,8 +34,7 @@ class Spread(NamedTuple):  # there is one per channel of each episode, so they m
     std: float
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(NamedTuple):  # likewise
     """How a lane is stored in its file: codec ("none" for raw), decoded bytes, stored bytes."""
 
     codec: str
@@ -49,21 +46,17 @@ class Storage:
 class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
 
-    channels is None if the lane is not summarised (images, text); rate and storage are None if unknown. spread: the
-    channels as stored.
+    rate and storage are None if unknown. spread: the numbers of a Spread as little-endian float64, of
+    the whole lane and then of each channel, None if the lane is not summarised (images, text).
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     count: int
-    channels: tuple[Spread, ...] | None = None
     rate: float | None = None
     storage: Storage | None = None
-    spread: bytes | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "spread", pack_spread(self.channels))
+    spread: bytes | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,27 +72,20 @@ class Moments:
         rows = lane.reshape(count, channels)
         with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
             columns = np.ascontiguousarray(rows.T, np.float64)
-        ((moments,),) = moments_of(columns[None], [channels])
-        if moments is None:
+        (table,), (usable,) = measure_moments(columns[None])
+        if not usable.all():
             row, channel = first_bad(columns.T) or (0, 0)
             found = f"{rows[row, channel]} at timestep {row}, channel {channel}"
             raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
-        return moments
-
-    @property
-    def spreads(self) -> NDArray[np.float64]:
-        """Low, high, mean and population standard deviation of each channel [D, 4], of one timestep or more."""
-        rows: NDArray[np.float64] = self.table[_AS_SPREAD]
-        rows[3] = np.sqrt(rows[3] / self.count)
-        return rows.T
+        return Moments(count, table)
 
 
-def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[Moments | None]]:
-    """Return the moments of each lane of N episodes of one length: None where a number is none, or beyond float32.
+def measure_moments(columns: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the tables [N, 4, D] of the moments of N episodes of one length, and of which channels [N, D] they are.
 
-    columns: the numbers [N, D, T >= 1] of their channels; lanes: how many channels each lane has, side by side.
+    columns: the numbers [N, D, T >= 1] of their channels. The moments of a channel are none where one of its numbers is
+    none, or beyond float32.
     """
-    count = columns.shape[-1]
     with np.errstate(over="ignore", invalid="ignore"):  # what cannot be computed with is left out below
         mean = columns.mean(axis=-1)
         apart = columns - mean[..., None]
@@ -101,11 +94,14 @@ def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[
         low, high = columns.min(axis=-1), columns.max(axis=-1)
         tables = np.stack([mean + slip, np.vecdot(apart, apart), low, high], axis=1)
     usable = (low >= -LARGEST) & (high <= LARGEST)  # never true of NaN
-    places = [slice(*edges) for edges in pairwise(accumulate(lanes, initial=0))]
-    return [
-        [Moments(count, table[:, place]) if fine[place].all() else None for place in places]
-        for table, fine in zip(tables, usable, strict=True)
-    ]
+    return tables, usable
+
+
+def spreads_of(tables: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return low, high, mean and population standard deviation [N, D, 4] of moments [N, 4, D] of `count` timesteps."""
+    rows: NDArray[np.float64] = tables[:, _AS_SPREAD]
+    rows[:, 3] = np.sqrt(rows[:, 3] / count)
+    return rows.transpose(0, 2, 1)
 
 
 def merge(parts: Iterable[Moments]) -> Moments:
@@ -123,7 +119,7 @@ def merge(parts: Iterable[Moments]) -> Moments:
 
 
 def merge_spreads(parts: Iterable[tuple[int, Sequence[float]]]) -> Moments:
-    """Return the same of parts that are given by their timesteps and `spreads`, one number after another.
+    """Return the same of parts that are given by their timesteps and their spreads, one number after another.
 
     Raises EmbedderError also for less than one timestep, and for numbers that are not four per channel.
     """

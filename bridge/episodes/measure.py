@@ -1,16 +1,17 @@
-"""From the numbers of episodes to their moments, and to the measures that quality checks judge by."""
+"""From the numbers of episodes to their spreads, and to the measures that quality checks judge by."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
-from embedders.statistics import Moments, moments_of
+from embedders.statistics import measure_moments, spreads_of
 from wshard.episode.lanes import REWARD, TICKS, TIMESTAMPS
 from wshard.errors import IngestError
 from wshard.quality.measure import measure, measure_alike
@@ -57,12 +58,13 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Values computed from an episode's numbers: moments by lane (None if not finite), and measures if requested.
+    """Values computed from an episode's numbers: what the catalog stores of its lanes, and measures if requested.
 
-    Only observations, actions and the reward are measured.
+    spreads: as in LaneRecord, by lane; None if a number is not finite. Only observations, actions and the reward are
+    measured.
     """
 
-    moments: Mapping[str, Moments | None]
+    spreads: Mapping[str, bytes | None]
     measured: Measured | None
 
 
@@ -109,9 +111,7 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
         if form.lanes:
             rows = [member.lanes[name].reshape(length, -1).T for name, _ in form.lanes]
             np.concatenate(rows, out=place, casting="unsafe")
-    moments = moments_of(columns, [count for _, count in form.lanes])
-    names = [name for name, _ in form.lanes]
-    by_name = [dict(zip(names, lanes, strict=True)) for lanes in moments]
+    by_name = _spreads_by_lane(form, columns)
     if not measuring:
         return [Summary(one, None) for one in by_name]
     looked = MeasureLayout(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
@@ -119,6 +119,35 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
         columns = columns[:, np.repeat([lane in looked.lanes for lane in form.lanes], [n for _, n in form.lanes])]
     vectors = measure_alike(looked, columns, [(member.times, member.unit_s) for member in members])
     return [Summary(one, Measured(looked, vector.copy())) for one, vector in zip(by_name, vectors, strict=True)]
+
+
+def _spreads_by_lane(form: MeasureLayout, columns: NDArray[np.float64]) -> list[dict[str, bytes | None]]:
+    """Return the spreads of the lanes of each episode."""
+    tables, usable = measure_moments(columns)
+    spreads = spreads_of(tables, columns.shape[-1])
+    found: list[dict[str, bytes | None]] = [{} for _ in columns]
+    edges = pairwise(accumulate((count for _, count in form.lanes), initial=0))
+    for (name, _), (start, stop) in zip(form.lanes, edges, strict=True):
+        fine = np.logical_and.reduce(usable[:, start:stop], axis=1)
+        packed = iter(pack_spreads(spreads[fine, start:stop]))
+        for lanes, is_fine in zip(found, fine.tolist(), strict=True):
+            lanes[name] = next(packed) if is_fine else None
+    return found
+
+
+def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
+    """Return (min, max, mean, std) of the whole lane, then those of each channel, as little-endian float64.
+
+    channels: those of one lane of N episodes, [N, C >= 1, 4].
+    """
+    low, high, means, stds = np.moveaxis(channels, 2, 0)
+    mean = sum(means.T) / means.shape[1]
+    apart = means - mean[:, None]
+    variance = (sum((stds * stds).T) + sum((apart * apart).T)) / means.shape[1]
+    std = np.array([one**0.5 for one in variance.tolist()])  # sqrt differs from what is stored by a last bit
+    whole = np.stack([low.min(axis=1), high.max(axis=1), mean, std], axis=1)
+    numbers = np.concatenate([whole[:, None], channels], axis=1, dtype="<f8")
+    return [row.tobytes() for row in numbers]
 
 
 def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool) -> Examined:

@@ -32,6 +32,7 @@ class OpenLocations:
 
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str], Source] = {}
+        self._there: dict[str, bool] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -63,14 +64,13 @@ class OpenLocations:
 
     def exists(self, address: EpisodeAddress) -> bool:
         """Say whether the episode is there: its file, or its key in a location, as far as that can be read."""
-        path = local_path(address.uri)
-        there = os.path.exists(path)  # noqa: PTH110  (Path.exists can raise)
-        if not (there and address.key):
-            return there
+        if not address.key:
+            return os.path.exists(local_path(address.uri))  # noqa: PTH110  (Path.exists can raise)
+        if address.uri not in self._there:
+            self._there[address.uri] = _is_there(local_path(address.uri))
+        if not self._there[address.uri]:
+            return False
         try:
-            folder = Path(path)
-            if folder.is_dir() and next(folder.iterdir(), None) is None:
-                return False
             self.fingerprint(address)
         except (EntryNotFoundError, FileNotFoundError):
             return False
@@ -90,6 +90,16 @@ class OpenLocations:
         if place not in self._sources:
             self._sources[place] = open_location(address.uri, address.read_as or None)
         return self._sources[place]
+
+
+def _is_there(location: str) -> bool:
+    """Say whether a location of several episodes is there, and no empty folder."""
+    if not os.path.exists(location):  # noqa: PTH110  (Path.exists can raise)
+        return False
+    try:
+        return not Path(location).is_dir() or next(Path(location).iterdir(), None) is not None
+    except OSError:
+        return True  # opening it reports the error
 
 
 class _Recent(threading.local):

@@ -16,7 +16,7 @@ from bridge.episodes.measure import Measured, Numbers, Summary, check_length, nu
 from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.episode_record import EpisodeRecord
-from catalog.records import LaneDefinition, LaneRecord, Spread, Storage
+from catalog.records import LaneDefinition, LaneRecord, Storage
 from embedders.numeric import first_bad
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from catalog.records import EpisodeRow
     from embedders.space import Space
-    from embedders.statistics import Moments
-    from wshard.episode.meta_reader import Declaration
     from wshard.episode.protocol import EpisodeReader, Fingerprint
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
+
+_Lane: TypeAlias = tuple[str, str, tuple[int, ...], int, float | None, Storage]
+"""What a LaneRecord has before its spread."""
 
 Result = TypeVar("Result")
 _TOGETHER = 1 << 16  # numbers summarised at once: few calls, and they fit in the CPU cache
@@ -87,8 +88,8 @@ class _Look:
     """Contents of an open file, before anything is computed from its numbers."""
 
     address: EpisodeAddress
-    about: dict[str, Any]  # as the EpisodeRecord has it, and each LaneRecord
-    lanes: tuple[dict[str, Any], ...]
+    about: dict[str, Any]  # as the EpisodeRecord has it
+    lanes: tuple[_Lane, ...]
     numbers: Numbers
 
 
@@ -153,8 +154,8 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, *, 
         _check_whole(file)
         check_length(file)
         assets = () if address.key else assets_of(file, seen)
-        recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
-        definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
+        recorded = [lane for name, lane in file.lanes().items() if file.has(name)]
+        definitions = tuple(LaneDefinition(lane.block, lane.dtype.value, lane.shape) for lane in recorded)
         if definitions not in looked_at:
             looked_at[definitions] = _summarised(definitions, wanted, str(address))
         summarised = looked_at[definitions]
@@ -176,18 +177,17 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, *, 
             "format": format_name or OWN_FORMAT,
             "lane_map": lane_map,
         }
-        lanes = tuple(_about_lane(lane, file) for lane in recorded.values())
+        rate = None if file.timebase.assumed else file.timebase.tick_hz
+        lanes = tuple(
+            (*definition, file.length, lane.sampling_rate_hz or rate, Storage(*file.stored(lane.block)))
+            for definition, lane in zip(definitions, recorded, strict=True)
+        )
         return _Look(address, about, lanes, numbers_of(file, summarised))
 
 
 def _record(look: _Look, summary: Summary) -> EpisodeRecord:
-    lanes = [LaneRecord(**lane, channels=_spreads(summary.moments.get(lane["name"]))) for lane in look.lanes]
-    return EpisodeRecord(**look.about, lanes=tuple(lanes))
-
-
-def _spreads(moments: Moments | None) -> tuple[Spread, ...] | None:
-    """Return what the catalog stores of a lane's moments; None without numbers, or if some are not finite."""
-    return None if moments is None else tuple(map(Spread._make, moments.spreads.tolist()))
+    lanes = tuple(LaneRecord(*lane, summary.spreads.get(lane[0])) for lane in look.lanes)
+    return EpisodeRecord(**look.about, lanes=lanes)
 
 
 def _check_whole(file: EpisodeReader) -> None:
@@ -211,18 +211,6 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         if wanted.names is not None:
             raise
         return frozenset()
-
-
-def _about_lane(lane: Declaration, file: EpisodeReader) -> dict[str, Any]:
-    """Return the LaneRecord of a lane of the file."""
-    return {
-        "name": lane.block,
-        "dtype": lane.dtype.value,
-        "shape": lane.shape,
-        "count": file.length,
-        "rate": lane.sampling_rate_hz or (None if file.timebase.assumed else file.timebase.tick_hz),
-        "storage": Storage(*file.stored(lane.block)),
-    }
 
 
 def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:

@@ -71,7 +71,7 @@ def _present_detail(
 
 
 def _present_storage(lane: LaneFacts) -> dict[str, Any]:
-    return {"rate": lane.rate, **(asdict(lane.storage) if lane.storage else {})}
+    return {"rate": lane.rate, **(lane.storage._asdict() if lane.storage else {})}
 
 
 def _present_file(file: Asset) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, TypeVar
 
 from bridge.support.blas_threads import blas_threads, one_blas_thread
+from bridge.support.garbage import begin_collecting_rarely, collect_rarely
 from wshard.arguments import whole_number
 from wshard.errors import EmbedderError, IngestError
 
@@ -90,10 +91,11 @@ def workers(count: int) -> Iterator[Workers]:
     """Run work in `count` processes, including this one; the others end afterwards, as after Ctrl-C.
 
     They start with the first work that is large enough. Each process, including this one, uses one BLAS thread: frames
-    and windows are small, and more threads would only spin. Raises IngestError unless the count is a whole number >= 1.
+    and windows are small, and more threads would only spin. It collects garbage rarely. Raises IngestError unless the
+    count is a whole number >= 1.
     """
     count = whole_number(count, "workers_count", IngestError, least=1)
-    with one_blas_thread():
+    with one_blas_thread(), collect_rarely():
         if count == 1:
             yield Workers(None, 0)
             return
@@ -132,8 +134,9 @@ def interrupts_held() -> Iterator[None]:
 
 
 def begin() -> None:
-    """Start a worker process: it has one thread of BLAS, and ends with its parent."""
+    """Start a worker process: it has one thread of BLAS, collects garbage rarely, and ends with its parent."""
     blas_threads().limit(limits=1)
+    begin_collecting_rarely()
     end_with_parent()
 
 

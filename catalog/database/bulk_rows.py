@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import struct
 from functools import lru_cache
 from itertools import chain, islice
-from operator import mul
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text
@@ -152,23 +150,8 @@ Shape: TypeAlias = tuple[str, str, tuple[int, ...]]
 """Name of a lane, its dtype, the shape of one timestep."""
 
 
-_Numbers: TypeAlias = tuple[float, float, float, float]
-
-
 @lru_cache(maxsize=1024)
 def encode_lanes(shapes: tuple[Shape, ...]) -> str:
     """Return the one text of a set of lanes, whatever their order."""
     ordered = sorted(([name, dtype, list(shape)] for name, dtype, shape in shapes), key=lambda lane: str(lane[0]))
     return json.dumps(ordered, separators=(",", ":"))
-
-
-def pack_spread(channels: Sequence[_Numbers] | None) -> bytes | None:
-    """Return (min, max, mean, std) of the whole lane, then those of each channel, as little-endian float64."""
-    if not channels:
-        return None
-    lows, highs, means, stds = zip(*channels, strict=True)
-    mean = sum(means) / len(means)
-    apart = [each - mean for each in means]
-    variance = (sum(map(mul, stds, stds)) + sum(map(mul, apart, apart))) / len(means)
-    numbers = (min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels))
-    return struct.pack(f"<{len(numbers)}d", *numbers)

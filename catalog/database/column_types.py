@@ -42,13 +42,13 @@ class NumberArray(TypeDecorator[Any]):
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> Any:
         """Return packed numbers as the product takes them."""
-        return value if value is None or dialect.name != "postgresql" else list(_unpacked(value))
+        return value if value is None or dialect.name != "postgresql" else list(unpack_numbers(value))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> tuple[float, ...] | None:
         """Return a value that the product gave."""
         if value is None or dialect.name == "postgresql":
             return value if value is None else tuple(value)
-        return _unpacked(value)
+        return unpack_numbers(value)
 
     @staticmethod
     def arrays(packed: Sequence[bytes | None]) -> list[bytes | None]:
@@ -67,7 +67,8 @@ class NumberArray(TypeDecorator[Any]):
         return found
 
 
-def _unpacked(value: bytes) -> tuple[float, ...]:
+def unpack_numbers(value: bytes) -> tuple[float, ...]:
+    """Return the numbers of packed little-endian float64."""
     return struct.unpack(f"<{len(value) // _BYTES}d", value)
 
 

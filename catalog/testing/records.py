@@ -5,7 +5,9 @@ Values come from small pools, so that random filters match random episodes.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from hypothesis import strategies as st
@@ -44,8 +46,18 @@ REWARDS = (0.0, -0.0, 0.1, 0.30000000000000004, -1.5, 5e-324, 1.7976931348623157
 
 SPREADS = (Spread(-1.0, 1.0, 0.1, 0.5), Spread(0.0, 0.1, 0.05, 5e-324))
 
+
+def pack(*channels: Spread) -> bytes:
+    """Return the spread of a lane with these channels."""
+    lows, highs, means, stds = zip(*channels, strict=True)
+    mean = sum(means) / len(means)
+    variance = sum(std * std + (each - mean) ** 2 for std, each in zip(stds, means, strict=True)) / len(means)
+    numbers = (min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels))
+    return struct.pack(f"<{len(numbers)}d", *numbers)
+
+
 LANES = (
-    LaneRecord("action/joint", "f32", (4,), 100, SPREADS, 50.0, Storage("zstd", 1600, 320)),
+    LaneRecord("action/joint", "f32", (4,), 100, 50.0, Storage("zstd", 1600, 320), pack(*SPREADS)),
     LaneRecord("signal/state", "f32", (39,), 100, rate=0.1, storage=Storage("none", 15_600, 15_600)),
     LaneRecord("signal/camera", "u8", (64, 64, 3), 100),
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from embedders.space import Statistics
 from embedders.standardise import standardise
-from embedders.statistics import Moments, drift, merge, merge_spreads, moments_of, statistics
+from embedders.statistics import Moments, drift, measure_moments, merge, merge_spreads, spreads_of, statistics
 from wshard.errors import EmbedderError
 
 
@@ -89,8 +89,9 @@ def test_a_lane_without_timesteps_changes_nothing():
 def test_parts_can_be_given_by_their_spreads(seed, lengths, channels):
     rng = np.random.default_rng(seed)
     parts = [Moments.of(rng.normal(rng.normal() * 100, size=(length, channels))) for length in lengths]
-    assert parts[0].spreads.shape == (channels, 4)
-    found = merge_spreads((part.count, part.spreads.ravel().tolist()) for part in parts)
+    spreads = [spreads_of(part.table[None], part.count) for part in parts]
+    assert spreads[0].shape == (1, channels, 4)
+    found = merge_spreads((part.count, one.ravel().tolist()) for part, one in zip(parts, spreads, strict=True))
     expected = merge(parts)
     assert found.count == expected.count
     for name in ("mean", "m2", "low", "high"):
@@ -98,7 +99,8 @@ def test_parts_can_be_given_by_their_spreads(seed, lengths, channels):
 
 
 def test_spreads_are_low_high_mean_and_standard_deviation():
-    assert Moments.of(np.array([[1.0], [5.0]])).spreads.tolist() == [[1.0, 5.0, 3.0, 2.0]]
+    tables, _ = measure_moments(np.array([[[1.0, 5.0]], [[2.0, 2.0]]]))
+    assert spreads_of(tables, 2).tolist() == [[[1.0, 5.0, 3.0, 2.0]], [[2.0, 2.0, 2.0, 0.0]]]
 
 
 @pytest.mark.parametrize(
@@ -115,18 +117,13 @@ def test_numbers_that_are_not_spreads_are_refused(parts):
         merge_spreads(parts)
 
 
-def test_lanes_of_many_episodes_have_the_moments_of_each_alone():
+def test_channels_of_many_episodes_have_the_moments_of_each_alone():
     columns = np.random.default_rng(0).normal(size=(9, 6, 40)).cumsum(axis=-1)
     columns[2, 4, 7], columns[3, 0, 0], columns[4, 5, 39] = np.nan, -np.inf, 1e39
-    found = moments_of(columns, [1, 3, 2])
-    assert {(n, lane) for n, lanes in enumerate(found) for lane, one in enumerate(lanes) if one is None} == {
-        (2, 2),
-        (3, 0),
-        (4, 2),
-    }
-    for episode, lanes in zip(columns, found, strict=True):
-        for rows, one in zip(np.split(episode, [1, 4]), lanes, strict=True):
-            assert one is None or (one.table == Moments.of(rows.T).table).all()
+    tables, usable = measure_moments(columns)
+    assert np.argwhere(~usable).tolist() == [[2, 4], [3, 0], [4, 5]]
+    for episode, table, fine in zip(columns, tables, usable, strict=True):
+        assert (table[:, fine] == Moments.of(episode[fine].T).table).all()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])

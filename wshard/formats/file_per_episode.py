@@ -104,15 +104,16 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         return list(self._episodes)
 
     def _find(self, key: str) -> _Found:
-        if key not in self._episodes:
+        try:
+            return self._episodes[key]
+        except KeyError:
             known = ", ".join(list(self._episodes)[:_NAMED])
-            if not key:
-                raise EntryNotFoundError(
-                    f"{self._location}: expected one episode, found a location of {len(self._episodes)}: "
-                    f"name one by PATH#KEY; keys: {known}"
-                )
-            raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known}")
-        return self._episodes[key]
+        if not key:
+            raise EntryNotFoundError(
+                f"{self._location}: expected one episode, found a location of {len(self._episodes)}: "
+                f"name one by PATH#KEY; keys: {known}"
+            )
+        raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known}")
 
 
 def _size_of(file: Any) -> int:

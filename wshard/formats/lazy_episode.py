@@ -34,6 +34,8 @@ _HASHED_WHOLE: Final = 1 << 20
 _SMALL_LANE: Final = 1 << 18
 """Larger lanes are not cached by an open episode."""
 
+_SORTED: Final = json.JSONEncoder(sort_keys=True)
+
 _VERIFIED_AT_ONCE: Final = 256
 """Timesteps that verify decodes at once."""
 
@@ -210,7 +212,7 @@ class LazyEpisode(EpisodeReader):
         about = self._info
         lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in about.lanes.items()}
         clock = [about.timebase.type.value, about.timebase.tick_hz, about.timebase.epoch_ns]
-        text = json.dumps([about.id, about.env_id, about.length, clock, about.metadata, lanes], sort_keys=True)
+        text = _SORTED.encode([about.id, about.env_id, about.length, clock, about.metadata, lanes])
         found = xxhash.xxh3_128(text.encode())
         for name, lane in about.lanes.items():
             found.update(self._sample(name, lane))

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 _MOST_INFOS: Final = 64
 
+_forks = 0
+"""How often this process was forked from another one; asking for the number of the process each time takes longer."""
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603  (a fact of the process)
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_count_fork)
+
 
 class Closable(Protocol):
     """An open file of some library."""
@@ -46,7 +58,7 @@ class LazySource(FilesSource[_Found]):
 
     _readers = 0
     _closed = False
-    _process = 0
+    _forked = -1
 
     @abstractmethod
     def _describe(self, key: str, found: _Found) -> EpisodeInfo:
@@ -174,17 +186,18 @@ class LazySource(FilesSource[_Found]):
     def _remember(self, cache: str, key: str, make: Callable[[], _Made], most: int = _MOST_INFOS) -> _Made:
         """Return what `make` returned for a key of a cache; the oldest of more than `most` values is dropped."""
         values = self._cache(cache)
-        if key not in values:
-            values[key] = make()
-            if len(values) > most:
-                values.popitem(last=False)
-        made: _Made = values[key]
+        if key in values:
+            made: _Made = values[key]
+            return made
+        made = values[key] = make()
+        if len(values) > most:
+            values.popitem(last=False)
         return made
 
     def _cache(self, name: str) -> OrderedDict[str, Any]:
         """Return a cache of this process by its name: files that a parent process opened must not be used."""
-        if self._process != os.getpid():
-            self._process, self._caches = os.getpid(), dict[str, OrderedDict[str, Any]]()
+        if self._forked != _forks:
+            self._forked, self._caches = _forks, dict[str, OrderedDict[str, Any]]()
         found = self._caches.get(name)
         if found is None:
             found = self._caches[name] = OrderedDict()

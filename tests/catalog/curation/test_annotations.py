@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from catalog import Asset, Catalog, Lineage, Spread
 from catalog.testing.contract import LANES, make_record
+from catalog.testing.records import pack
 from wshard.errors import CatalogError, EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def test_a_removed_episode_takes_everything_along(catalog: Catalog) -> None:
 
 def test_statistics_of_lanes_are_kept_by_channel_and_as_a_whole(catalog: Catalog) -> None:
     spreads = (Spread(-1.0, 1.0, 0.0, 0.5), Spread(2.0, 4.0, 3.0, 1.0))
-    catalog.episodes.register([make_record(7, lanes=(replace(LANES[1], channels=spreads), LANES[2]))])
+    catalog.episodes.register([make_record(7, lanes=(replace(LANES[1], spread=pack(*spreads)), LANES[2]))])
     lanes = catalog.query.facts([7])[7].lanes
     whole = lanes["signal/state"].whole
     assert lanes["signal/state"].channels == spreads

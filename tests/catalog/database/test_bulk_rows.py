@@ -12,6 +12,7 @@ import pytest
 from catalog import Catalog, LaneRecord, Spread
 from catalog.database import sqlite
 from catalog.testing.contract import make_record
+from catalog.testing.records import pack
 from wshard.errors import CatalogError, CatalogWriteError
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ def test_flags_and_bytes_are_stored_as_such_however_many_come_at_once(tmp_path: 
             lanes = "SELECT spread, typeof(spread) FROM lane ORDER BY episode_row, name"
             return flags + raw.execute(lanes).fetchall()
 
-    numbers = LaneRecord("a", "f32", (), 1, (Spread(0.0, 1.0, 0.5, 0.5),))
+    numbers = LaneRecord("a", "f32", (), 1, spread=pack(Spread(0.0, 1.0, 0.5, 0.5)))
     pictures = LaneRecord("b", "u8", (), 1)
     several = [
-        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, channels=kept)))
-        for number, kept in enumerate(((), None, numbers.channels) * 67)
+        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, spread=kept)))
+        for number, kept in enumerate((None, numbers.spread, None) * 67)
     ]
     with Catalog.open(tmp_path / "at once.db", create=True) as catalog:
         catalog.episodes.register(several)

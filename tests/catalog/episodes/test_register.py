@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
 from catalog.testing.contract import AWKWARD, LANES, make_record, record_lists
-from catalog.testing.records import SPREADS
+from catalog.testing.records import SPREADS, pack
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
@@ -87,7 +87,7 @@ def test_another_digest_replaces_the_episode_and_keeps_its_identity(catalog: Cat
     (first,) = catalog.episodes.register([make_record(1)])
     catalog.annotations.tag([first.id], "good")
     other = (Spread(0.0, 2.0, 1.0, 0.5), Spread(-1.0, 0.0, -0.25, 0.125))
-    lanes = (LaneRecord("signal/state", "f64", (2,), 7, other),)
+    lanes = (LaneRecord("signal/state", "f64", (2,), 7, spread=pack(*other)),)
     changed = make_record(1, digest="other", env_id="env-new", length=7, total_reward=None, lanes=lanes)
     assert catalog.episodes.register([changed]) == [replace(first, outcome="changed")]
     row = catalog.episodes.get(first.id)
@@ -349,7 +349,7 @@ def test_hostile_text_is_only_text(data, tmp_path_factory) -> None:
     text = st.sampled_from(AWKWARD)
     with Catalog.open(folder / "catalog.db", create=True) as catalog:
         names = {name: data.draw(text) for name in ("key", "episode_id", "env_id", "digest")}
-        lanes = (LaneRecord(data.draw(text), data.draw(text), (1,), 1, (Spread(0.0, 2.0, 1.0, 0.5),)),)
+        lanes = (LaneRecord(data.draw(text), data.draw(text), (1,), 1, spread=pack(Spread(0.0, 2.0, 1.0, 0.5))),)
         path = f"/{data.draw(text).replace('/', '')}/x"
         (done,) = catalog.episodes.register([make_record(1, path=path.replace("//", "/"), lanes=lanes, **names)])
         row = catalog.episodes.get(done.uid)

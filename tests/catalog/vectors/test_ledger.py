@@ -16,6 +16,7 @@ from sqlalchemy import select
 from catalog import Among, Catalog, EmbeddingRow, LaneRecord, LedgerEntry, Spread
 from catalog.database.schema import embedding
 from catalog.testing.contract import make_record
+from catalog.testing.records import pack
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def test_spreads_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> 
 
     both = [(LaneRecord("signal/a", "f32", (size,), 1),) for size in (1, 2)]
     records = [
-        make_record(number, lanes=(replace(both[number % 2][0], count=number, channels=tuple(spreads(number))),))
+        make_record(number, lanes=(replace(both[number % 2][0], count=number, spread=pack(*spreads(number))),))
         for number in range(2600)
     ]
     catalog.episodes.register(records)

@@ -28,8 +28,7 @@ class VideoSpan(NamedTuple):
     shared: bool
 
 
-@dataclass(frozen=True)
-class EpisodeEntry:
+class EpisodeEntry(NamedTuple):  # made several times for each episode, so they must be made quickly
     """One episode: `length` rows of the file `data` from the row `start` on; share: of the file's rows.
 
     Paths are relative to the data set.
@@ -99,37 +98,41 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         return map(str, self._rows)
 
     def __contains__(self, key: object) -> bool:
-        last = self._last
-        if last is not None and last[0] == key:
-            return True
-        plain = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _LONGEST_KEY
-        return plain and str(int(str(key))) == key and int(str(key)) in self._rows
+        return self._number(key) is not None
 
     def __getitem__(self, key: str) -> EpisodeEntry:
         """Return an episode; raises KeyError, FormatError for one of which nothing could be read."""
         last = self._last  # which another thread may replace
         if last is None or last[0] != key:
-            if key not in self:
+            number = self._number(key)
+            if number is None:
                 raise KeyError(key)
-            last = self._last = key, self._entry(int(key))
+            last = self._last = key, self._entry(number)
         return last[1]
+
+    def _number(self, key: object) -> int | None:
+        """Return the number of the episode of a key, None where there is none."""
+        if not (isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _LONGEST_KEY):
+            return None
+        number = int(key)
+        return number if str(number) == key and number in self._rows else None
 
     def _entry(self, number: int) -> EpisodeEntry:
         row = self._rows[number]
         if row < 0:
             raise FormatError(self._columns.damaged[number])
-        columns, file, length = self._columns, self._file_of[row], int(self._columns.lengths[row])
+        columns, file, length = self._columns, self._file_of.item(row), self._columns.lengths.item(row)
         return EpisodeEntry(
             number=number,
             length=length,
             tasks=_texts(columns.tasks[row]),
-            data=self._path(self._info.data_path, number, columns.chunks[row], columns.files[row]),
-            start=int(columns.starts[row] - self._first_rows[file]),
-            share=length / max(float(self._file_rows[file]), 1.0),
+            data=self._path(self._info.data_path, number, columns.chunks.item(row), columns.files.item(row)),
+            start=columns.starts.item(row) - self._first_rows.item(file),
+            share=length / max(self._file_rows.item(file), 1.0),
             videos={
                 name: VideoSpan(
-                    self._path(self._info.video_path, number, one.chunks[row], one.files[row], name),
-                    float(one.starts[row]),
+                    self._path(self._info.video_path, number, one.chunks.item(row), one.files.item(row), name),
+                    one.starts.item(row),
                     self._info.version >= (3, 0),
                 )
                 for name, one in columns.videos.items()
@@ -145,8 +148,8 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
 
     def _fill(self, template: str, number: int, chunk: int, file: int, camera: str) -> str:
         fields: dict[str, int | str] = {
-            "chunk_index": int(chunk),
-            "file_index": int(file),
+            "chunk_index": chunk,
+            "file_index": file,
             "episode_chunk": number // self._info.chunks_size,
             "episode_index": number,
             "video_key": camera,

@@ -108,11 +108,11 @@ class ParquetColumns:
 
     def numbers(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> Array:
         """Return rows [start, stop) of a column of numbers or of lists of them, as [n, *shape]."""
-        size = (stop - start) * math.prod(shape) * self.dtype(name).size
-        if size > _MOST_DECODED:
-            raise LimitError(f"{self.path}: column {name!r}: expected {_MOST_DECODED} bytes at most, found {size}")
         rows = self._rows.get((name, shape))
         if rows is None or not rows.start <= start <= stop <= rows.start + len(rows.values):
+            size = (stop - start) * math.prod(shape) * self.dtype(name).size
+            if size > _MOST_DECODED:
+                raise LimitError(f"{self.path}: column {name!r}: expected {_MOST_DECODED} bytes at most, found {size}")
             rows = self._read_rows(name, shape, start, stop)
         found: Array = rows.values[start - rows.start : stop - rows.start].copy()
         return found

@@ -139,9 +139,8 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         elif tasks := self._task_list(found):
             metadata["task"] = tasks
             lanes[_TASKS] = declare_texts(TASK)
-        for name, feature in dataset.features.items():
-            if name not in BOOKKEEPING and feature.dtype != LANGUAGE:
-                self._add_feature(found, feature, (lanes, metadata))
+        for feature, lane in self._declared(found.data):
+            self._add_feature(found, feature, lane, (lanes, metadata))
         if SUCCESS in dataset.features and found.length:
             metadata["success"] = bool(file.bounds(SUCCESS, found.start, found.start + found.length)[1])
         return EpisodeInfo(
@@ -151,38 +150,44 @@ class LeRobotSource(LazySource[EpisodeEntry]):
             env_id=origin.get("env_id", dataset.robot_type),
             timebase=TimebaseSpec(tick_hz=dataset.fps),
             metadata=metadata,
-            stored_sizes=self._frame_sizes(found, lanes),
+            stored_sizes=self._frame_sizes(found),
         )
 
     def _add_feature(
-        self, found: EpisodeEntry, feature: Feature, to: tuple[dict[str, Declaration], dict[str, Any]]
+        self,
+        found: EpisodeEntry,
+        feature: Feature,
+        lane: Declaration,
+        to: tuple[dict[str, Declaration], dict[str, Any]],
     ) -> None:
         lanes, metadata = to
         if feature.dtype == TEXT:
-            name = block_of(feature).removeprefix(STEP_TEXTS)
+            name = lane.block.removeprefix(STEP_TEXTS)
             metadata[name] = list_texts(self._texts(found, feature.name))
             if not isinstance(metadata[name], list):
                 return
-            lane = declare_texts(name)
-        elif feature.dtype in {IMAGE, VIDEO}:
-            lane = declare_frames(feature)
-        else:
-            lane = self._declare(found.data, feature)
         if lane.block in lanes:
             raise FormatError(f"{self._folder / INFO}: expected one feature for lane {lane.block!r}, found two")
         lanes[lane.block] = lane
 
+    def _declared(self, data: str) -> list[tuple[Feature, Declaration]]:
+        """Return the features of the file `data` with their lanes."""
+
+        def declare() -> list[tuple[Feature, Declaration]]:
+            features = self._dataset.features.values()
+            known = [one for one in features if one.name not in BOOKKEEPING and one.dtype != LANGUAGE]
+            return [(one, self._declare(data, one)) for one in known]
+
+        return self._remember("lanes", data, declare, most=1)
+
     def _declare(self, data: str, feature: Feature) -> Declaration:
-        """Return the lane of a feature of numbers; its dtype is that of the column in the file `data`."""
-        lanes = self._cache("lanes")
-        if lanes.get("") != data:
-            lanes.clear()
-            lanes[""] = data
-        if feature.name not in lanes:
-            file = self.open_once(data, lambda: ParquetColumns(self._folder / data))
-            lanes[feature.name] = declare_numbers(feature, file.dtype(feature.name))
-        found: Declaration = lanes[feature.name]
-        return found
+        """Return the lane of a feature; the dtype of numbers is that of their column in the file `data`."""
+        if feature.dtype == TEXT:
+            return declare_texts(block_of(feature).removeprefix(STEP_TEXTS))
+        if feature.dtype in {IMAGE, VIDEO}:
+            return declare_frames(feature)
+        file = self.open_once(data, lambda: ParquetColumns(self._folder / data))
+        return declare_numbers(feature, file.dtype(feature.name))
 
     def _task_list(self, found: EpisodeEntry) -> list[str]:
         """Return the tasks of an episode of several, or of one that does not say."""
@@ -191,16 +196,15 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         low, high = self._open(found).bounds("task_index", found.start, found.start + found.length)
         return [self._whole.tasks[number] for number in range(int(low), int(high) + 1) if number in self._whole.tasks]
 
-    def _frame_sizes(self, found: EpisodeEntry, lanes: Mapping[str, Declaration]) -> dict[str, int]:
+    def _frame_sizes(self, found: EpisodeEntry) -> dict[str, int]:
         sizes = {}
-        for name, feature in self._dataset.features.items():
-            block = block_of(feature)
-            if block in lanes and feature.dtype == IMAGE and found.length:
-                sizes[block] = self._open(found).stored_size(name, found.start, found.start + found.length)
-            elif block in lanes and feature.dtype == VIDEO and name in found.videos:
-                span = found.videos[name]
+        for feature, lane in self._declared(found.data):
+            if feature.dtype == IMAGE and found.length:
+                sizes[lane.block] = self._open(found).stored_size(feature.name, found.start, found.start + found.length)
+            elif feature.dtype == VIDEO and feature.name in found.videos:
+                span = found.videos[feature.name]
                 state = None if span.shared else self._state(span.path)
-                sizes |= {} if state is None else {block: state.size}
+                sizes |= {} if state is None else {lane.block: state.size}
         return sizes
 
     def is_current(self) -> bool:

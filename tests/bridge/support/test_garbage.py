@@ -1,0 +1,51 @@
+"""Garbage is collected rarely while somebody asks for it, and as before afterwards."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from bridge.support.garbage import collect_rarely
+from bridge.support.workers import workers
+
+
+@pytest.fixture(autouse=True)
+def threshold():
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_the_last_user_restores_the_threshold():
+    first, second = collect_rarely(), collect_rarely()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == (10_000, 10, 10)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("own", [0, 50_000])
+def test_who_wants_fewer_collections_has_them(own):
+    gc.set_threshold(own, 10, 10)
+    with collect_rarely():
+        assert gc.get_threshold() == (own, 10, 10)
+    assert gc.get_threshold() == (own, 10, 10)
+
+
+def test_work_on_episodes_collects_rarely():
+    with workers(1) as crew:
+        assert [*crew.each(_threshold_of, [0])] == [10_000]
+    assert gc.get_threshold()[0] == 700
+
+
+def test_so_do_worker_processes():
+    with workers(2) as crew:
+        assert {*crew.each(_threshold_of, range(8))} == {10_000}
+
+
+def _threshold_of(_: int) -> int:
+    return gc.get_threshold()[0]
