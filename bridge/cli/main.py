@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,11 +70,21 @@ app.add_typer(annotations_app, name="annotations", rich_help_panel="Curate")
 app.add_typer(index.app, name="index", rich_help_panel="Care")
 
 
-def command() -> Any:
-    """Return the command with all its verbs; the help of flags shows no type, as they take no value."""
-    whole = typer.main.get_command(app)
+def command(verb: str = "") -> Any:
+    """Return the command with all its verbs; the help of flags shows no type, as they take no value.
+
+    verb: with this one alone, if there is one of that name, in a tenth of the time.
+    """
+    chosen, alone = copy(app), [one for one in app.registered_commands if _name_of(one) == verb]
+    if alone:
+        chosen.registered_commands, chosen.registered_groups = alone, []
+    whole = typer.main.get_command(chosen)
     _without_types(whole)
     return whole
+
+
+def _name_of(info: Any) -> str:
+    return info.name or typer.main.get_command_name(info.callback.__name__)
 
 
 def _without_types(verb: Any, parent: Any = None) -> None:
@@ -92,7 +103,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show must not end a listing
     try:
         interrupt_once()
-        command()(prog_name="wshard")
+        command(*sys.argv[1:2])(prog_name="wshard")
     except KeyboardInterrupt:  # outside of a verb, which handles its own
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)

@@ -65,6 +65,20 @@ def test_every_verb_has_a_short_option_for_help(capsys):
         assert " ".join(("Usage: wshard", *names)) in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_verb_made_alone_is_the_one_among_all(capsys):
+    whole = bridge.cli.main.command()
+    for name, verb in whole.commands.items():
+        made = bridge.cli.main.command(name)
+        assert list(made.commands) == ([*whole.commands] if hasattr(verb, "commands") else [name])
+        shown = []
+        for one in (whole, made):
+            with pytest.raises(SystemExit) as ended:
+                one([name, "--help"], prog_name="wshard")
+            assert ended.value.code == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
