@@ -37,7 +37,7 @@ SCHEMES: Final[Mapping[str, Callable[[str], str]]] = {"": str, "file": _path_of_
 def local_path(uri: str | os.PathLike[str]) -> str:
     """Return the path by which a location is opened; raises UnknownSchemeError, which names the known schemes."""
     text = os.fspath(uri)
-    found = _SCHEME.match(text)
+    found = _SCHEME.match(text) if "://" in text else None
     scheme = found[1].lower() if found else ""
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES if name)

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -124,7 +125,20 @@ def align_all(
     bounds, notify = _bounds(len(query), pieces, rule), _ON_COMPILE.get()
     with nullcontext() if notify is None else solver().watch_compilation(notify):
         costs, spans, paths, ends = solver().solve(query, heed, parts, bounds, (*steps, *rates), traced)
-    return Alignments(costs, spans, np.split(paths, ends[:-1]) if traced else ())
+    edges = [0, *ends.tolist()]
+    return Alignments(costs, spans, [paths[begin:end] for begin, end in pairwise(edges)] if traced else ())
+
+
+def measure_all(query: Rows, pieces: Pieces, paths: Sequence[Ints], weights: Rows | None, around: int) -> Rows:
+    """Return the mean difference [m] of the pairs of each path, each as often as it advances.
+
+    Differences are averaged with those of up to `around` pairs to each side first. weights: as of align_all.
+    """
+    query = np.ascontiguousarray(query)  # of other strides it would be compiled once more
+    heed = np.full(query.shape, 1.0 / query.shape[1]) if weights is None else weights
+    placed = np.concatenate(paths), np.cumsum([*map(len, paths)])
+    found: Rows = solver().measure(query, heed, (pieces.rows, pieces.edges[:-1]), placed, around)
+    return found
 
 
 @cache

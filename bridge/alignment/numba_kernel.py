@@ -163,3 +163,36 @@ def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa:
             first, last = path[place, side], path[length - 1 - place, side]
             path[place, side], path[length - 1 - place, side] = last, first
     return length
+
+
+@_compiled
+def measure(query, weights, pieces, paths, around):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the mean difference [m] along each path: of every pair averaged with up to `around` to each side of it.
+
+    pieces: rows [T, D] of all, and where each begins [m]; paths: the pairs [P, 2] of all, and where each ends [m].
+    """
+    rows, edges = pieces
+    pairs, ends = paths
+    found, begin = np.empty(len(ends)), 0
+    for number in range(len(ends)):
+        path, edge = pairs[begin : ends[number]], edges[number]
+        begin, length = ends[number], len(path)
+        squares, apart, total = np.zeros(length), np.zeros(length + 2 * around), np.empty(length)
+        for channel in range(query.shape[1]):
+            for place in range(length):
+                apart[around + place] = query[path[place, 0], channel] - rows[edge + path[place, 1], channel]
+            total[:] = apart[around : around + length]
+            for away in range(1, around + 1):
+                for place in range(length):
+                    total[place] = (total[place] + apart[around + place - away]) + apart[around + place + away]
+            for place in range(length):
+                squares[place] += weights[path[place, 0], channel] * (total[place] * total[place])
+        spent, advanced, before = 0.0, 0, -2
+        for place in range(length):
+            after = path[place, 0] + path[place, 1]
+            steps = 2 if place == 0 else after - before
+            count = min(place, around) + min(length - 1 - place, around) + 1
+            spent += steps * (np.sqrt(squares[place]) / count)
+            advanced, before = advanced + steps, after
+        found[number] = spent / advanced
+    return found

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Solved = tuple[Rows, Ints, Ints, Ints]
 
 _CELLS: Final = 2_000_000  # of all pieces in one go: bounds the memory
+_PATHS: Final = 12  # measured in one go: new memory for all of them would take longer than what is done in it
 
 
 def watch_compilation(_: Callable[[], object]) -> AbstractContextManager[None]:
@@ -168,3 +169,41 @@ def _path(taken: NDArray[np.int8], end: int, steps: Ints) -> Ints:
         i, j = i - advances[by][0], j - advances[by][1]
         path.append((i, j))
     return np.array(path[::-1], np.int64)
+
+
+def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
+    """Return the mean difference [m] along each path: of every pair averaged with up to `around` to each side of it.
+
+    pieces: rows [T, D] of all, and where each begins [m]; paths: the pairs [P, 2] of all, and where each ends [m].
+    """
+    (rows, edges), (pairs, ends) = pieces, paths
+    lengths = np.diff(ends, prepend=0)
+    placed = pairs + np.repeat(edges, lengths)[:, None] * np.array([0, 1])
+    parts = []
+    for first in range(0, len(ends), _PATHS):
+        some = lengths[first : first + _PATHS]
+        begin = ends[first] - some[0]
+        parts.append(_measure(query, weights, rows, placed[begin : begin + some.sum()], some, around))
+    return np.concatenate(parts)
+
+
+def _measure(query: Rows, weights: Rows, rows: Rows, pairs: Ints, lengths: Ints, around: int) -> Rows:
+    begins, owners = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(lengths)), lengths)
+    steps = pairs[:, 0]
+    advanced = np.diff(steps + pairs[:, 1], prepend=0)
+    advanced[begins] = 2
+    before = np.arange(len(owners)) - begins[owners]
+    counts = np.minimum(before, around) + np.minimum(lengths[owners] - 1 - before, around) + 1
+    places = np.arange(len(owners)) + around * owners  # zeros between paths, so that none is averaged with another one
+    apart = np.zeros((places[-1] + 1, query.shape[1]))
+    apart[places] = query.take(steps, axis=0) - rows.take(pairs[:, 1], axis=0)
+    total = apart.copy()
+    for away in range(1, around + 1):
+        total[away:] += apart[:-away]
+        total[:-away] += apart[away:]
+    total = total.take(places, axis=0)
+    total *= total
+    total *= weights.take(steps, axis=0)
+    squares = np.add.reduce(np.ascontiguousarray(total.T), axis=0)  # channel by channel, as the compiled one
+    each = advanced * (np.sqrt(squares) / counts)
+    return np.bincount(owners, each) / np.bincount(owners, advanced)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from bridge.index.base import Matches
     from catalog.catalog import Catalog
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 _MOST_ROWS: Final = 10_000  # kept in memory
+_NO_SPANS: Final = np.zeros((0, 2), np.int64)
 
 
 class EpisodeRows:
@@ -45,21 +46,23 @@ def find_spans(matches: Matches, rows: Mapping[int, EpisodeRow], plan: WindowPla
 
     An episode may have been removed, or ingested again and shorter, since the index answered.
     """
-    places, spans = [], []
-    of_length: dict[int, Sequence[tuple[int, int]]] = {}  # of so many matches most are of few lengths
-    for place, (episode, window) in enumerate(zip(matches.episodes.tolist(), matches.windows.tolist(), strict=True)):
+    ids, windows = matches.episodes.tolist(), matches.windows
+    tables: dict[int, tuple[Ints, int]] = {}  # of many episodes most are of few lengths
+    begins, counts, behind = {}, {}, 0
+    for episode in {*ids}:
         row = rows.get(episode)
-        if row is None:
-            continue
-        windows = of_length.get(row.length)
-        if windows is None:
-            windows = of_length[row.length] = _spans(plan, row.length)
-        if window < len(windows):
-            places.append(place)
-            spans.append(windows[window])
-    return np.array(places, np.int64), np.array(spans, np.int64).reshape(-1, 2)
+        length = 0 if row is None else row.length
+        if length not in tables:
+            tables[length] = _spans(plan, length), behind
+            behind += len(tables[length][0])
+        table, begins[episode] = tables[length]
+        counts[episode] = len(table)
+    first, count = (np.fromiter(map(of.__getitem__, ids), np.int64, len(ids)) for of in (begins, counts))
+    places = np.flatnonzero(windows < count)
+    spans = np.concatenate([_NO_SPANS, *(table for table, _ in tables.values())])
+    return places, spans.take(first[places] + windows[places], axis=0)
 
 
 @lru_cache(maxsize=2048)
-def _spans(plan: WindowPlan, length: int) -> Sequence[tuple[int, int]]:
-    return [(start, stop) for start, stop in plan.spans(length).tolist()]
+def _spans(plan: WindowPlan, length: int) -> Ints:
+    return plan.spans(length)

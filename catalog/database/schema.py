@@ -206,7 +206,7 @@ checked = Table(
     Column("measures", LargeBinary),
 )
 _MEASURED = checked.c.measures.is_not(None)
-Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_MEASURED, postgresql_where=_MEASURED)
+Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_MEASURED)
 
 finding = Table(
     "finding",
@@ -293,6 +293,6 @@ synced = Table(
 Index("synced_document", synced.c.copy_id, synced.c.document)
 Index("synced_ref", synced.c.copy_id, synced.c.ref)
 _UNSERVED = synced.c.served.is_(False)
-Index("synced_unserved", synced.c.copy_id, synced.c.seq, sqlite_where=_UNSERVED, postgresql_where=_UNSERVED)
+Index("synced_unserved", synced.c.copy_id, synced.c.seq, sqlite_where=_UNSERVED)
 _ON_ITS_WAY = synced.c.run.is_not(None)
-Index("synced_run", synced.c.copy_id, synced.c.run, sqlite_where=_ON_ITS_WAY, postgresql_where=_ON_ITS_WAY)
+Index("synced_run", synced.c.copy_id, synced.c.run, sqlite_where=_ON_ITS_WAY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from embedders.numeric import Rows
     from embedders.space import Space, Statistics
 
-    _Key = tuple[str, EpisodeAddress, str]
+    _Key = tuple[str, str, str]
     _Scaled = tuple[str, bytes, bytes]
 
 SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
@@ -81,20 +82,22 @@ class LaneRows:
         self, row: EpisodeRow, space: Space, scaling: Statistics, known: tuple[_Scaled, OpenLocations]
     ) -> PreparedRows:
         """Return the rows of one episode. Raises StaleEpisodeError, OSError, FormatError."""
-        (scaled, locations), address = known, row.address
-        key, first = (scaled[0], address, row.digest), locations.fingerprint(address)
-        with self._lock:
-            cached = self._cache.get(key)
-            if cached is not None and cached.stamp == (scaled, first, *map(locations.fingerprint, cached.chunks)):
+        scaled, locations = known
+        key = scaled[0], row.uid, row.digest
+        cached = self._cache.get(key)
+        address = row.address if cached is None or cached.address.uri != row.path else cached.address
+        first = locations.fingerprint(address)
+        if cached is not None and cached.stamp == (scaled, first, *map(locations.fingerprint, cached.chunks)):
+            with self._lock, suppress(KeyError):  # another thread may have dropped it
                 self._cache.move_to_end(key)
-                return cached.rows
+            return cached.rows
         with open_at(address) as file:
             chunks = tuple(EpisodeAddress(str(part.path)) for part in file.parts()[1:])
             stamp = (scaled, first, *map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError(f"{address}: changed since it was ingested: ingest it again")
             rows = prepare_rows(read_lanes(file, space), scaling)
-        self._store(key, _CachedRows(rows, chunks, stamp))
+        self._store(key, _CachedRows(rows, address, chunks, stamp))
         return rows
 
     def _store(self, key: _Key, cached: _CachedRows) -> None:
@@ -109,8 +112,9 @@ class LaneRows:
 
 @dataclass(frozen=True, eq=False)
 class _CachedRows:
-    """Rows, the chunks they are from (none of an episode in one file), and how files and scaling were."""
+    """Rows, the address and chunks they are from (none of an episode in one file), and how files and scaling were."""
 
     rows: PreparedRows
+    address: EpisodeAddress
     chunks: tuple[EpisodeAddress, ...]
     stamp: tuple[object, ...]

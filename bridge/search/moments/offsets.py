@@ -40,9 +40,14 @@ class Offsets:
     def along(self, query: Rows, pieces: Pieces, found: Alignments) -> Offsets:
         """Return the mean differences along the paths that were found."""
         values = self.values.copy()
-        for place in np.flatnonzero(self.free).tolist():
-            path = found.paths[place]
-            values[place] = (query[path[:, 0]] - pieces.rows[path[:, 1] + pieces.edges[place]]).mean(axis=0)
+        places = np.flatnonzero(self.free)
+        if len(places):
+            paths = [found.paths[place] for place in places.tolist()]
+            lengths = np.array([*map(len, paths)])
+            pairs = np.concatenate(paths)
+            rows = pairs[:, 1] + np.repeat(pieces.edges[places], lengths)
+            apart = query.take(pairs[:, 0], axis=0) - pieces.rows.take(rows, axis=0)
+            values[places] = np.add.reduceat(apart, np.cumsum(lengths) - lengths) / lengths[:, None]
         return Offsets(values, self.free)
 
     def of_some(self, places: Ints) -> Offsets:

@@ -36,28 +36,30 @@ def overlap(spans: Ints, span: Sequence[int] | Ints) -> NDArray[np.float64]:
     return shares
 
 
-def suppress(
-    episodes: Ints,
-    spans: Ints,
-    limits: MomentLimits,
-    is_there: Callable[[int], bool] = lambda _: True,
-) -> Ints:
+def suppress(episodes: Ints, spans: Ints, limits: MomentLimits, is_there: Callable[[int], bool] | None = None) -> Ints:
     """Return the places of at most limits.top_k hits, best first, none of which overlaps a better one too much.
 
     episodes [n] and spans [n, 2] of the hits, best first; spans of different episodes never overlap. is_there: which
-    episodes may be hits; called only for those that would be.
+    episodes may be hits, None = all; called only for those that would be.
     """
     chosen: dict[int, list[tuple[int, int]]] = {}
     places: list[int] = []
-    limit, most = limits.max_overlap, limits.per_episode
+    left, limit = limits.top_k, limits.max_overlap
+    most = len(episodes) if limits.per_episode is None else limits.per_episode
     # Few are chosen, and of one episode fewer: plain numbers are faster than arrays of one or two.
-    for place, (episode, start, stop) in enumerate(np.column_stack([episodes, spans]).tolist()):
-        if len(places) == limits.top_k:
+    for place, (episode, (start, stop)) in enumerate(zip(episodes.tolist(), spans.tolist(), strict=True)):
+        if not left:
             break
-        others = chosen.setdefault(episode, [])
-        if len(others) == most or _overlaps(start, stop, others, limit) or not (others or is_there(episode)):
+        others = chosen.get(episode)
+        if others is None:
+            if is_there is not None and not is_there(episode):
+                continue
+            chosen[episode] = [(start, stop)]
+        elif len(others) < most and not _overlaps(start, stop, others, limit):
+            others.append((start, stop))
+        else:
             continue
-        others.append((start, stop))
+        left -= 1
         places.append(place)
     return np.array(places, np.int64)
 

@@ -98,7 +98,7 @@ class _Windows:
             return False
 
         with OpenLocations() as locations:
-            known = is_there if missing is None else lambda episode: episode not in missing
+            known = is_there if missing is None else (lambda episode: episode not in missing) if missing else None
             places = suppress(self.episodes, self.spans, limits, known)
         return _Windows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.gone)
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from bridge.alignment import align, numpy_kernel
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.search.moments.differences import measure_differences
 
@@ -37,6 +38,18 @@ def test_differences_are_those_of_loops(every, around):
         ]
         found = measure_differences(query, Pieces.of(pieces), paths, every, weights)
         assert found == pytest.approx(expected)
+
+
+def test_both_kernels_are_equal_to_the_last_bit(monkeypatch):
+    rng = np.random.default_rng(7)
+    query, weights = rng.normal(size=(40, 14)), rng.uniform(size=(40, 14))
+    pieces = Pieces.of([rng.normal(size=(size, 14)) for size in (60, 1, 25, *[33] * 30)])
+    paths = align_all(query, pieces, Rule(), traced=True).paths
+    for every, weighed in ((1, weights), (2, None), (3, weights)):
+        compiled = measure_differences(query, pieces, paths, every, weighed)
+        with monkeypatch.context() as patched:
+            patched.setattr(align, "solver", lambda: numpy_kernel)
+            assert np.array_equal(measure_differences(query, pieces, paths, every, weighed), compiled)
 
 
 def test_equal_rows_cost_nothing_and_neighbours_change_nothing():

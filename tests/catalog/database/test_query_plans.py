@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from catalog import Catalog
-from catalog.database import schema
+from catalog.database import migrations, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +91,12 @@ def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
 def test_a_scan_would_be_noticed(watch: Watch) -> None:
     plans = watch.plans(lambda: watch.catalog.query.count("meta.seed:3"))
     assert [line for line in plans if line.startswith("SCAN episode")]
+
+
+def test_indexes_of_some_rows_are_those_in_both_products() -> None:
+    for driver in ("sqlite", "postgresql"):
+        made = [line for line in migrations._tables(driver) if line.startswith("CREATE INDEX") and "WHERE" in line]
+        assert {line.split()[2] for line in made} == {"checked_family", "synced_unserved", "synced_run"}
 
 
 def test_the_tables_can_be_made_in_postgresql() -> None:
