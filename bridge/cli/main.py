@@ -10,6 +10,7 @@ import typer
 
 from bridge.cli import care, check, curate, index, ingest, labels, search, serve, shardify, show, train
 from bridge.cli import convert as convert_any
+from bridge.cli.examples import EXAMPLES
 from catalog.cli import annotate, collection, explore, ls
 from catalog.cli.annotations import app as annotations_app
 from wshard.cli import convert, doctor, files, shardpack
@@ -70,19 +71,22 @@ app.add_typer(index.app, name="index", rich_help_panel="Care")
 
 
 def command() -> Any:
-    """Return the command with all its verbs; the help of flags shows no type, as they take no value."""
+    """Return the command with all its verbs, whose help names every option in full and ends with an example."""
     whole = typer.main.get_command(app)
-    _without_types(whole)
+    _prepare_help(whole)
     return whole
 
 
-def _without_types(verb: Any, parent: Any = None) -> None:
+def _prepare_help(verb: Any, name: str = "", parent: Any = None) -> None:
     context = typer.Context(verb, parent=parent, **verb.context_settings)
     for option in (*verb.params, verb.get_help_option(context)):
         if getattr(option, "is_flag", False):
-            option.metavar = ""
-    for inner in getattr(verb, "commands", {}).values():
-        _without_types(inner, context)
+            option.metavar = ""  # flags take no value
+    if name in EXAMPLES:
+        verb.rich_markup_mode = None  # its tables cut long options at 80 columns
+        verb.epilog = f"Example:\n\n\b\n  wshard {EXAMPLES[name]}"
+    for word, inner in getattr(verb, "commands", {}).items():
+        _prepare_help(inner, f"{name} {word}".strip(), context)
 
 
 def main() -> None:
