@@ -161,7 +161,7 @@ def test_filters_as_text(home):
     assert lanes["total"] == 8
     wrong = command("ls", "-w", "env:Push-v1 lenght:5", folder=home)
     assert wrong.exit_code == 2
-    assert "found 'lenght' (length?), at character 13 of the filter" in wrong.stderr
+    assert "found 'lenght' (did you mean length?), at character 13 of the filter" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1
 
 
