@@ -12,6 +12,7 @@ from typer.main import get_command_name
 
 from bridge.cli import care, check, curate, index, ingest, labels, search, serve, shardify, show, train
 from bridge.cli import convert as convert_any
+from bridge.cli.examples import EXAMPLES
 from catalog.cli import annotate, collection, explore, ls
 from catalog.cli.annotations import app as annotations_app
 from wshard.cli import convert, doctor, files, shardpack
@@ -74,7 +75,7 @@ app.add_typer(index.app, name="index", rich_help_panel="Care")
 
 
 def command(word: str | None = None) -> Any:
-    """Return the command with all its verbs; the help of flags shows no type, as they take no value.
+    """Return the command with all its verbs, whose help names every option in full and ends with an example.
 
     Where `word` names a verb or a group of verbs, there is no other: to make all takes longer than most of them.
     """
@@ -82,7 +83,7 @@ def command(word: str | None = None) -> Any:
     some.registered_commands = [one for one in app.registered_commands if get_command_name(_name_of(one)) == word]
     some.registered_groups = [one for one in app.registered_groups if one.name == word]
     whole = typer.main.get_command(some if some.registered_commands or some.registered_groups else app)
-    _without_types(whole)
+    _prepare_help(whole)
     return whole
 
 
@@ -90,13 +91,16 @@ def _name_of(verb: CommandInfo) -> str:
     return str(verb.name or getattr(verb.callback, "__name__", ""))
 
 
-def _without_types(verb: Any, parent: Any = None) -> None:
+def _prepare_help(verb: Any, name: str = "", parent: Any = None) -> None:
     context = typer.Context(verb, parent=parent, **verb.context_settings)
     for option in (*verb.params, verb.get_help_option(context)):
         if getattr(option, "is_flag", False):
-            option.metavar = ""
-    for inner in getattr(verb, "commands", {}).values():
-        _without_types(inner, context)
+            option.metavar = ""  # flags take no value
+    if name in EXAMPLES:
+        verb.rich_markup_mode = None  # its tables cut long options at 80 columns
+        verb.epilog = f"Example:\n\n\b\n  wshard {EXAMPLES[name]}"
+    for word, inner in getattr(verb, "commands", {}).items():
+        _prepare_help(inner, f"{name} {word}".strip(), context)
 
 
 def main() -> None:

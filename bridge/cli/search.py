@@ -241,7 +241,7 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
     import numpy as np
 
     from bridge.episodes.open import exists
-    from wshard.errors import QueryError
+    from wshard.errors import MissingFileError, QueryError
     from wshard.open import local_path
     from wshard.types import Array
 
@@ -264,5 +264,9 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
     if not exists(EpisodeAddress(address.uri)):
         with open_catalog(archive) as opened:
             address = find_episode(opened, str(address)).address
+        if not exists(EpisodeAddress(address.uri)):
+            raise MissingFileError(
+                f"the file of {text!r} is missing: {address.uri}: restore it, or ingest its new location"
+            )
     place = str(address) if address.key else Path(local_path(address.uri))
     return place if span is None else (place, *span)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -63,6 +63,11 @@ PAGES: Final = {
     "/collections": "collections",
     "/machine": "machine",
 }
+_NO_PAGE: Final = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>No such page · wshard</title>'
+    '<link rel="icon" href="data:,"><link rel="stylesheet" href="/static/main.css">'
+    '<main><h1>There is no such page</h1><p><a href="/">All episodes</a></p></main></html>'
+)
 STATIC: Final = Path(str(resources.files("bridge.web").joinpath("static")))
 
 
@@ -146,7 +151,7 @@ async def _show_nothing(request: Request, _error: Exception) -> Response:
     body = {"error": "RequestError", "message": "expected a route of the app, found none of that name and method"}
     if request.url.path.startswith("/api/"):
         return JSONResponse(body, 404)
-    return PlainTextResponse("There is no such page.", 404)
+    return HTMLResponse(_NO_PAGE, 404)
 
 
 async def _show_failure(_request: Request, error: Exception) -> Response:

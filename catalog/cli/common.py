@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 
+_NAMES = frozenset({"env_id", "tag", "flag", "review", "format"})  # fields whose values people type by heart
 _WIDEST = 10_000  # characters of a line of a table
 _NARROWEST = 6  # columns of text are not cut below this while numbers can be cut instead
 _GAP = 2  # between columns
@@ -102,14 +104,33 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
 
 
 def report_unknown(opened: Catalog, where: Where | str | None) -> None:
-    """Print on stderr the free field names of a filter (metadata, scores, ...) that no episode has."""
+    """Print on stderr which names in a filter no episode has: free fields (metadata, scores, ...).
+
+    Of a filter that matches nothing also names such as tags, with the most similar one.
+    """
     from catalog.filters.fields import field_of
     from catalog.filters.parse import as_where
     from catalog.filters.where import Compare, comparisons
 
-    for name in sorted({clause.field for clause in comparisons(as_where(where))}):
-        if field_of(name).free and not opened.query.select(Compare(name, "exists"), order="id", limit=1).rows:
+    wanted = as_where(where)
+    clauses = [*comparisons(wanted)]
+    for name in sorted({clause.field for clause in clauses}):
+        if field_of(name).free and not _matches(opened, Compare(name, "exists")):
             typer.echo(f"no episode has {printable(name)}", err=True)
+    named = [one for one in clauses if field_of(one.field).root in _NAMES and one.op in ("eq", "in")]
+    if not named or _matches(opened, wanted):
+        return
+    for clause in named:
+        for value in clause.value if isinstance(clause.value, tuple) else (clause.value,):
+            if not _matches(opened, Compare(clause.field, "eq", value)):
+                known = [str(one) for one, _ in opened.query.facets([clause.field])[clause.field] if one is not None]
+                close = "".join(f" ({one}?)" for one in get_close_matches(str(value), known, n=1))
+                about = f"no episode has {field_of(clause.field).short} {str(value)!r}{close}"
+                typer.echo(printable(about), err=True)
+
+
+def _matches(opened: Catalog, where: Where) -> bool:
+    return bool(opened.query.select(where, order="id", limit=1).rows)
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:

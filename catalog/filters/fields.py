@@ -185,8 +185,9 @@ def _check(field: Field, name: str) -> None:
         wanted = "meta.KEY, further keys after dots" if field.root == "meta" else f"{field.root}.NAME"
     else:
         close = get_close_matches(name, [*FIELDS, *ALIASES], n=1)
-        advice = f"{close[0]}?" if close else f"a key of the metadata is meta.{name}"
-        raise FilterError(f"expected a field among {_listed()}, found {name!r} ({advice})")
+        others = f"a key of the metadata is meta.{name}; the fields are {_listed()}"
+        advice = f"did you mean {close[0]}?" if close else others
+        raise FilterError(f"expected a field, found {name!r} ({advice})")
     if not fine:
         raise FilterError(f"expected {wanted}, found {name!r}")
 

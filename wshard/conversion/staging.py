@@ -107,13 +107,17 @@ class StagedParts:
         shutil.rmtree(self._lock.draft / str(older), ignore_errors=True)
 
     def publish(self, outcomes: Sequence[Outcome]) -> None:
-        """Put the last part, whose Sink is closed, where the target is, if it has episodes or nothing is there yet."""
+        """Put the last part, whose Sink is closed, where the target is, if it has episodes or nothing is there yet.
+
+        Raises FileExistsError in mode "error", if there is a target meanwhile.
+        """
         location, written = self._location(self._part + 1), any(isinstance(one, int) for one in outcomes)
         if not location.exists() or (not written and self._place.exists()):
             self._discard()
             return
         with self.named_as_target():
-            put_in_place(location, self._place, self._before.__contains__, self._lock)
+            unused = self._target.mode == "error"
+            put_in_place(location, self._place, self._before.__contains__, self._lock, unused=unused)
         self._discard()
 
     def abandon(self) -> None:

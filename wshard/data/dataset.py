@@ -12,6 +12,7 @@ from wshard.data.clips import ClipIndex, positive
 from wshard.data.tensors import as_tensor, split_batch, stack_batch
 from wshard.errors import DatasetError, EntryNotFoundError, StepError
 from wshard.formats.world_model.columns import is_action
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,10 @@ class Dataset(Sequence["Item"]):
     def span(self) -> int:
         """Number of timesteps that a clip covers."""
         return self.num_steps * self.frameskip
+
+    def __repr__(self) -> str:
+        counts = f"{plural(len(self), 'clip')} of {plural(self.span, 'timestep')}"
+        return f"<{type(self).__name__}: {counts}, {plural(len(self.lengths), 'episode')}>"
 
     def __len__(self) -> int:
         return len(self.clip_indices)

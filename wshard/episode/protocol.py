@@ -163,6 +163,9 @@ class EpisodeReader(Protocol):
         """True if this is one chunk of a longer episode."""
         return False
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.where!r}>"
+
     def __enter__(self) -> Self:
         return self
 

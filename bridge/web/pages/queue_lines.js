@@ -1,4 +1,4 @@
-// Review queues as lines: one episode each, with what is said of it.
+// Review queues as lines: one episode each, with what is said of it; and how far a queue is that is being computed.
 import { number } from "./format.js";
 
 /** @typedef {import("./api.js").Json} Json */
@@ -17,4 +17,14 @@ export function linesOf(queue, items) {
   if (queue === "leaks") return items.map((pair) => ({ ...pair.right, said: `${pair.kind}, ${number(pair.apart)} apart`, other: pair.left }));
   if (queue === "flagged") return items.map((item) => ({ ...item, said: item.reason }));
   return items.map((item) => ({ ...item, said: item.suggested ? `${item.label} → ${item.suggested}? (${number(item.value)})` : number(item.value) }));
+}
+
+/**
+ * What the job of a queue is doing. After the last item of a stage the next one, or the ranking of all, has begun.
+ * @param {Json} job
+ * @returns {string}
+ */
+export function progressOf(job) {
+  if (!job.total) return `${job.what || job.state} …`;
+  return job.done < job.total ? `${job.what}: ${job.done} of ${job.total}` : `${job.what} done, computing the queue …`;
 }

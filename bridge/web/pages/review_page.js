@@ -5,7 +5,7 @@ import { drawSparkline } from "./sparkline.js";
 import { fill, h, say } from "./dom.js";
 import { plural } from "./format.js";
 import { onKey } from "./keys.js";
-import { linesOf } from "./queue_lines.js";
+import { linesOf, progressOf } from "./queue_lines.js";
 import { makeShell } from "./shell.js";
 import { offerSpaces } from "./spaces.js";
 import { readState, writeState } from "./url_state.js";
@@ -109,7 +109,7 @@ class ReviewPage {
       if (!found.job) return found;
       let { job } = found;
       while (round === this.round && (job.state === "waiting" || job.state === "running")) {
-        fill(this.status, job.total ? `${job.what}: ${job.done} of ${job.total}` : job.what || job.state);
+        fill(this.status, progressOf(job));
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
         job = await get(`/api/jobs/${job.id}`);
       }

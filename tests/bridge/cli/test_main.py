@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 from bridge_episodes import command
 
-import bridge.cli.main
+from bridge.cli.examples import EXAMPLES
+from bridge.cli.main import command as whole_command
 from wshard import Channel, Episode, save_wshard
 from wshard.formats.base import OWN_DATA
 from wshard.testing import make_episode
@@ -157,7 +159,7 @@ def test_filters_as_text(home):
     assert lanes["total"] == 8
     wrong = command("ls", "-w", "env:Push-v1 lenght:5", folder=home)
     assert wrong.exit_code == 2
-    assert "found 'lenght' (length?), at character 13 of the filter" in wrong.stderr
+    assert "found 'lenght' (did you mean length?), at character 13 of the filter" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1
 
 
@@ -265,13 +267,25 @@ def test_help_lists_the_verbs(home):
     assert headings == ["Options", "Archive", "Search", "Curate", "Care", "Files"]  # no verb is left outside
 
 
-def test_flags_have_no_type_in_the_help_since_they_take_no_value(capsys):
-    for verb, flag in (("search", "--json"), ("collection save", "--live")):
-        with pytest.raises(SystemExit):
-            bridge.cli.main.command()([*verb.split(), "--help"], prog_name="wshard")
-        told = capsys.readouterr().out
-        assert flag in told
-        assert "bool" not in told
+def walk_verbs(verb, name=""):
+    inner = getattr(verb, "commands", {})
+    if not inner:
+        yield name, verb
+    for word, one in inner.items():
+        yield from walk_verbs(one, f"{name} {word}".strip())
+
+
+def test_every_help_names_all_options_in_full_at_80_columns_and_ends_with_an_example_that_fits():
+    verbs = dict(walk_verbs(whole_command()))
+    assert verbs.keys() == EXAMPLES.keys()
+    for name, verb in verbs.items():
+        example = EXAMPLES[name]
+        told = verb.get_help(verb.make_context(name, shlex.split(example)[len(name.split()) :]))  # no wrong usage
+        assert max(map(len, told.splitlines())) <= 80, name
+        for option in verb.params:
+            assert all(word in told for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"), name
+        assert "<bool>" not in told  # flags take no value
+        assert told.endswith(f"\n    wshard {example}"), name
 
 
 def test_data_of_other_programs_leads_to_the_page_that_helps(own):

@@ -92,6 +92,12 @@ def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
         ("--sentences=none", "--sentences requires --text"),
     ):
         assert told in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
+    save(tmp_path / "gone", episode(0, 7, 40))
+    run("ingest", tmp_path / "gone", "--archive", tmp_path / "own")
+    (tmp_path / "gone").rename(tmp_path / "moved")
+    told = run("search", "task-0-7", "--archive", tmp_path / "own", code=1).stderr
+    assert told.startswith("error: the file of 'task-0-7' is missing: ")
+    assert told.endswith(".wshard: restore it, or ingest its new location\n")
     for embedder in ("dct", "stats"):
         ingest(tmp_path, home / "data", embedder=embedder)
     told = run("search", "task-0-0", "--archive", tmp_path).stderr

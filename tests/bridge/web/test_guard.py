@@ -195,7 +195,9 @@ def test_slow_clients_do_not_hold_up_others(app, client):
 def test_methods_and_pages_that_are_not_there(client):
     assert client.get("/api/nothing").json()["error"] == "RequestError"
     assert client.put("/api/state").status_code in (404, 405)
-    assert client.get("/nothing").status_code == 404
+    answer = client.get("/nothing")
+    assert answer.status_code == 404
+    assert '<a href="/">' in answer.text  # a way back
 
 
 def test_a_reader_changes_nothing(tmp_path):

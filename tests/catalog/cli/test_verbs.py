@@ -148,6 +148,9 @@ def test_a_name_in_a_filter_that_no_episode_has_is_reported(archive: Path, verb:
     where = "-meta.tsk:pick -score.qality.spike:>1 meta.task:* -lane.signal/stat.max:1"
     names = ("lane.signal/stat.max", "meta.tsk", "score.qality.spike")
     assert run(*verb, "--where", where).stderr == "".join(f"no episode has {name}\n" for name in names)
+    assert "no episode has" not in run(*verb, "--where", "env:env-1,enw-1 -tag:nope").stderr  # some match
+    told = run(*verb, "--where", "env:enw-1 tag:nope").stderr
+    assert told.startswith("no episode has env 'enw-1' (env-1?)\nno episode has tag 'nope'\n")
 
 
 def test_a_file_that_was_not_ingested_is_not_an_episode(archive: Path) -> None:

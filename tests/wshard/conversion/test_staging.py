@@ -186,6 +186,15 @@ def test_overwriting_keeps_the_old_until_the_end_and_what_others_add(tmp_path, e
     assert ((place / "notes.txt").read_text(), (place / "cam" / "other.txt").read_text()) == ("before", "meanwhile")
 
 
+def test_what_appears_meanwhile_stays_in_mode_error(tmp_path, episodes):
+    place = tmp_path / "a.hdf5"
+    with pytest.raises(FileExistsError, match=r"mode 'error'.*/a\.hdf5"):  # noqa: PT012, SIM117  (raised at the end)
+        with begin(episodes, place, "robomimic", mode="error") as conversion:
+            assert [outcome for _, outcome in conversion.run()] == [4, 5, 6, 7, 8]
+            place.write_text("theirs")
+    assert place.read_text() == "theirs"
+
+
 def test_errors_name_the_target_and_are_remembered(tmp_path, episodes):
     place = tmp_path / "out.hdf5"
     save_wshard(replace(make_episode(1), env_id="other"), episodes / "1.wshard")

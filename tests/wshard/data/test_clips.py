@@ -111,6 +111,7 @@ def test_actions_of_skipped_steps_stand_side_by_side(data, columns):
     assert np.array_equal(clips[0]["action"], columns["action"][3:7].reshape(2, 4))
     assert seen[0]["action"].shape == (4, 2)
     assert np.array_equal(clips[0]["proprio"], columns["proprio"][[3, 5]])
+    assert repr(clips) == f"<HDF5Dataset: {len(clips)} clips of 4 timesteps, 3 episodes>"
 
 
 def test_chunks_end_with_their_episode(data):

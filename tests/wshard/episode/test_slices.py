@@ -271,6 +271,7 @@ def test_lane_views_take_further_indices_and_numpy_functions():
         assert np.mean(view) == array.mean()
         assert np.asarray(view, np.float64).dtype == np.float64
         assert repr(view) == "LaneView('signal/steady', i32 [50, 160])"
+        assert repr(file) == f"<EpisodeFile {file.where!r}>"
         assert file["steady"] is view
         for key in ([1, 2], 1.5, None, "a", array > 3, ..., (..., 1)):
             with pytest.raises(StepError):

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Blocks } from "../../../../bridge/web/pages/blocks.js";
 import { coloursOfLabels } from "../../../../bridge/web/pages/colours.js";
 import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/points.js";
-import { linesOf } from "../../../../bridge/web/pages/queue_lines.js";
+import { linesOf, progressOf } from "../../../../bridge/web/pages/queue_lines.js";
 import { positionOf, rowAt, scrollHeight } from "../../../../bridge/web/pages/scrolling.js";
 
 test("every row of a long list can be reached by the scroll bar", () => {
@@ -83,4 +83,11 @@ test("many labels that are numbers get a ramp, others colours of their own", () 
   const names = coloursOfLabels(Array.from({ length: 24 }, (_, at) => `env-${at}`));
   assert.equal(names.isRamp, false);
   assert.equal(new Set(names.colours.map(String)).size, 24);
+});
+
+test("a queue whose stage is done is not finished", () => {
+  const job = { what: "vectors", done: 199, total: 200, state: "running" };
+  assert.equal(progressOf(job), "vectors: 199 of 200");
+  assert.equal(progressOf({ ...job, done: 200 }), "vectors done, computing the queue …");
+  assert.equal(progressOf({ what: "", total: 0, state: "waiting" }), "waiting …");
 });
