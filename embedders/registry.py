@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     from embedders.windows import WindowPlan
 
 EMBEDDERS: Final[Mapping[str, str]] = {
+    "adapted": "embedders.trajectory.adapted:Adapted",
     "arcdct": "embedders.trajectory.arc:ArcDct",
     "blocks": "embedders.trajectory.blocks:Blocks",
     "combo": "embedders.trajectory.combine:Combo",
     "combo2": "embedders.trajectory.combine:Combo2",
     "dct": "embedders.trajectory.spectral:Dct",
     "frames": "embedders.image.frames:Frames",
-    "learned": "embedders.trajectory.learned:Learned",
+    "learned": "embedders.neural.learned:Learned",
     "mean": "embedders.trajectory.pooled:Mean",
     "stats": "embedders.trajectory.pooled:Stats",
     "torchmodule": "embedders.neural.torch_module:TorchModule",
 }
 """Name -> "module:attribute" of every embedder of this package."""
 
-_OF_FILES: Final = {"learned": "weights", "torchmodule": "model"}  # and the parameter that names the file
+_OF_FILES: Final = {"adapted": "weights", "learned": "weights", "torchmodule": "model"}
+"""Those of a file, and the parameter that names it."""
 
 _TELLING: Final = ("embed", "dim")
 _MEMBERS: Final = ("name", "version", "uses_statistics", "metric", "parameters", *_TELLING)
@@ -74,7 +76,9 @@ def embedder_for(embedder: Embedder | None, windows: WindowPlan) -> Embedder:
 
 
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:
-    """Return the embedder of a known name, "learned:FILE", or "package.module:attribute", made with `parameters`.
+    """Return the embedder of a name, "NAME:FILE", or "package.module:attribute", made with `parameters`.
+
+    A FILE is what `adapted`, `learned` and `torchmodule` are made from.
 
     The attribute is an embedder class, an embedder, or a function of the mean over time; the latter two take no
     parameters. Raises UnknownEmbedderError, MissingExtraError if the module cannot be imported, EmbedderError for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,11 +13,15 @@ from dtw import full_dtw
 from rb_a_archive import searched
 from rb_a_methods import WHOLE, best_piece, scan, whole, windowed
 
+from embedders.neural.learned import Learned
+from embedders.neural.temporal_encoder import Shape, save_encoder
+from embedders.neural.training import Training, train
 from embedders.standardise import standardise
+from embedders.trajectory.adapted import Adapted
 from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.learned import Learned
+from embedders.trajectory.fitting import FitOptions, fit
 from embedders.trajectory.resample import resample
-from embedders.trajectory.training import Training, train
+from wshard.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,9 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rb_a_methods import Archive, Ask
 
+    from embedders.base import Embedder
+
     Rows = NDArray[np.float64]
 
 ARCHIVE: Final = "**plain ingest, plain search**"
+ADAPTED: Final = "the same with `adapted`"
 LEARNED: Final = "the same with `learned`"
 _EMBEDDERS: Final = ("stats", "dct", "arcdct", "sig2", "combo", "combo2", "blocks")
 _LENGTH: Final = 64
@@ -67,22 +74,27 @@ def methods(archive: Archive) -> dict[str, Callable[[], Ask]]:
 
 
 def archive_scores(archive: Archive, queries: dict[str, list[Rows]]) -> dict[str, dict[str, Rows]]:
-    """Return the scores [Q, N] of a plain ingest and search for every list of queries, by default and by `learned`."""
+    """Return the scores [Q, N] of a plain ingest and search for every list of queries, by default and trained."""
     found = {}
-    with trained_on(archive) as learned:
-        for method, embedder in ((ARCHIVE, None), (LEARNED, learned)):
+    with trained_on(archive) as trained:
+        for method, embedder in {ARCHIVE: None, **trained}.items():
             with searched(archive.episodes, archive.asking.tolist(), embedder) as ask:
                 found[method] = {name: ask(asked) for name, asked in queries.items()}
     return found
 
 
 @contextmanager
-def trained_on(archive: Archive) -> Iterator[Learned]:
-    """Train on the episodes, without their labels, and provide the embedder."""
-    trained = train([_standard(archive, rows) for rows in archive.episodes], Training())
+def trained_on(archive: Archive) -> Iterator[dict[str, Embedder]]:
+    """Train on the episodes, without their labels, and provide the embedders; none where torch is missing."""
+    episodes = [_standard(archive, rows) for rows in archive.episodes]
     with tempfile.TemporaryDirectory() as folder:
-        trained.projection.save(Path(folder) / "learned.shard")
-        yield Learned(Path(folder) / "learned.shard")
+        linear, network = Path(folder) / "adapted.shard", Path(folder) / "learned.shard"
+        fit(episodes, FitOptions()).linear_map.save(linear)
+        trained: dict[str, Embedder] = {ADAPTED: Adapted(linear)}
+        with suppress(MissingExtraError):
+            save_encoder(train(episodes, Shape(archive.statistics.mean.size), Training()), network)
+            trained[LEARNED] = Learned(network)
+        yield trained
 
 
 def _pooled(archive: Archive) -> Ask:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bridge.cli.options import parse_windows
 from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption, WhereOption
 from wshard.cli.common import JsonOption, print_json, reported
@@ -21,33 +22,51 @@ def train_embedder(
         str | None,
         typer.Option("--lanes", help="Lanes to train on, e.g. state,action/ctrl (default: all small vectors)."),
     ] = None,
+    windows: Annotated[
+        str, typer.Option(help="Train on whole episodes, or on windows: SIZE:STRIDE or multi.")
+    ] = "whole",
     where: WhereOption = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Maximum number of episodes, chosen at random.")] = 600,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice and the disturbances.")] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="Maximum number of training steps.")] = 200,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Maximum training time in minutes.")] = 5.0,
+    adapted: Annotated[
+        bool,
+        typer.Option(
+            "--adapted", help="Fit the embedder `adapted` instead: in seconds, without torch, for whole episodes."
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the batches.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn from the archive's episodes which differences matter, without labels, in seconds to minutes.
+    """Train a small temporal encoder on the episodes of the archive, without labels, on the CPU (requires torch).
 
-    Measure it by `wshard evaluate` before you use it.
+    With --adapted, a linear map is fitted instead. `wshard evaluate` measures either on your labels.
     """
     from bridge.support.progress import watched
-    from bridge.training.train_embedder import Lesson
-    from bridge.training.train_embedder import train_embedder as train
+    from bridge.training.train_encoder import AdaptReport, Learnt, Lesson, adapt_embedder
+    from bridge.training.train_encoder import train_embedder as train
     from catalog.location import archive_named
-    from embedders.trajectory.training import Training
+    from embedders.neural.training import Training
+    from embedders.trajectory.fitting import FitOptions
 
+    if adapted and windows != "whole":
+        raise typer.BadParameter("expected whole episodes with --adapted", param_hint="--windows")
     named = None if lanes is None else [name.strip() for name in lanes.split(",") if name.strip()]
+    lesson = Lesson(named, parse_windows(windows), where or "")
+    place = archive_named(archive)
     with watched() as progress:
-        training = Training(episodes=episodes, seed=seed)
-        learnt = train(archive_named(archive), out, Lesson(named, where or ""), training=training, progress=progress)
+        result: Learnt | AdaptReport
+        if adapted:
+            result = fit = adapt_embedder(place, out, lesson, options=FitOptions(seed=seed), progress=progress)
+            finds = f"finds {fit.found:.1%} of disturbed copies first, blocks {fit.found_before:.1%}"
+            about = f"fitted to {plural(fit.episodes, 'episode')}; {finds}"
+        else:
+            training = Training(steps=steps, seconds=60 * minutes, seed=seed)
+            result = learnt = train(place, out, lesson, training=training, progress=progress)
+            about = f"trained on {plural(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
     if as_json:
         from bridge.present.reports import present_training
 
-        print_json(present_training(learnt))
+        print_json(present_training(result))
         return
-    print_files("failed", [(str(one.address), one.error) for one in learnt.left_out])
-    about = (
-        f"trained on {plural(learnt.episodes, 'episode')}; finds {learnt.found:.1%} of disturbed copies first, "
-        f"blocks {learnt.found_before:.1%}"
-    )
-    typer.echo(f"{out}: {about}; use --embedder learned:{out}")
+    print_files("failed", [(str(one.address), one.error) for one in result.left_out])
+    typer.echo(f"{out}: {about}; use --embedder {'adapted' if adapted else 'learned'}:{out}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bridge.ingest.report import IngestReport, Replaced
     from bridge.maintenance.health import Health
     from bridge.maintenance.indexes import Holding, State
-    from bridge.training.train_embedder import Learnt
+    from bridge.training.train_encoder import AdaptReport, Learnt
 
 COUNTS: Final = ("new", "changed", "moved", "unchanged", "removed", "missing", "embedded", "tasks", "flagged")
 """What an ingest counts, in episodes."""
@@ -87,7 +87,6 @@ def name_ranking(one: Evaluated) -> str:
     return "search, default ranking" if one.space is None else describe(one.space)
 
 
-def present_training(result: Learnt) -> dict[str, Any]:
+def present_training(result: Learnt | AdaptReport) -> dict[str, Any]:
     """Return how the training of an embedder went."""
-    figures = {"episodes": result.episodes, "found": result.found, "found_before": result.found_before}
-    return {**figures, "left_out": present_failures(result.left_out)}
+    return vars(result) | {"left_out": present_failures(result.left_out)}

@@ -1,4 +1,4 @@
-"""A linear map of `blocks` vectors that was learned from an archive, and its file."""
+"""A linear map of `blocks` vectors that was fitted to an archive, and its file."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ABOUT: Final = "about"
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
-    """What is learned about episodes of so many channels: x -> (x - center) @ matrix.
+class LinearMap:
+    """What was fitted to episodes of so many channels: x -> (x - center) @ matrix.
 
     center: float32 [E], the mean of `blocks` vectors. matrix: float32 [E, dim].
     """
@@ -67,17 +67,17 @@ class Projection:
         return json.dumps(about, sort_keys=True).encode()
 
 
-def load_projection(path: str | os.PathLike[str]) -> Projection:
-    """Read what `Projection.save` wrote. Raises EmbedderError, naming the file, for anything else."""
+def load_linear_map(path: str | os.PathLike[str]) -> LinearMap:
+    """Read what `LinearMap.save` wrote. Raises EmbedderError, naming the file, for anything else."""
     try:
         with ShardReader(path) as shard:
             about = json.loads(bytes(shard.read_entry(_ABOUT)))
             size, channels, dim = _check_about(about)
-            return Projection(
+            return LinearMap(
                 channels, _read(shard, "center", size), _read(shard, "matrix", size * dim).reshape(size, dim)
             )
     except (WShardError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise EmbedderError(f"{path}: expected the file that `wshard train-embedder` wrote: {error}") from error
+        raise EmbedderError(f"{path}: expected the file of `wshard train-embedder --adapted`: {error}") from error
 
 
 def input_size(channels: int) -> int:
@@ -85,7 +85,7 @@ def input_size(channels: int) -> int:
     size = Blocks().dim(channels)
     if size > LARGEST:
         raise EmbedderError(
-            f"a learned embedder: expected channels whose `blocks` vectors have at most {LARGEST} values, found "
+            f"adapted: expected channels whose `blocks` vectors have at most {LARGEST} values, found "
             f"{channels} channels with {size}: choose some lanes"
         )
     return size
@@ -95,7 +95,7 @@ def _check_about(about: Any) -> tuple[int, int, int]:
     """Return the size of vectors, the channels and the dim that a file claims."""
     version, channels, dim = about["blocks"], about["channels"], about["dim"]
     if version != Blocks.version:
-        raise EmbedderError(f"trained with version {version} of blocks, here is version {Blocks.version}: train again")
+        raise EmbedderError(f"fitted to version {version} of blocks, here is version {Blocks.version}: fit it again")
     for name, count in (("channels", channels), ("dim", dim)):
         if type(count) is not int or not 1 <= count <= LARGEST:
             raise EmbedderError(f"{name}: expected a whole number of 1 to {LARGEST}, found {count!r}")

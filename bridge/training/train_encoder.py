@@ -1,0 +1,163 @@
+"""Train the embedders `learned` and `adapted` on the episodes of an archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from bridge.archive import open_archive
+from bridge.episodes.open import OpenLocations
+from bridge.episodes.read import Failure, attempt, read_lanes
+from bridge.spaces.identity import describe
+from bridge.spaces.lanes import LaneChoice
+from bridge.spaces.statistics import Choice, Family, archive_statistics, families
+from bridge.support.progress import Silent
+from catalog.filters.where import EVERYTHING
+from embedders.neural.temporal_encoder import Shape, save_encoder
+from embedders.neural.training import Training, train
+from embedders.standardise import standardise
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.fitting import FitOptions, fit
+from embedders.windows import WindowPlan
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.archive import Archive
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
+    from embedders.numeric import Rows
+    from embedders.space import Space
+    from wshard.episode.protocol import EpisodeAddress
+
+MOST_WINDOWS: Final = 20_000
+"""Windows that are shown to the training at most, of episodes chosen at random: they are held in memory."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What to train on: windows, cut by this plan, of these lanes of the episodes that match the filter."""
+
+    lanes: Sequence[str] | None = None
+    windows: WindowPlan = field(default_factory=WindowPlan)
+    where: Where | str = EVERYTHING
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The result: the number of windows, the final loss, and the episodes that could not be read."""
+
+    windows: int
+    loss: float
+    left_out: tuple[Failure, ...]
+
+
+@dataclass(frozen=True)
+class AdaptReport:
+    """The result: the number of episodes, and those that could not be read.
+
+    found: the share of disturbed episodes whose nearest by the fitted descriptor is their original, from 0 to 1.
+    found_before: the same by `blocks`.
+    """
+
+    episodes: int
+    found: float
+    found_before: float
+    left_out: tuple[Failure, ...]
+
+
+def train_embedder(
+    target: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    lesson: Lesson | None = None,
+    *,
+    training: Training | None = None,
+    progress: Progress | None = None,
+) -> Learnt:
+    """Train an encoder on the archive and write it to the file `out`, for the embedder "learned:OUT".
+
+    No labels are used. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for too few
+    windows, MissingExtraError without torch, CatalogNotFoundError.
+    """
+    lesson, training, watch = lesson or Lesson(), training or Training(), progress or Silent()
+    with open_archive(target) as archive:
+        family = _family(archive, lesson)
+        windows, left_out = _windows(archive, family, lesson, np.random.default_rng(training.seed))
+    watch.stage("training", training.steps)
+    losses: list[float] = []
+
+    def follow(_: int, loss: float) -> None:
+        losses.append(loss)
+        watch.advance(1)
+
+    encoder = train(windows, Shape(windows[0].shape[1] if windows else 1), training, follow)
+    save_encoder(encoder, out)
+    return Learnt(len(windows), losses[-1], tuple(left_out))
+
+
+def adapt_embedder(
+    target: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    lesson: Lesson | None = None,
+    *,
+    options: FitOptions | None = None,
+    progress: Progress | None = None,
+) -> AdaptReport:
+    """Fit `adapted` to whole episodes of the archive and write it to the file `out`, for the embedder "adapted:OUT".
+
+    No labels are used, and no torch. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for
+    too few episodes or too many channels, CatalogNotFoundError, OSError.
+    """
+    lesson, options, watch = lesson or Lesson(), options or FitOptions(), progress or Silent()
+    with open_archive(target) as archive:
+        family = _family(archive, lesson)
+        episodes, left_out = _windows(archive, family, lesson, np.random.default_rng(options.seed), options.episodes)
+    watch.stage("fitting", options.views + 1)
+    fitted = fit(episodes, options, partial(watch.advance, 1))
+    fitted.linear_map.save(out)
+    return AdaptReport(len(episodes), fitted.found, fitted.found_before, tuple(left_out))
+
+
+def _family(archive: Archive, lesson: Lesson) -> Family:
+    names = None if lesson.lanes is None else tuple(lesson.lanes)
+    groups, _ = families(archive.catalog, Choice(ArcDct(), LaneChoice(names), lesson.windows))
+    if len(groups) == 1:
+        return groups[0]
+    listed = "\n".join(f"  {describe(group.space(None))}" for group in groups) or "  none"
+    raise QueryError(f"training: expected the same lanes everywhere, choose some (--lanes, --where); found:\n{listed}")
+
+
+def _windows(
+    archive: Archive, family: Family, lesson: Lesson, rng: np.random.Generator, most: int = MOST_WINDOWS
+) -> tuple[list[Rows], list[Failure]]:
+    """Return z-scored windows [T_i, channels] of episodes in random order, and the episodes that could not be read."""
+    statistics = archive_statistics(archive.catalog, family)
+    space = family.space(statistics)
+    rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
+    fitting = [row for row in rows.values() if row.layout_id in family.layout_ids]
+    found: list[Rows] = []
+    failed: list[Failure] = []
+    with OpenLocations() as locations:
+        for place in rng.permutation(len(fitting)).tolist():
+            address = fitting[place].address
+            values = attempt(partial(_values, address, space, locations), address)
+            if isinstance(values, Failure):
+                failed.append(values)
+                continue
+            scored = standardise(values.astype(np.float64), statistics)
+            found += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
+            if len(found) >= most:
+                break
+    return found[:most], failed
+
+
+def _values(address: EpisodeAddress, space: Space, locations: OpenLocations) -> NDArray[Any]:
+    with locations.open(address) as file:
+        return read_lanes(file, space)

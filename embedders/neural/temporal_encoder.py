@@ -1,0 +1,128 @@
+"""A small temporal encoder: convolutions along the arc length of a window, then a linear map to a vector."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from embedders.trajectory.resample import arc_resample, joined
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.errors import EmbedderError, WShardError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.numeric import Rows
+
+LENGTH: Final = 32  # rows along the arc
+SEGMENTS: Final = 8  # of the arc, each averaged by itself: the order of events stays
+DILATIONS: Final = (1, 2, 4)
+TAPS: Final = 5
+_POSITION: Final = slice(3)  # the channels that span the arc, and what every timestep adds to it: as arcdct has them
+_EPSILON: Final = 1e-4
+_ABOUT: Final = "about"
+_LARGEST: Final = 4096  # channels, width and dim: a file that claims more is not one of ours
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of an encoder: channels of a window, width of its layers, dim of its vectors."""
+
+    channels: int
+    width: int = 64
+    dim: int = 128
+
+    def __post_init__(self) -> None:
+        for name, size in vars(self).items():
+            if type(size) is not int or not 1 <= size <= _LARGEST:
+                raise EmbedderError(f"{name} of an encoder: expected a whole number of 1 to {_LARGEST}, found {size!r}")
+
+    def arrays(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of every array of weights, by name, in the order in which they are applied."""
+        inner = [self.channels] + [self.width] * (len(DILATIONS) - 1)
+        arrays: dict[str, tuple[int, ...]] = {f"taps{n}": (TAPS * size, self.width) for n, size in enumerate(inner)}
+        arrays |= {f"bias{n}": (self.width,) for n in range(len(DILATIONS))}
+        return arrays | {"map": (SEGMENTS * (self.width + self.channels), self.dim)}
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """An encoder with its weights, float32 by name, as `Shape.arrays` lists them."""
+
+    shape: Shape
+    weights: Mapping[str, NDArray[np.float32]]
+
+    @property
+    def sha256(self) -> str:
+        """The sha256 of shape and weights, in hex: equal for equal vectors, whatever the path."""
+        digest = hashlib.sha256(_about(self.shape))
+        for name in self.shape.arrays():
+            digest.update(self.weights[name].astype("<f4").tobytes())
+        return digest.hexdigest()
+
+    def encode(self, windows: Sequence[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim] of z-scored windows [T_i, channels], not yet of unit length."""
+        rows = along_arc(windows)
+        hidden = rows
+        for layer, dilation in enumerate(DILATIONS):
+            made = neighbours(hidden, dilation) @ self.weights[f"taps{layer}"]
+            made += self.weights[f"bias{layer}"]
+            np.maximum(made, 0.0, out=made)
+            hidden = made if layer == 0 else hidden + made
+        both = np.concatenate([hidden, rows], axis=2)
+        segments = both.reshape(len(both), SEGMENTS, LENGTH // SEGMENTS, -1).mean(axis=2)
+        encoded: NDArray[np.float32] = segments.reshape(len(both), -1) @ self.weights["map"]
+        return encoded.astype(np.float64)
+
+
+def along_arc(windows: Sequence[Rows]) -> NDArray[np.float32]:
+    """Return float32 [N, LENGTH, channels]: z-scored windows, resampled evenly along their arcs."""
+    rows, spans = joined(windows)
+    return arc_resample(rows, spans, LENGTH, path=rows[:, _POSITION], epsilon=_EPSILON).astype(np.float32)
+
+
+def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:
+    """Return [N, L, TAPS * C] of [N, L, C]: each row with those around it, `dilation` apart, zeros beyond the ends."""
+    reach = TAPS // 2 * dilation
+    padded = np.pad(rows, ((0, 0), (reach, reach), (0, 0)))
+    length = rows.shape[1]
+    return np.concatenate([padded[:, tap * dilation : tap * dilation + length] for tap in range(TAPS)], axis=2)
+
+
+def save_encoder(encoder: Encoder, path: str | os.PathLike[str]) -> None:
+    """Write an encoder to a Shard file atomically. Raises OSError."""
+    with ShardWriter(path) as shard:
+        shard.write_entry(_ABOUT, _about(encoder.shape))
+        for name in encoder.shape.arrays():
+            shard.write_entry(name, encoder.weights[name].astype("<f4").tobytes())
+
+
+def load_encoder(path: str | os.PathLike[str]) -> Encoder:
+    """Read what `save_encoder` wrote. Raises EmbedderError, naming the file, for anything else."""
+    try:
+        with ShardReader(path) as shard:
+            shape = Shape(**json.loads(bytes(shard.read_entry(_ABOUT))))
+            read = {name: _array(shard.read_entry(name), size) for name, size in shape.arrays().items()}
+    except (WShardError, OSError, ValueError, TypeError, RecursionError) as error:
+        raise EmbedderError(f"{path}: expected the encoder that `wshard train-embedder` wrote: {error}") from error
+    return Encoder(shape, read)
+
+
+def _array(data: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    array = np.frombuffer(data, "<f4")
+    if array.size != math.prod(shape) or not np.isfinite(array).all():
+        raise EmbedderError(f"expected {math.prod(shape)} finite weights, found {array.size}")
+    return array.reshape(shape).astype(np.float32)
+
+
+def _about(shape: Shape) -> bytes:
+    return json.dumps(vars(shape), sort_keys=True).encode()
