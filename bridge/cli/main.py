@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,6 +109,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show must not end a listing
+    # A connection that an interrupt finds on its way back is dropped, which the pool would print with its trace.
+    logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
     try:
         interrupt_once()
         command(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="wshard")

@@ -356,3 +356,24 @@ def test_what_may_not_be_written_or_read_is_one_line(own):
         assert error.startswith(f"error: {told.format(own)}")
         assert error.count("\n") == 1
     assert list((own / "locked").iterdir()) == []
+
+
+def test_an_interrupt_while_a_connection_is_returned_prints_nothing():
+    script = """
+import sys
+from sqlalchemy import create_engine, event
+import bridge.cli.main as cli
+def interrupt(*_):
+    raise KeyboardInterrupt
+engine = create_engine("sqlite://")
+event.listen(engine, "reset", interrupt)
+def run(*_):
+    def work(**_):
+        with engine.connect():
+            pass
+    return work
+cli.command = run
+cli.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
