@@ -18,7 +18,7 @@ EXAMPLES: Final = {
     "moments": "moments episode-04@20:60 --top 5",
     "probe": "probe --right episode-01 --right episode-02 --wrong episode-07",
     "evaluate": "evaluate --label env",
-    "train-embedder": "train-embedder encoder.safetensors --minutes 5",
+    "train-embedder": "train-embedder lab.shard --adapted --where env:reach-v3",
     "check": "check --where 'env:reach-v3' --all",
     "duplicates": "duplicates --write copy",
     "leaks": "leaks good/train good/test",

@@ -127,7 +127,9 @@ def adapt_embedder(
 
 def _family(archive: Archive, lesson: Lesson) -> Family:
     names = None if lesson.lanes is None else tuple(lesson.lanes)
+    matching = {layout.id for layout in archive.catalog.query.layouts(lesson.where)}
     groups, _ = families(archive.catalog, Choice(ArcDct(), LaneChoice(names), lesson.windows))
+    groups = [group for group in groups if matching.intersection(group.layout_ids)]
     if len(groups) == 1:
         return groups[0]
     listed = "\n".join(f"  {describe(group.space(None))}" for group in groups) or "  none"

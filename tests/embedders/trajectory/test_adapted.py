@@ -215,10 +215,16 @@ def test_from_an_archive_to_hits_by_the_command_line(archive):
 
 def test_an_episode_that_is_gone_is_reported_and_lanes_that_differ_are_refused(archive):
     (archive / "episodes" / "0.wshard").unlink()
+    other = make_episode(200, 40)
+    other.observations = {"another": other.observations[min(other.observations)]}
+    save_wshard(other, archive / "episodes" / "other.wshard")
     save_wshard(make_episode(100, 40), archive / "episodes" / "more.wshard")
     with TrajectoryIngestor(archive / "archive") as ingestor:
         assert ingestor.ingest(archive / "episodes", windows="whole").ok
-    learnt = adapt_embedder(archive / "archive", archive / "weights.shard", options=FitOptions(views=1))
+    with pytest.raises(QueryError, match="expected the same lanes everywhere"):
+        adapt_embedder(archive / "archive", archive / "no.shard")
+    lesson = Lesson(where=f"-episode:{other.id}")
+    learnt = adapt_embedder(archive / "archive", archive / "weights.shard", lesson, options=FitOptions(views=1))
     assert learnt.episodes == FEWEST
     assert [failure.path.rpartition("/")[2] for failure in learnt.left_out] == ["0.wshard"]
     with pytest.raises(QueryError, match="expected the same lanes everywhere"):
