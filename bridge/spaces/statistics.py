@@ -77,7 +77,7 @@ class Family:
             parameters=self.embedder.parameters(),
             lanes=self.lanes,
             windows=self.windows,
-            dim=dim_of(self.embedder, sum(lane.channels for lane in self.lanes)),
+            dim=dim_of(self.embedder, count_channels(self.lanes)),
             metric=self.embedder.metric,
             statistics=frozen,
             weights=self.weights,
@@ -86,7 +86,11 @@ class Family:
 
 
 def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, NoLaneError]]:
-    """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none."""
+    """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none.
+
+    Lanes that the embedder refuses, such as those of other channels than it was trained on, are none where it takes
+    others. Raises EmbedderError where it takes none at all.
+    """
     groups: dict[tuple[LaneSpec, ...], list[int]] = {}
     unfit: dict[int, NoLaneError] = {}
     for layout in catalog.query.layouts():
@@ -94,11 +98,25 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
             groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
         except NoLaneError as error:
             unfit[layout.id] = error
-    found = [
-        Family(choice.embedder, lanes, choice.windows, tuple(ids), weights_in(choice.lanes.weights, lanes))
-        for lanes, ids in groups.items()
-    ]
+    found: list[Family] = []
+    refused: list[EmbedderError] = []
+    for lanes, ids in groups.items():
+        try:
+            dim_of(choice.embedder, count_channels(lanes))
+        except EmbedderError as error:
+            refused.append(error)
+            unfit |= dict.fromkeys(ids, NoLaneError(str(error)))
+        else:
+            weights = weights_in(choice.lanes.weights, lanes)
+            found.append(Family(choice.embedder, lanes, choice.windows, tuple(ids), weights))
+    if refused and not found:
+        raise refused[0]
     return found, unfit
+
+
+def count_channels(lanes: Sequence[LaneSpec]) -> int:
+    """Return how many channels lanes have side by side."""
+    return sum(lane.channels for lane in lanes)
 
 
 def current(catalog: Catalog, family: Family) -> SpaceRow | None:

@@ -230,3 +230,21 @@ def test_an_episode_that_is_gone_is_reported_and_lanes_that_differ_are_refused(a
     with pytest.raises(QueryError, match="expected the same lanes everywhere"):
         adapt_embedder(archive / "archive", archive / "no.shard", Lesson(["signal/none"]))
     assert not (archive / "no.shard").exists()
+
+
+def test_episodes_of_other_channels_are_reported_and_the_others_embedded(archive):
+    other = make_episode(200, 40)
+    other.observations = {"another": other.observations[min(other.observations)]}
+    save_wshard(other, archive / "episodes" / "other.wshard")
+    adapt_embedder(archive / "archive", archive / "weights.shard", options=FitOptions(views=1))
+    adapted = f"adapted:{archive / 'weights.shard'}"
+    with TrajectoryIngestor(archive / "archive", adapted) as ingestor:
+        report = ingestor.ingest(archive / "episodes", windows="whole")
+    assert (report.new, report.embedded) == (1, FEWEST)
+    assert [failure.path.rpartition("/")[2] for failure in report.unembedded] == ["other.wshard"]
+    assert "fitted to" in str(report.unembedded[0].error)
+    with (
+        TrajectoryIngestor(archive / "new", adapted) as ingestor,
+        pytest.raises(EmbedderError, match="fitted to 8 channels, found windows of 1"),
+    ):
+        ingestor.ingest(archive / "episodes" / "other.wshard", windows="whole")
