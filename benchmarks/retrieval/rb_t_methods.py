@@ -85,7 +85,7 @@ def archive_scores(archive: Archive, queries: dict[str, list[Rows]]) -> dict[str
 
 @contextmanager
 def trained_on(archive: Archive) -> Iterator[dict[str, Embedder]]:
-    """Train on the episodes, without their labels, and provide the embedders; none where torch is missing."""
+    """Train on the episodes, without their labels, and provide the embedders; `learned` only where torch is there."""
     episodes = [_standard(archive, rows) for rows in archive.episodes]
     with tempfile.TemporaryDirectory() as folder:
         linear, network = Path(folder) / "adapted.shard", Path(folder) / "learned.shard"

@@ -85,11 +85,8 @@ class SpaceChoice:
         return self._read[row.fingerprint]
 
     def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
-        same = [
-            space
-            for space in spaces
-            if maker_of(space) == identity(embedder_for(embedder, space.windows)) or self._is_default(space)
-        ]
+        wanted = {plan: identity(embedder_for(embedder, plan)) for plan in {space.windows for space in spaces}}
+        same = [space for space in spaces if maker_of(space) == wanted[space.windows] or self._is_default(space)]
         if not same and self._named:  # windows of several sizes have other parameters than whole episodes
             same = newest([space for space in spaces if space.embedder == embedder.name])
         if spaces and not same:

@@ -87,9 +87,7 @@ def train_embedder(
     windows, MissingExtraError without torch, CatalogNotFoundError.
     """
     lesson, training, watch = lesson or Lesson(), training or Training(), progress or Silent()
-    with open_archive(target) as archive:
-        family = _family(archive, lesson)
-        windows, left_out = _windows(archive, family, lesson, np.random.default_rng(training.seed))
+    windows, left_out = _read(target, lesson, training.seed, MOST_WINDOWS)
     watch.stage("training", training.steps)
     losses: list[float] = []
 
@@ -116,13 +114,17 @@ def adapt_embedder(
     too few episodes or too many channels, CatalogNotFoundError, OSError.
     """
     lesson, options, watch = lesson or Lesson(), options or FitOptions(), progress or Silent()
-    with open_archive(target) as archive:
-        family = _family(archive, lesson)
-        episodes, left_out = _windows(archive, family, lesson, np.random.default_rng(options.seed), options.episodes)
+    episodes, left_out = _read(target, lesson, options.seed, options.episodes)
     watch.stage("fitting", options.views + 1)
     fitted = fit(episodes, options, partial(watch.advance, 1))
     fitted.linear_map.save(out)
     return AdaptReport(len(episodes), fitted.found, fitted.found_before, tuple(left_out))
+
+
+def _read(target: str | os.PathLike[str], lesson: Lesson, seed: int, most: int) -> tuple[list[Rows], list[Failure]]:
+    """Return at most so many windows of the archive's episodes, and the episodes that could not be read."""
+    with open_archive(target) as archive:
+        return _windows(archive, _family(archive, lesson), lesson, np.random.default_rng(seed), most)
 
 
 def _family(archive: Archive, lesson: Lesson) -> Family:
@@ -137,7 +139,7 @@ def _family(archive: Archive, lesson: Lesson) -> Family:
 
 
 def _windows(
-    archive: Archive, family: Family, lesson: Lesson, rng: np.random.Generator, most: int = MOST_WINDOWS
+    archive: Archive, family: Family, lesson: Lesson, rng: np.random.Generator, most: int
 ) -> tuple[list[Rows], list[Failure]]:
     """Return z-scored windows [T_i, channels] of episodes in random order, and the episodes that could not be read."""
     statistics = archive_statistics(archive.catalog, family)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from embedders.shard_arrays import digest_arrays, load_arrays, save_arrays
 from embedders.trajectory.resample import arc_resample, joined
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
-from wshard.errors import EmbedderError, WShardError
+from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +26,6 @@ DILATIONS: Final = (1, 2, 4)
 TAPS: Final = 5
 _POSITION: Final = slice(3)  # the channels that span the arc, and what every timestep adds to it: as arcdct has them
 _EPSILON: Final = 1e-4
-_ABOUT: Final = "about"
 _LARGEST: Final = 4096  # channels, width and dim: a file that claims more is not one of ours
 
 
@@ -62,12 +58,14 @@ class Encoder:
     weights: Mapping[str, NDArray[np.float32]]
 
     @property
+    def ordered(self) -> dict[str, NDArray[np.float32]]:
+        """The weights in the order in which they are applied."""
+        return {name: self.weights[name] for name in self.shape.arrays()}
+
+    @cached_property
     def sha256(self) -> str:
         """The sha256 of shape and weights, in hex: equal for equal vectors, whatever the path."""
-        digest = hashlib.sha256(_about(self.shape))
-        for name in self.shape.arrays():
-            digest.update(self.weights[name].astype("<f4").tobytes())
-        return digest.hexdigest()
+        return digest_arrays(vars(self.shape), self.ordered)
 
     def encode(self, windows: Sequence[Rows]) -> NDArray[np.float64]:
         """Return [N, dim] of z-scored windows [T_i, channels], not yet of unit length."""
@@ -100,29 +98,11 @@ def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:
 
 def save_encoder(encoder: Encoder, path: str | os.PathLike[str]) -> None:
     """Write an encoder to a Shard file atomically. Raises OSError."""
-    with ShardWriter(path) as shard:
-        shard.write_entry(_ABOUT, _about(encoder.shape))
-        for name in encoder.shape.arrays():
-            shard.write_entry(name, encoder.weights[name].astype("<f4").tobytes())
+    save_arrays(path, vars(encoder.shape), encoder.ordered)
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     """Read what `save_encoder` wrote. Raises EmbedderError, naming the file, for anything else."""
-    try:
-        with ShardReader(path) as shard:
-            shape = Shape(**json.loads(bytes(shard.read_entry(_ABOUT))))
-            read = {name: _array(shard.read_entry(name), size) for name, size in shape.arrays().items()}
-    except (WShardError, OSError, ValueError, TypeError, RecursionError) as error:
-        raise EmbedderError(f"{path}: expected the encoder that `wshard train-embedder` wrote: {error}") from error
-    return Encoder(shape, read)
-
-
-def _array(data: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    array = np.frombuffer(data, "<f4")
-    if array.size != math.prod(shape) or not np.isfinite(array).all():
-        raise EmbedderError(f"expected {math.prod(shape)} finite weights, found {array.size}")
-    return array.reshape(shape).astype(np.float32)
-
-
-def _about(shape: Shape) -> bytes:
-    return json.dumps(vars(shape), sort_keys=True).encode()
+    expected = "the encoder that `wshard train-embedder` wrote"
+    about, weights = load_arrays(path, expected, lambda about: Shape(**about).arrays())
+    return Encoder(Shape(**about), weights)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FEWEST: Final = 64
-"""Minimum number of episodes for options."""
+"""Minimum number of episodes."""
 
 _RIDGE: Final = 0.03  # of the mean variance: differences that no view happened to show are not divided by zero
 _SILENT: Final = 1e-12

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
+from embedders.shard_arrays import digest_arrays, load_arrays, save_arrays
 from embedders.trajectory.blocks import Blocks
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
-from wshard.errors import EmbedderError, WShardError
+from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
     import os
 
+    import numpy as np
     from numpy.typing import NDArray
 
 LARGEST: Final = 4096
 """Values of a `blocks` vector: the map of more would take hundreds of megabytes, and minutes."""
-
-_ABOUT: Final = "about"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +39,7 @@ class LinearMap:
     @cached_property
     def sha256(self) -> str:
         """The sha256 of its numbers, in hex: equal for equal vectors, whatever the path."""
-        digest = hashlib.sha256(self._about())
-        for array in (self.center, self.matrix):
-            digest.update(array.astype("<f4").tobytes())
-        return digest.hexdigest()
+        return digest_arrays(*self._parts())
 
     def apply(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return [N, dim] of `blocks` vectors [N, E]."""
@@ -57,27 +48,18 @@ class LinearMap:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Shard file atomically. Raises OSError."""
-        with ShardWriter(path) as shard:
-            shard.write_entry(_ABOUT, self._about())
-            shard.write_entry("center", self.center.astype("<f4").tobytes())
-            shard.write_entry("matrix", self.matrix.astype("<f4").tobytes())
+        save_arrays(path, *self._parts())
 
-    def _about(self) -> bytes:
+    def _parts(self) -> tuple[dict[str, int], dict[str, NDArray[np.float32]]]:
+        """Return what the arrays are, and the arrays."""
         about = {"blocks": Blocks.version, "channels": self.channels, "dim": self.dim}
-        return json.dumps(about, sort_keys=True).encode()
+        return about, {"center": self.center, "matrix": self.matrix}
 
 
 def load_linear_map(path: str | os.PathLike[str]) -> LinearMap:
     """Read what `LinearMap.save` wrote. Raises EmbedderError, naming the file, for anything else."""
-    try:
-        with ShardReader(path) as shard:
-            about = json.loads(bytes(shard.read_entry(_ABOUT)))
-            size, channels, dim = _check_about(about)
-            return LinearMap(
-                channels, _read(shard, "center", size), _read(shard, "matrix", size * dim).reshape(size, dim)
-            )
-    except (WShardError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise EmbedderError(f"{path}: expected the file of `wshard train-embedder --adapted`: {error}") from error
+    about, arrays = load_arrays(path, "the file of `wshard train-embedder --adapted`", _sizes_of)
+    return LinearMap(about["channels"], arrays["center"], arrays["matrix"])
 
 
 def input_size(channels: int) -> int:
@@ -91,19 +73,13 @@ def input_size(channels: int) -> int:
     return size
 
 
-def _check_about(about: Any) -> tuple[int, int, int]:
-    """Return the size of vectors, the channels and the dim that a file claims."""
+def _sizes_of(about: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of a file that claims this, if it may."""
     version, channels, dim = about["blocks"], about["channels"], about["dim"]
     if version != Blocks.version:
         raise EmbedderError(f"fitted to version {version} of blocks, here is version {Blocks.version}: fit it again")
     for name, count in (("channels", channels), ("dim", dim)):
         if type(count) is not int or not 1 <= count <= LARGEST:
             raise EmbedderError(f"{name}: expected a whole number of 1 to {LARGEST}, found {count!r}")
-    return input_size(channels), channels, dim
-
-
-def _read(shard: ShardReader, name: str, count: int) -> NDArray[np.float32]:
-    array = np.frombuffer(shard.read_entry(name), "<f4")
-    if array.size != count or not np.isfinite(array).all():
-        raise EmbedderError(f"{name}: expected {count} finite numbers, found {array.size}")
-    return array.astype(np.float32)
+    size = input_size(channels)
+    return {"center": (size,), "matrix": (size, dim)}

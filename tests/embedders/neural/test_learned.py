@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from shard_entries import rewrite_entries
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
@@ -32,8 +33,6 @@ from embedders.space import Space
 from embedders.testing import EmbedderContract
 from embedders.trajectory.disturbances import disturb
 from wshard import load_wshard, save_wshard
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
 from wshard.errors import EmbedderError, QueryError, UnknownEmbedderError
 from wshard.testing import make_episode
 
@@ -91,15 +90,6 @@ def test_the_file_holds_the_encoder_and_the_digest_its_weights(file):
     assert all((read.weights[name] == array).all() for name, array in an_encoder().weights.items())
 
 
-def rewrite(path, changed):
-    with ShardReader(path) as shard:
-        entries = {name: shard.read_entry(name) for name in shard.names()} | changed
-    with ShardWriter(path) as shard:
-        for name, data in entries.items():
-            if data is not None:
-                shard.write_entry(name, data)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -115,7 +105,7 @@ def rewrite(path, changed):
     ],
 )
 def test_files_that_no_training_wrote_are_refused(file, changed):
-    rewrite(file, changed)
+    rewrite_entries(file, changed)
     with pytest.raises(EmbedderError, match=r"encoder\.shard: expected the encoder"):
         load_encoder(file)
 

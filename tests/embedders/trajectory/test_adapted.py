@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from shard_entries import rewrite_entries
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
@@ -23,8 +24,6 @@ from embedders.trajectory.disturbances import disturb
 from embedders.trajectory.fitting import FEWEST, FitOptions, fit
 from embedders.trajectory.linear_map import LinearMap, load_linear_map
 from wshard import load_wshard, save_wshard
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
 from wshard.errors import EmbedderError, QueryError, UnknownEmbedderError
 from wshard.testing import make_episode
 
@@ -92,12 +91,7 @@ def about(changed=()):
     ],
 )
 def test_files_that_no_fitting_wrote_are_refused(file, name, data, said):
-    with ShardReader(file) as shard:
-        entries = {one: shard.read_entry(one) for one in shard.names()} | {name: data}
-    with ShardWriter(file) as shard:
-        for one, content in entries.items():
-            if content is not None:
-                shard.write_entry(one, content)
+    rewrite_entries(file, {name: data})
     with pytest.raises(EmbedderError, match=rf"weights\.shard: expected the file of .*: .*{said}"):
         load_linear_map(file)
 
