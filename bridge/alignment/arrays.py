@@ -7,3 +7,7 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+PieceArrays = tuple[Rows, Ints, Ints]
+Prices = tuple[Ints, Rows, Rows, Rows]
+Solved = tuple[Rows, Ints, Ints, Ints]

@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
     from numba.core.event import Event
 
+    from bridge.alignment.arrays import Ints, PieceArrays, Prices, Rows, Solved
+
+
+_WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # what Python never calls compiles sooner
+
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
         return numba.njit(nogil=True)(function)
+
+
+def _part(function: Callable[..., Any]) -> Callable[..., Any]:
+    return numba.njit(nogil=True, **_WITHIN)(function)  # type: ignore[no-any-return]
 
 
 class _CompilationListener(Listener):
@@ -47,48 +56,55 @@ def watch_compilation(notify: Callable[[], object]) -> Iterator[None]:
         yield
 
 
-@_compiled
-def solve(query, weights, pieces, bounds, rule, traced):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201  (numba types it and takes no keywords)
-    """Return costs [m], spans [m, 2], all paths one behind the other [P, 2] and where each ends [m].
-
-    pieces: rows [T, D] of all, their edges [m + 1], where each match is expected [m, 2]; bounds: [m, n, 2], the rows
-    that each step may meet; rule: steps [s, 2], what each costs [s], the penalty [m] and the gain [m] of a row.
-    Without `traced` paths are empty; where there is no path, the cost is infinite.
-    """
-    rows, edges, expected = pieces
-    steps, prices, penalties, gains = rule
-    count, asked, longest = len(edges) - 1, len(query), np.max(edges[1:] - edges[:-1])
-    costs, spans, ends = np.full(count, np.inf), np.zeros((count, 2), np.int64), np.zeros(count, np.int64)
+def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: Prices, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
+    """Do what `numpy_kernel.solve` does."""
+    edges = pieces[1]
+    count, asked, longest = len(edges) - 1, len(query), int(np.diff(edges).max())
+    # Numba is given the room for everything: the functions of NumPy that make it take longest to compile.
+    costs, spans, ends = np.empty(count), np.empty((count, 2), np.int64), np.empty(count, np.int64)
     paths = np.empty((count * (asked + longest) if traced else 0, 2), np.int64)
-    taken = np.empty((asked if traced else 0, longest), np.int8)
-    used = 0
-    for number in range(count):
-        columns = rows[edges[number] : edges[number + 1]].T.copy()
-        about = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
-        costs[number], start, stop = _fill(query, weights, columns, bounds[number], (steps, prices), about, taken)
-        spans[number] = start, stop
-        if traced and stop:
-            length = _trace(taken, steps, stop - 1, paths[used:])
-            used += length
-        ends[number] = used
+    taken = np.empty((asked if traced else 1, longest), np.int8)
+    room = (np.empty((query.shape[1], longest)), np.empty((7, longest)), np.empty((3, longest), np.int64), taken)
+    used = _solve(query, weights, pieces, bounds, rule, (*room, costs, spans, paths, ends))
     return costs, spans, paths[:used], ends
 
 
 @_compiled
-def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
-    """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has room."""
-    advances, prices = steps
+def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
+    rows, edges, expected = pieces
+    penalties, gains = rule[2], rule[3]
+    columns, reals, numbers, taken, costs, spans, paths, ends = room
+    table, used = (columns, reals, numbers, taken), 0
+    for number in range(len(costs)):
+        edge, width = edges[number], edges[number + 1] - edges[number]
+        for channel in range(rows.shape[1]):
+            for j in range(width):
+                columns[channel, j] = rows[edge + j, channel]
+        about = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
+        costs[number], start, stop = _fill(query, weights, width, bounds[number], rule, about, table)
+        spans[number, 0], spans[number, 1] = start, stop
+        if len(paths) and stop:
+            used += _trace(taken, rule[0], stop - 1, paths[used:])
+        ends[number] = used
+    return used
+
+
+@_part
+def _fill(query, weights, width, bounds, rule, about, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+    """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has a row for each."""
+    advances, prices = rule[0], rule[1]
     start, _, penalty, gain = about
-    asked, width = len(query), columns.shape[1]
-    local, by = np.empty(width), np.empty(width, np.int8)
-    # No step advances more than two query steps: three rows are enough.
-    reached, spent, begun = np.full((3, width), np.inf), np.zeros((3, width)), np.zeros((3, width), np.int64)
+    columns, reals, begun, taken = table
+    asked, local = len(query), reals[6]
+    # No step advances more than two query steps: three rows are enough. What an earlier piece left in them is not read.
+    reached, spent = reals[:3], reals[3:6]
     for i in range(asked):
         # Unsigned, so that no place can mean one from the end: only then many cells are done at once.
-        here, low, high = i % 3, np.uint64(bounds[i, 0]), np.uint64(bounds[i, 1])
+        here, by = i % 3, taken[i % len(taken)]
+        low, high = np.uint64(bounds[i, 0]), np.uint64(bounds[i, 1])
         _differences(query[i], weights[i], columns, low, high, local)
-        reached[here, :] = np.inf
-        by[:] = -1
+        for j in range(width):
+            reached[here, j], by[j] = np.inf, -1
         if i == 0:
             for j in range(low, high):
                 spent[here, j], begun[here, j] = 2.0 * local[j], j
@@ -98,13 +114,11 @@ def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore
             if back >= 0:
                 step = (back % 3, here, along, prices[number], gain * advances[number, 1], number)
                 _advance(step, max(low, along), high, local, (reached, spent, begun, by))
-        if len(taken):
-            for j in range(low, high):
-                taken[i, j] = by[j]
-    return _end(reached[(asked - 1) % 3], spent[(asked - 1) % 3], begun[(asked - 1) % 3], asked, about)
+    last = (asked - 1) % 3
+    return _end(reached[last], spent[last], begun[last], width, asked, about)
 
 
-@_compiled
+@_part
 def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
     before, here, along, price, gained, number = step
@@ -117,7 +131,7 @@ def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  
             spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
 
 
-@_compiled
+@_part
 def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the weighted distance of one query step to rows [low, high)."""
     for j in range(low, high):
@@ -131,11 +145,11 @@ def _differences(step, heed, columns, low, high, local):  # type: ignore[no-unty
         local[j] = np.sqrt(local[j])
 
 
-@_compiled
-def _end(reached, spent, begun, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+@_part
+def _end(reached, spent, begun, width, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     _, stop, penalty, _ = about
     end, least, nearest = -1, np.inf, 0
-    for j in range(len(reached)):
+    for j in range(width):
         if reached[j] == np.inf:
             continue
         matched = j - begun[j] + 1
@@ -147,7 +161,7 @@ def _end(reached, spent, begun, asked, about):  # type: ignore[no-untyped-def]  
     return spent[end] / (asked + end - begun[end] + 1), begun[end], end + 1
 
 
-@_compiled
+@_part
 def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the pairs of the path to row `end`, first to last; return how many."""
     length, i, j = 0, len(taken) - 1, end
@@ -165,23 +179,28 @@ def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa:
     return length
 
 
-@_compiled
-def measure(query, weights, pieces, paths, around):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the mean difference [m] along each path: of every pair averaged with up to `around` to each side of it.
+def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
+    """Do what `numpy_kernel.measure` does."""
+    found, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
+    _measure(query, weights, pieces, paths, around, (np.empty((3, longest + 2 * around)), found))
+    return found
 
-    pieces: rows [T, D] of all, and where each begins [m]; paths: the pairs [P, 2] of all, and where each ends [m].
-    """
+
+@_compiled
+def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
     pairs, ends = paths
-    found, begin = np.empty(len(ends)), 0
+    squares, apart, total, found, begin = room[0][0], room[0][1], room[0][2], room[1], 0
     for number in range(len(ends)):
         path, edge = pairs[begin : ends[number]], edges[number]
         begin, length = ends[number], len(path)
-        squares, apart, total = np.zeros(length), np.zeros(length + 2 * around), np.empty(length)
+        for place in range(length + 2 * around):
+            squares[place], apart[place] = 0.0, 0.0
         for channel in range(query.shape[1]):
             for place in range(length):
                 apart[around + place] = query[path[place, 0], channel] - rows[edge + path[place, 1], channel]
-            total[:] = apart[around : around + length]
+            for place in range(length):
+                total[place] = apart[around + place]
             for away in range(1, around + 1):
                 for place in range(length):
                     total[place] = (total[place] + apart[around + place - away]) + apart[around + place + away]
@@ -195,4 +214,3 @@ def measure(query, weights, pieces, paths, around):  # type: ignore[no-untyped-d
             spent += steps * (np.sqrt(squares[place]) / count)
             advanced, before = advanced + steps, after
         found[number] = spent / advanced
-    return found

@@ -97,7 +97,7 @@ def context(browser, app):
 
 @pytest.fixture
 def page(context):
-    with watched_page(context, lambda line: "Failed to load" not in line.text, seconds=30) as page:
+    with watched_page(context, lambda line: "Failed to load" not in line.text) as page:
         yield page
 
 

@@ -48,7 +48,7 @@ def take_pictures(archive: Path) -> None:
         page.locator(".grid .rows a").first.click()
         page.locator(".lane .u-over").first.wait_for()
         page.goto(re.sub(r"\?.*", "?span=30:70&similar=1", page.url))
-        page.locator(".hit .score").nth(3).wait_for(timeout=60000)
+        page.locator(".hit .score").nth(3).wait_for()
         page.wait_for_timeout(1500)
         page.set_viewport_size({"width": 1280, "height": 860})
         page.get_by_role("heading", name="Recorded").evaluate("head => head.parentElement.remove()")

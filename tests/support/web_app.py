@@ -161,20 +161,18 @@ def running_browser() -> Iterator[Browser]:
 
 @contextmanager
 def signed_in(browser: Browser, app: RunningApp, height: int = 800) -> Iterator[BrowserContext]:
-    """Yield a browser that is signed in, with windows 1280 pixels wide."""
+    """Yield a browser that is signed in, with windows 1280 pixels wide; it waits a minute for what it is told to."""
     context = browser.new_context(viewport={"width": 1280, "height": height})
+    context.set_default_timeout(60_000)
     context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
     yield context
     context.close()
 
 
 @contextmanager
-def watched_page(
-    context: BrowserContext, is_wrong: Callable[[ConsoleMessage], bool], *, seconds: float = 8
-) -> Iterator[Page]:
+def watched_page(context: BrowserContext, is_wrong: Callable[[ConsoleMessage], bool]) -> Iterator[Page]:
     """Yield a page, after which no script may have failed; is_wrong: whether an error that was logged counts, too."""
     page, wrong = context.new_page(), list[str]()
-    page.set_default_timeout(1000 * seconds)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda line: wrong.append(line.text) if line.type == "error" and is_wrong(line) else None)
     yield page

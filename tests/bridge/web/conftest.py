@@ -32,5 +32,5 @@ def context(browser, app):
 def page(context):
     """Give a page on which no script may fail; the server may refuse what a test asks."""
     refused = ("400", "404", "409", "Failed to load", "script-src")
-    with watched_page(context, lambda line: not any(text in line.text for text in refused), seconds=60) as page:
+    with watched_page(context, lambda line: not any(text in line.text for text in refused)) as page:
         yield page

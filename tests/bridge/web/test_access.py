@@ -61,7 +61,7 @@ def narrow(browser, app):
 
 def find_faults(page, path, sign):
     page.goto(path)
-    page.locator(sign).first.wait_for(timeout=60000)
+    page.locator(sign).first.wait_for()
     wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
     return [*find_violations(page), *(["wider than the window"] if wide else [])]
 
@@ -158,7 +158,7 @@ def test_keys_alone_filter_collect_undo_and_search(page, app):
     for key in ("Shift+ArrowRight", "[", "Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "]", "f"):
         page.keyboard.press(key)
     page.get_by_text("span 10:41").wait_for()
-    page.locator(".hit").nth(2).wait_for(timeout=60000)
+    page.locator(".hit").nth(2).wait_for()
     page.screenshot(path=PICTURES / "by-keys.png")
     tab_to(page, "More like this")
     page.keyboard.press("Enter")
@@ -195,13 +195,13 @@ def test_keys_alone_select_on_the_map_export_compare_and_check(page, app):
         page.keyboard.press(key)
     tab_to(page, "Compare", backwards=True)
     page.keyboard.press("Enter")
-    page.locator(".compare-column output", has_text="timestep 0").first.wait_for(timeout=60000)
+    page.locator(".compare-column output", has_text="timestep 0").first.wait_for()
     page.keyboard.press("ArrowRight")
     page.locator(".compare-column output", has_text="timestep 1").first.wait_for()
     page.goto(f"{app.url}/machine")
     tab_to(page, "Health of the vectors")
     page.keyboard.press("Enter")
-    page.locator(".job.done", has_text="health").wait_for(timeout=30000)
+    page.locator(".job.done", has_text="health").wait_for()
 
 
 def test_whoever_wants_less_motion_gets_none(page, app):

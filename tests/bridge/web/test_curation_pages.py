@@ -112,7 +112,7 @@ def test_collections_are_saved_compared_split_and_dropped(page, app):
 def test_two_episodes_are_compared_on_a_warped_and_on_their_own_clock(page, app):
     left, right = uids_of(app, "episode:arm-01,arm-03", 2)
     page.goto(f"{app.url}/compare?of={left}&of={right}")
-    page.locator(".compare-column output", has_text="timestep").nth(1).wait_for(timeout=60000)
+    page.locator(".compare-column output", has_text="timestep").nth(1).wait_for()
     slider = page.get_by_role("slider", name="Timestep")
     slider.fill("40")
     warped = page.locator(".compare-column output").nth(1).inner_text()
@@ -161,7 +161,7 @@ def test_another_layout_is_computed_in_the_background_and_stored(page, app, monk
     page.goto(f"{app.url}/map")
     page.get_by_text("principal components").wait_for()
     page.get_by_label("Layout").select_option("t-SNE")
-    page.get_by_text("13 episodes · t-SNE").wait_for(timeout=60000)
+    page.get_by_text("13 episodes · t-SNE").wait_for()
     assert "method=tsne" in page.url
     assert any(job.kind.startswith("map tsne") and job.state == "done" for job in app.archive.jobs.all())
     page.reload()
@@ -174,7 +174,7 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
     marks = "&".join([*(f"like={uid}" for uid in right), *(f"unlike={uid}" for uid in wrong)])
     page.goto(f"{app.url}/search?{marks}")
     page.get_by_role("button", name="Learn from these").click()
-    page.get_by_text("episodes count as right").wait_for(timeout=60000)  # it draws the hits first
+    page.get_by_text("episodes count as right").wait_for()  # it draws the hits first
     assert "learnt from 3 right and 3 wrong" in page.locator(".probe").inner_text()
     first = page.locator(".hit header a").all_inner_texts()[:5]
     assert all(int(name[-2:]) % 2 for name in first), "the movements of odd numbers are alike"
@@ -195,16 +195,16 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
 def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
     page.goto(f"{app.url}/machine")
     page.get_by_role("button", name="Check files").click()
-    page.get_by_text("13 episodes checked: no problems found").wait_for(timeout=30000)
+    page.get_by_text("13 episodes checked: no problems found").wait_for()
     page.get_by_role("button", name="Ingest the known").click()
-    page.get_by_text("unchanged 13").wait_for(timeout=30000)
+    page.get_by_text("unchanged 13").wait_for()
     page.get_by_text("arcdct").first.wait_for()
     (folder,) = map(Path, app.archive.catalog.episodes.roots())
     (folder / "copy-of-02.wshard").rename(folder / "moved.wshard")
     page.get_by_role("button", name="Check files").click()
-    page.get_by_text("the same data is now at").first.wait_for(timeout=30000)
+    page.get_by_text("the same data is now at").first.wait_for()
     page.get_by_role("button", name="Repair what").click()
-    page.locator(".job.done", has_text="repaired: ").wait_for(timeout=30000)
+    page.locator(".job.done", has_text="repaired: ").wait_for()
     assert app.archive.catalog.query.count("path:*moved.wshard*") == 1
     page.screenshot(path=PICTURES / "machine.png")
 
@@ -217,11 +217,11 @@ def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
     bad = Path(folder, "zz.wshard")
     bad.write_bytes(b"no episode")
     try:
-        page.get_by_role("list", name="Failed files").get_by_text("zz.wshard").wait_for(timeout=20000)
+        page.get_by_role("list", name="Failed files").get_by_text("zz.wshard").wait_for()
     finally:
         bad.unlink()
     page.get_by_role("button", name="Check files").click()
-    page.locator(".job.done", has_text="fsck").first.wait_for(timeout=20000)
+    page.locator(".job.done", has_text="fsck").first.wait_for()
     watch = page.locator(".job.running", has_text="watch")
     watch.get_by_role("button", name="Stop").click()
     page.locator(".job.stopped", has_text="watch").wait_for()

@@ -140,7 +140,7 @@ def test_a_dragged_span_finds_similar_moments_with_their_alignment(page, app):
     drag(page, "signal/state", 0.25, 0.7)
     page.locator(".transport .span", has_text=re.compile(r"span 2\d:5\d")).wait_for()
     page.keyboard.press("f")
-    page.locator(".hit .score").nth(2).wait_for(timeout=60000)
+    page.locator(".hit .score").nth(2).wait_for()
     scores = [float(text) for text in page.locator(".hit .score").all_inner_texts()]
     assert scores == sorted(scores, reverse=True)
     assert "arm-01" not in page.locator(".hit header a").all_inner_texts()
@@ -205,7 +205,7 @@ def test_an_episode_that_is_not_there_says_so(page, app):
 
 def test_the_words_of_the_command_line_are_options_of_the_search(page, app):
     page.goto(f"{app.url}/search?query={uid_of(app, 'arm-01')}")
-    page.locator(".hit").nth(5).wait_for(timeout=60000)
+    page.locator(".hit").nth(5).wait_for()
     page.get_by_text("More options").click()
     page.get_by_label("contributions").check()
     page.locator(".hit .lanes", has_text="contributions:").first.wait_for()
@@ -249,7 +249,7 @@ def test_the_panel_shows_origin_history_and_the_file(page, app):
 def test_one_box_takes_examples_counter_examples_words_and_a_filter(page, app):
     one, two, other = (uid_of(app, name) for name in ("arm-01", "arm-03", "arm-04"))
     page.goto(f"{app.url}/search?query={one}&like={two}@5:60&unlike={other}&text=pick&q=env:push")
-    page.locator(".hit .lanes").first.wait_for(timeout=60000)
+    page.locator(".hit .lanes").first.wait_for()
     shown = [" ".join(text.split()) for text in page.locator(".example").all_inner_texts()]
     assert shown == ["like arm-01 ✕", "like arm-03 5:60 ✕", "not like arm-04 ✕"]
     names = page.locator(".hit header a").all_inner_texts()
@@ -258,7 +258,7 @@ def test_one_box_takes_examples_counter_examples_words_and_a_filter(page, app):
     page.get_by_role("slider", name="Diversity").fill("0.5")
     page.wait_for_url(re.compile("diversity=0.5"))
     page.goto(f"{app.url}/search?query={one}@5:40")
-    page.locator(".hit .next").first.wait_for(timeout=60000)
+    page.locator(".hit .next").first.wait_for()
     once = page.locator(".hit header a").evaluate_all("links => links.map(link => new URL(link.href).pathname)")
     assert len(once) == len({*once}) > 5
     page.get_by_label("one per episode").uncheck()

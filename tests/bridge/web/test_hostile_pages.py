@@ -80,7 +80,6 @@ def test_hostile_text_stays_text_on_every_page(browser, app):
     }
     with signed_in(browser, app) as context:
         page = context.pages[0]
-        page.set_default_timeout(10_000)
         for path, shown in visits.items():
             page.goto(app.url + path)
             page.locator(shown).first.wait_for()
