@@ -170,7 +170,8 @@ def main() -> None:
     options = parser.parse_args()
     names = TUNED if options.half == "tuned" else REPORTED
     results: list[Result] = []
-    for name in [name for name in names if not options.sets or name in options.sets]:
+    wanted = names if {"episodes", "moments"} & set(options.parts) else ()
+    for name in [name for name in wanted if not options.sets or name in options.sets]:
         archive = load_set(name, options.cache)
         if archive is None:
             continue
