@@ -13,7 +13,6 @@ from bridge.results import Hits
 from bridge.search.matches import EpisodeRows
 from bridge.search.moments.nearest_example import find_moments
 from bridge.search.moments.search import MomentSearch
-from bridge.search.query.examples import find_own_episodes
 from bridge.search.query.notes import explain_empty_result, explain_unmatched_text
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.prepare import PreparedQuery, QueryPreparer, describe_views, is_chosen
@@ -293,7 +292,7 @@ class TrajectoryRetriever:
 
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
         def find_source(example: Example, space: Space) -> tuple[int, int] | None:
-            own = find_own_episodes(example, self._catalog, prepared.request.where)
+            own = self._queries.own_episodes.find_ids(example, prepared.request.where)
             stored = self._stored.load(space, own).episodes
             return (int(stored[0]), example.start) if len(stored) else None
 

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.open import OpenLocations, open_at
@@ -18,7 +19,7 @@ from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import FormatError, StaleEpisodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -32,26 +33,32 @@ if TYPE_CHECKING:
 
 SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
 _CACHE_BYTES: Final = 1 << 28
+_TOGETHER: Final = 1 << 16  # numbers standardised at once: few calls, and they fit in the CPU cache
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """Standardised rows [T, D], and the same averaged over SMOOTHED timesteps around each."""
+    """Standardised rows [T, D]."""
 
     rows: Rows
-    smooth: Rows
+
+    @cached_property
+    def smooth(self) -> Rows:
+        """The rows averaged over SMOOTHED timesteps around each."""
+        return smooth(self.rows, SMOOTHED)
 
 
-def prepare_rows(window: NDArray[Any], scaling: Statistics) -> PreparedRows:
-    """Return a window [T, D], or images [T, height, width, ...] by their sketches, as alignment compares it.
+def prepare_rows(windows: Sequence[NDArray[Any]], scaling: Statistics) -> list[PreparedRows]:
+    """Return windows [T, D], or images [T, height, width, ...] by their sketches, as alignment compares them.
 
     Raises EmbedderError for values that are not finite.
     """
-    if window.ndim > 2:  # no outlier among pictures outweighs the rest, so that nothing is clipped
-        rows = sketches(window, "images") / scales(scaling.std)
-    else:
-        rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
-    return PreparedRows(rows, smooth(rows, SMOOTHED))
+    if not windows:
+        return []
+    if windows[0].ndim > 2:  # no outlier among pictures outweighs the rest, so that nothing is clipped
+        return [PreparedRows(sketches(window, "images") / scales(scaling.std)) for window in windows]
+    batch = validate_windows(windows, scaling.mean.size)
+    return [PreparedRows(rows.copy()) for rows in batch.windows(standardise(batch.rows, scaling))]
 
 
 class LaneRows:
@@ -69,20 +76,29 @@ class LaneRows:
         """Return the rows of the Space's lanes by episode, without those whose files are gone or changed, and these."""
         # A Space without statistics is scaled by those of today, which move as the archive grows.
         scaled = (space.fingerprint, scaling.mean.tobytes(), scaling.std.tobytes())
-        found, stale = {}, set()
+        found, stale = dict[int, PreparedRows](), set[int]()
+        opened, size = list[_Opened](), 0
         with OpenLocations() as locations:
             for row in rows:
                 try:
-                    found[row.id] = self._load(row, space, scaling, (scaled, locations))
+                    one = self._look_up(row, space, scaled, locations)
                 except (StaleEpisodeError, FileNotFoundError, FormatError):
                     stale.add(row.id)
-        return found, stale
+                    continue
+                if isinstance(one, PreparedRows):
+                    found[row.id] = one
+                    continue
+                opened.append(one)
+                size += one.window.size
+                if size >= _TOGETHER:
+                    found |= self._prepare(opened, scaling)
+                    opened, size = [], 0
+        return found | self._prepare(opened, scaling), stale
 
-    def _load(
-        self, row: EpisodeRow, space: Space, scaling: Statistics, known: tuple[_Scaled, OpenLocations]
-    ) -> PreparedRows:
-        """Return the rows of one episode. Raises StaleEpisodeError, OSError, FormatError."""
-        scaled, locations = known
+    def _look_up(
+        self, row: EpisodeRow, space: Space, scaled: _Scaled, locations: OpenLocations
+    ) -> PreparedRows | _Opened:
+        """Return the rows of one episode, or what its file has. Raises StaleEpisodeError, OSError, FormatError."""
         key = scaled[0], row.uid, row.digest
         cached = self._cache.get(key)
         address = row.address if cached is None or cached.address.uri != row.path else cached.address
@@ -96,9 +112,14 @@ class LaneRows:
             stamp = (scaled, first, *map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError(f"{address}: changed since it was ingested: ingest it again")
-            rows = prepare_rows(read_lanes(file, space), scaling)
-        self._store(key, _CachedRows(rows, address, chunks, stamp))
-        return rows
+            return _Opened(row.id, key, read_lanes(file, space), address, chunks, stamp)
+
+    def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
+        """Return the rows of opened episodes by id, and cache them."""
+        prepared = prepare_rows([one.window for one in opened], scaling)
+        for one, rows in zip(opened, prepared, strict=True):
+            self._store(one.key, _CachedRows(rows, one.address, one.chunks, one.stamp))
+        return {one.id: rows for one, rows in zip(opened, prepared, strict=True)}
 
     def _store(self, key: _Key, cached: _CachedRows) -> None:
         with self._lock:
@@ -115,6 +136,18 @@ class _CachedRows:
     """Rows, the address and chunks they are from (none of an episode in one file), and how files and scaling were."""
 
     rows: PreparedRows
+    address: EpisodeAddress
+    chunks: tuple[EpisodeAddress, ...]
+    stamp: tuple[object, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """What the file of an episode has [T, *window_shape], not prepared yet, and what is cached with it."""
+
+    id: int
+    key: _Key
+    window: NDArray[Any]
     address: EpisodeAddress
     chunks: tuple[EpisodeAddress, ...]
     stamp: tuple[object, ...]

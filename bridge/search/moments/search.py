@@ -141,7 +141,7 @@ class MomentSearch:
         space, scaling = view.space, self._scaling(view.space)
         rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
         lanes, _ = self._lanes.load(rows.values(), space, scaling)
-        query = prepare_rows(view.windows[0], scaling)
+        query = prepare_rows(view.windows[:1], scaling)[0]
         there = {rows[id_].digest: found for id_, found in lanes.items()}  # not what took an episode's place meanwhile
         return [
             (_align_span(ref, space, query, there[ref.digest]), match)
@@ -155,7 +155,7 @@ class MomentSearch:
         scaling = self._scaling(view.space)
         rows = self._episode_rows.load(set(episodes))
         lanes, _ = self._lanes.load(rows.values(), view.space, scaling)
-        return prepare_rows(view.windows[0], scaling).rows, {id_: lane.rows for id_, lane in lanes.items()}
+        return prepare_rows(view.windows[:1], scaling)[0].rows, {id_: lane.rows for id_, lane in lanes.items()}
 
     def _add_episodes(self, windows: _Windows, query: WindowQuery, request: Request) -> _Windows:
         """Return the windows, and behind them the best one of every other episode that is near."""
@@ -208,7 +208,7 @@ class MomentSearch:
         offset = shifted.select(MomentLimits(most // 2, apart, each), stale)
         episodes = np.concatenate([tried.episodes, offset.episodes])
         spans = np.concatenate([tried.spans, offset.spans])
-        prepared = prepare_rows(query.window, scaling)
+        prepared = prepare_rows([query.window], scaling)[0]
         there = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
         free = np.arange(len(episodes)) >= len(tried.episodes)
         source = None if query.source is None or query.source[0] not in lanes else query.source

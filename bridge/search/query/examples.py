@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
-from bridge.episodes.open import OpenLocations, exists, known_episodes
+from bridge.episodes.open import OpenLocations, exists
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.query.fit import cut
-from catalog.filters.where import EVERYTHING, Compare, all_of
+from catalog.filters.where import Compare
 from wshard.arguments import whole_number
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.errors import EntryNotFoundError, FormatError, QueryError
@@ -19,11 +19,11 @@ from wshard.formats.base import OWN_DATA
 from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from bridge.search.query.fit import Query
+    from bridge.search.query.own_episodes import OwnEpisodes
     from catalog.catalog import Catalog
-    from catalog.filters.where import Where
     from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
 
@@ -63,8 +63,9 @@ class ExampleReader:
     lanes: gives the lanes that any Space is of; images that are not among them are not decoded.
     """
 
-    def __init__(self, catalog: Catalog, lanes: Callable[[], Collection[str]]) -> None:
+    def __init__(self, catalog: Catalog, own: OwnEpisodes, lanes: Callable[[], Collection[str]]) -> None:
         self._catalog = catalog
+        self._own = own
         self._lanes = lanes
         self._episodes: dict[object, Episode] = {}
 
@@ -111,9 +112,8 @@ class ExampleReader:
 
     def _make_absolute(self, address: EpisodeAddress) -> EpisodeAddress:
         """Return the address as the archive has it: the real path, read as it was ingested."""
-        uri = locate(address.uri)
-        how = address.read_as or self._catalog.episodes.read_as([uri]).get(uri, "")
-        return EpisodeAddress(uri, address.key, how)
+        real = replace(address, uri=locate(address.uri))
+        return replace(real, read_as=self._own.read_as(real))
 
     def _load(self, name: EpisodeRef | EpisodeAddress) -> Episode:
         if isinstance(name, EpisodeRef):
@@ -134,36 +134,6 @@ class ExampleReader:
             places = "\n".join(f"  {row.uid}  {row.address}" for row in rows)
             raise QueryError(f"query: several episodes have the id {name!r}; give the uid or the file:\n{places}")
         return make_ref(rows[0], 1.0, (0, 0)) if rows else None
-
-
-def exclude_examples(examples: Iterable[Example], catalog: Catalog) -> Where:
-    """Return the filter that leaves out the episodes that examples name, as far as the archive holds them.
-
-    Raises QueryError for an example that names none.
-    """
-    uids: set[str] = set()
-    for example in examples:
-        if not (example.uid or example.address):
-            raise QueryError(
-                "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
-                f"found {type(example.query).__name__}"
-            )
-        uids |= _load_uids(example, catalog)
-    return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
-
-
-def find_own_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
-    """Return the ids of the episodes that the example names, as far as they pass the filter."""
-    if where == EVERYTHING and example.address and not example.uid:
-        return [known.id for _, known in known_episodes(catalog, [example.address]) if known is not None]
-    uids = _load_uids(example, catalog)
-    return catalog.query.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
-
-
-def _load_uids(example: Example, catalog: Catalog) -> set[str]:
-    found = known_episodes(catalog, [example.address] if example.address else [])
-    rows = catalog.episodes.rows([known.id for _, known in found if known is not None]).values()
-    return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 
 def _read_lanes(file: EpisodeReader, embedded: Collection[str]) -> Episode:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bridge.index.metric import COSINE
 from bridge.results import Answered
-from bridge.search.query.examples import ExampleReader, Examples, exclude_examples
+from bridge.search.query.examples import ExampleReader, Examples
 from bridge.search.query.options import MomentOptions, SearchOptions
+from bridge.search.query.own_episodes import OwnEpisodes
 from bridge.search.query.views import Views, choose_views
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
@@ -80,11 +81,12 @@ class QueryPreparer:
         self._embedder = None if embedder is None else as_embedder(embedder)
         named = isinstance(embedder, str) and embedder in EMBEDDERS
         self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=named)
+        self.own_episodes = OwnEpisodes(catalog)
         self._embedders: dict[str, Embedder] = {}  # by the Space's fingerprint
 
     def read(self, query: Query | None, options: SearchOptions | MomentOptions) -> Examples:
         """Return the query and the options' examples, read from their files. Raises as ExampleReader.read."""
-        reader = ExampleReader(self._catalog, self.spaces.embedded)
+        reader = ExampleReader(self._catalog, self.own_episodes, self.spaces.embedded)
         like = [*([] if query is None else [query]), *options.like]
         return Examples([reader.read(one) for one in like], [reader.read(one) for one in options.unlike])
 
@@ -92,7 +94,7 @@ class QueryPreparer:
         """Return the request, without the episodes that examples name where the options say so."""
         if not options.exclude_self:
             return request
-        return replace(request, where=request.where & exclude_examples(examples.all, self._catalog))
+        return replace(request, where=request.where & self.own_episodes.exclude(examples.all))
 
     def prepare(
         self, examples: Examples, request: Request, options: SearchOptions, cut: Callable[[WindowPlan], bool]

@@ -100,11 +100,11 @@ def errands(number):
 def alike(query, others):
     """Return, of the ten best of all errands as candidates a few steps off, which lead to the same place."""
     scaling = Statistics(1, np.zeros(3), np.ones(3))
-    held = {number: prepare_rows(rows, scaling) for number, (rows, _) in others.items()}
+    held = dict(zip(others, prepare_rows([rows for rows, _ in others.values()], scaling), strict=True))
     found = [(number, *span) for number, (_, spans) in others.items() for span in spans]
     windows = np.array([(max(0, start - 3), stop - 2) for _, _, start, stop in found])
     number, (target, start, stop) = query
-    asked = prepare_rows(errands(number)[0][start:stop], scaling)
+    (asked,) = prepare_rows([errands(number)[0][start:stop]], scaling)
     episodes = np.array([episode for episode, *_ in found])
     hits = refine(
         asked, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), held, MomentLimits(10, 0.3, None)
@@ -342,8 +342,8 @@ def test_a_copy_is_found_wherever_it_lies_and_if_all_of_it_is_shifted(tmp_path):
 def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_nearest():
     rng = np.random.default_rng(1)
     scaling = Statistics(1, np.zeros(3), np.ones(3))
-    held = {number: prepare_rows(np.cumsum(rng.normal(size=(60, 3)), axis=0), scaling) for number in range(30)}
-    query = prepare_rows(held[29].rows[13:43], scaling)
+    held = dict(enumerate(prepare_rows([np.cumsum(rng.normal(size=(60, 3)), axis=0) for _ in range(30)], scaling)))
+    (query,) = prepare_rows([held[29].rows[13:43]], scaling)
     spans, free = np.tile([10, 40], (30, 1)), np.arange(30) >= 20
     chosen = narrow(query, Windows(np.arange(30), spans, free), held, 4, sure=3)
     assert {0, 1, 2, 29} <= {*chosen.episodes.tolist()}
@@ -390,7 +390,7 @@ def test_lanes_in_memory_are_few_and_follow_their_files(archive):
         half = kept[0].rows
         expected = [half[max(0, step - 2) : step + 3].mean(axis=0) for step in range(len(half))]
         np.testing.assert_allclose(kept[0].smooth, expected, atol=1e-12)
-        assert len(prepare_rows(np.zeros((1, 4)), space.scaling).smooth) == 1
+        assert len(prepare_rows([np.zeros((1, 4))], space.scaling)[0].smooth) == 1
 
 
 # ---- kernels, embedders, overlap ------------------------------------------------------------------------------------

@@ -1,0 +1,74 @@
+"""The catalogued episodes that queries name, and filters by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bridge.episodes.open import known_episodes
+from catalog.filters.where import EVERYTHING, Compare, all_of
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bridge.search.query.examples import Example
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+    from catalog.records import Known
+    from catalog.session import Instant
+    from wshard.episode.protocol import EpisodeAddress
+
+_MOST: Final = 1000  # cached
+
+
+class OwnEpisodes:
+    """Finds the catalogued episodes that queries name; those found last stay in memory until the catalog changes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._found: tuple[Instant | None, dict[EpisodeAddress, Known | None]] = (None, {})
+
+    def find(self, address: EpisodeAddress) -> Known | None:
+        """Return the catalogued episode at an address, None if there is none."""
+        now = self._catalog.instant()
+        if self._found[0] != now or len(self._found[1]) >= _MOST:
+            self._found = (now, {})
+        found = self._found[1]
+        if address not in found:
+            found |= known_episodes(self._catalog, [address])
+        return found[address]
+
+    def read_as(self, address: EpisodeAddress) -> str:
+        """Return how an address is read: as it says itself, or else as its episode or its location was ingested."""
+        if address.read_as:
+            return address.read_as
+        known = self.find(address)
+        return self._catalog.episodes.read_as([address.uri]).get(address.uri, "") if known is None else known.read_as
+
+    def find_ids(self, example: Example, where: Where) -> list[int]:
+        """Return the ids of the episodes that an example names, as far as they pass the filter."""
+        if where == EVERYTHING and example.address and not example.uid:
+            known = self.find(example.address)
+            return [] if known is None else [known.id]
+        uids = self._find_uids(example)
+        return self._catalog.query.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
+
+    def exclude(self, examples: Iterable[Example]) -> Where:
+        """Return the filter that leaves out the episodes that examples name, as far as the archive holds them.
+
+        Raises QueryError for an example that names none.
+        """
+        uids: set[str] = set()
+        for example in examples:
+            if not (example.uid or example.address):
+                raise QueryError(
+                    "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
+                    f"found {type(example.query).__name__}"
+                )
+            uids |= self._find_uids(example)
+        return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
+
+    def _find_uids(self, example: Example) -> set[str]:
+        known = None if example.address is None else self.find(example.address)
+        rows = [] if known is None else self._catalog.episodes.rows([known.id]).values()
+        return {row.uid for row in rows} | ({example.uid} if example.uid else set())
