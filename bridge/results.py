@@ -166,6 +166,19 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
     return EpisodeRef(row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, how, seen)
 
 
+def span_within(start: int | None, stop: int | None, episode_id: str, length: int) -> tuple[int, int]:
+    """Return timesteps [start, stop) of an episode of that length, counted as slices count; None for its ends.
+
+    Raises QueryError if there are none, or not as many as that.
+    """
+    first, last, _ = slice(start, stop).indices(length)
+    if first >= last or (stop or 0) > length:
+        found = "ends after the last" if first < last else "holds no"
+        named = f"{'' if start is None else start}:{'' if stop is None else stop}"
+        raise QueryError(f"span {named} {found} timestep of episode {episode_id!r}, which has {length}")
+    return first, last
+
+
 @dataclass(frozen=True)
 class Answered:
     """The Spaces that were searched (none for text only), and others that the query fits.

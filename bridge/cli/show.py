@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,14 +86,16 @@ def _print_courses(row: EpisodeRow) -> None:
 def _open_in_browser(name: str, archive: str | None) -> None:
     """Serve the archive until Ctrl-C, and open the page of an episode, at a span if the name has one."""
     from bridge.cli.serve import run_server
+    from bridge.results import span_within
     from catalog.location import archive_named
     from wshard.episode.protocol import EpisodeSpan
 
     named, span = archive_named(archive), EpisodeSpan.parse(name)
     with open_catalog(named) as catalog:
         row = find_episode(catalog, str(span.address))
-    whole = (span.start, span.stop) == (0, None)
-    query = "" if whole else f"?span={span.start}:{row.length if span.stop is None else span.stop}"
+    query = ""
+    if (span.start, span.stop) != (0, None):
+        query = "?span={}:{}".format(*span_within(span.start, span.stop, row.episode_id, row.length))
     run_server(named, lambda make: make(port=0, path=f"/episodes/{row.uid}{query}"))
 
 
@@ -149,7 +150,7 @@ def plot(
 
 def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
     """Yield what a name means: an episode, a span of it, or the hits in a file."""
-    from bridge.results import make_ref
+    from bridge.results import make_ref, span_within
     from wshard.episode.protocol import EpisodeSpan
     from wshard.errors import QueryError
 
@@ -165,8 +166,9 @@ def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
         return
     span = EpisodeSpan.parse(name)
     row = find_episode(catalog, str(span.address))
-    ref = make_ref(row, 1.0, (0, row.length))
-    yield replace(ref, span=(span.start, row.length if span.stop is None else min(span.stop, row.length)))
+    whole = (span.start, span.stop) == (0, None)
+    steps = (0, row.length) if whole else span_within(span.start, span.stop, row.episode_id, row.length)
+    yield make_ref(row, 1.0, steps)
 
 
 def _draw(sketches: list[Sketch], form: str) -> bytes:

@@ -9,6 +9,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.errors import FilterError
 from wshard.messages import plural
 
 app = typer.Typer(
@@ -43,7 +44,10 @@ def import_file(
     """Add the annotations of an exported file to the same episodes; exit 1 if any were skipped."""
     text = file.read_bytes()
     with open_catalog(archive) as catalog:
-        report = catalog.annotations.import_json(text)
+        try:
+            report = catalog.annotations.import_json(text)
+        except FilterError as error:
+            raise FilterError(f"{file}: {error}") from error
     unmatched = [{"path": path, "episode_id": name} for path, name in report.unmatched]
     if as_json:
         about = {"matched": report.matched, "added": report.added}

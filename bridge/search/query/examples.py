@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from bridge.search.query.fit import Query
-    from bridge.search.query.own_episodes import OwnEpisodes
     from catalog.catalog import Catalog
     from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
@@ -60,12 +59,15 @@ class Examples:
 class ExampleReader:
     """Reads the queries of one search, each file once.
 
-    lanes: gives the lanes that any Space is of; images that are not among them are not decoded.
+    read_as: says how an address is read. lanes: gives the lanes that any Space is of; images that are not among them
+    are not decoded.
     """
 
-    def __init__(self, catalog: Catalog, own: OwnEpisodes, lanes: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self, catalog: Catalog, read_as: Callable[[EpisodeAddress], str], lanes: Callable[[], Collection[str]]
+    ) -> None:
         self._catalog = catalog
-        self._own = own
+        self._read_as = read_as
         self._lanes = lanes
         self._episodes: dict[object, Episode] = {}
 
@@ -113,7 +115,7 @@ class ExampleReader:
     def _make_absolute(self, address: EpisodeAddress) -> EpisodeAddress:
         """Return the address as the archive has it: the real path, read as it was ingested."""
         real = replace(address, uri=locate(address.uri))
-        return replace(real, read_as=self._own.read_as(real))
+        return replace(real, read_as=self._read_as(real))
 
     def _load(self, name: EpisodeRef | EpisodeAddress) -> Episode:
         if isinstance(name, EpisodeRef):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.results import EpisodeRef
+from bridge.results import EpisodeRef, span_within
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
 from embedders.numeric import first_bad, is_real
@@ -109,19 +109,12 @@ def _check_numbers(query: _Arrays, found: Fit) -> None:
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of whatever may be embedded of an episode.
-
-    Raises QueryError if there are none, or not as many as that.
-    """
-    span = slice(*slice(start, stop).indices(episode.length))
-    length = len(range(span.start, span.stop))
-    if not length or (stop or 0) > episode.length:
-        found = "ends after the last" if length else "holds no"
-        raise QueryError(f"span {start}:{stop} {found} timestep of episode {episode.id!r}, which has {episode.length}")
+    """Return timesteps [start, stop) of whatever may be embedded of an episode. Raises QueryError as span_within."""
+    span = slice(*span_within(start, stop, episode.id, episode.length))
     return Episode(
         episode.id,
         episode.env_id,
-        length,
+        span.stop - span.start,
         observations=_cut(episode.observations, span),
         actions=_cut(episode.actions, span),
         rewards=None if episode.rewards is None else episode.rewards[span],

@@ -86,7 +86,7 @@ class QueryPreparer:
 
     def read(self, query: Query | None, options: SearchOptions | MomentOptions) -> Examples:
         """Return the query and the options' examples, read from their files. Raises as ExampleReader.read."""
-        reader = ExampleReader(self._catalog, self.own_episodes, self.spaces.embedded)
+        reader = ExampleReader(self._catalog, self.own_episodes.read_as, self.spaces.embedded)
         like = [*([] if query is None else [query]), *options.like]
         return Examples([reader.read(one) for one in like], [reader.read(one) for one in options.unlike])
 

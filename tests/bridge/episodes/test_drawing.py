@@ -136,4 +136,10 @@ def test_the_command_draws_episodes_spans_and_hits(place, tmp_path):
         ([str(tmp_path / "bad.json")], "b.html"),
     ):
         assert run("plot", *what, "-o", str(tmp_path / name)).exit_code in (1, 2)
+    for span, found in (("0:400", "ends after the last"), ("400:500", "holds no"), ("5:5", "holds no")):
+        for verb in (("plot", "-o", str(tmp_path / "c.svg")), ("show", "--open")):
+            done = run(*verb, f"arm-01@{span}")
+            assert done.exit_code == 1
+            assert f"span {span} {found} timestep of episode 'arm-01', which has 83" in done.stderr
+    assert not (tmp_path / "c.svg").exists()
     assert "course signal/state" in run("show", "arm-01").output

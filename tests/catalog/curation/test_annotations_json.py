@@ -159,3 +159,6 @@ def test_verbs_write_and_read_the_file(text: str, tmp_path: Path) -> None:
     assert [one["episode_id"] for one in json.loads(output)["unmatched"]] == [RECORDS[0].episode_id]
     code, output = run("annotations", "import", str(file), "--archive", str(old))
     assert (code, output) == (0, "0 annotations added to 4 episodes\n")
+    file.write_text('{"episodes": []}')
+    code, output = run("annotations", "import", str(file), "--archive", str(old))
+    assert (code, output) == (2, f"error: {file}: expected annotations of version 1, found None\n")
