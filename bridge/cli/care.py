@@ -91,18 +91,17 @@ def restore(
 
 
 def _print_checked(found: FsckResult, as_json: bool) -> None:
-    if as_json:
-        from bridge.present.findings import present_failures, present_finding
+    from bridge.present.findings import group_findings, present_failures, present_finding
 
+    if as_json:
         failed = present_failures(found.report.failed if found.report else ())
         print_items(map(present_finding, found.findings), episodes=found.episodes, done=found.done, failed=failed)
         return
     for line in found.done:
         typer.echo(f"repaired: {printable(line)}")
     if found.findings:
-        print_table(
-            ("what", "/where", "found"), [(one.code, shorten(one.where), one.message) for one in found.findings]
-        )
+        rows = [(code, shorten(where), message) for code, where, message in group_findings(found.findings)]
+        print_table(("what", "/where", "found"), rows)
     print_files("failed", [(str(one.address), one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import posixpath
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.present.episodes import present_address, present_episode
+from wshard.episode.protocol import EpisodeAddress
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from bridge.episodes.read import Failure
     from bridge.maintenance.findings import Finding
     from bridge.quality.check import Checkup
+
+_LISTED: Final = 3  # episodes with the same problem that are listed one by one
 
 
 def present_checkup(one: Checkup) -> dict[str, Any]:
@@ -36,6 +41,34 @@ def present_finding(finding: Finding) -> dict[str, Any]:
         "seen": None if finding.seen is None else str(finding.seen),
         "advice": finding.advice,
     }
+
+
+def group_findings(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
+    """Return rows (code, where, message) for a reader: one for all episodes of a folder with the same problem."""
+    groups: dict[object, list[Finding]] = {}
+    for number, one in enumerate(findings):
+        same = one.message if one.seen is None else _find_move(one, one.seen)
+        groups.setdefault((one.code, same) if one.episode else number, []).append(one)
+    return [row for group in groups.values() for row in _describe_group(group)]
+
+
+def _describe_group(group: Sequence[Finding]) -> list[tuple[str, str, str]]:
+    if len(group) <= _LISTED:
+        return [(one.code, one.where, one.message) for one in group]
+    one, count = group[0], plural(len(group), "episode")
+    if one.seen is not None:
+        old, new = _find_move(one, one.seen)
+        return [(one.code, old, f"the same data is now at {new}: {count}")]
+    folder = posixpath.commonpath([EpisodeAddress.parse(found.where).uri for found in group])
+    return [(one.code, folder, f"{one.message}: {count}")]
+
+
+def _find_move(finding: Finding, seen: EpisodeAddress) -> tuple[str, str]:
+    """Return the location, or else the innermost folders, from which and to which an episode was moved."""
+    old, new = EpisodeAddress.parse(finding.where).uri, seen.uri
+    while not seen.key and posixpath.basename(old) == posixpath.basename(new) != "":
+        old, new = posixpath.dirname(old), posixpath.dirname(new)
+    return old, new
 
 
 def present_failures(failures: Iterable[Failure]) -> list[dict[str, str]]:

@@ -21,6 +21,7 @@ from bridge.maintenance.findings import Finding
 from bridge.maintenance.health import examine
 from bridge.present.episodes import present_details, present_episode, present_ranking
 from bridge.present.findings import (
+    group_findings,
     group_twins,
     present_checkup,
     present_failures,
@@ -141,6 +142,25 @@ def test_checkups_and_findings(archive):
     finding = plain(present_finding(Finding("moved", "/a/b.wshard", "is at /c", seen=EpisodeAddress("/c", "7"))))
     assert (finding["code"], finding["message"], finding["seen"]) == ("moved", "is at /c", "/c#7")
     assert finding["advice"]
+
+
+def test_findings_of_a_folder_are_grouped():
+    moved = [
+        Finding("moved", f"/a/{place}.wshard", "is there", number, EpisodeAddress(f"/b/{place}.wshard"))
+        for number, place in enumerate(("x/1", "x/2", "y/1", "1"), 1)
+    ]
+    keyed = [Finding("moved", f"/set#{key}", "is there", 9, EpisodeAddress("/new", str(key))) for key in range(5)]
+    gone = [Finding("missing", f"/c/{number}/0.wshard", "no such file", 9) for number in range(4)]
+    few = [Finding("touched", f"/c/{number}.wshard", "the same data", 9) for number in range(3)]
+    index = [Finding("index", "embedded", "damaged")] * 5  # of no episode
+    at = "the same data is now at"
+    assert group_findings([*few, *moved, *keyed, *gone, *index]) == [
+        *((one.code, one.where, one.message) for one in few),
+        ("moved", "/a", f"{at} /b: 4 episodes"),
+        ("moved", "/set", f"{at} /new: 5 episodes"),
+        ("missing", "/c", "no such file: 4 episodes"),
+        *[("index", "embedded", "damaged")] * 5,
+    ]
 
 
 def test_an_ingest_counts_and_lists():
