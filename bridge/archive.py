@@ -13,12 +13,13 @@ from bridge.index.registry import EMBEDDED, open_index
 from bridge.results import Hits, make_ref
 from bridge.support.batches import batches
 from catalog.database.postgresql import is_server
+from catalog.filters.to_text import where_text
 from catalog.filters.where import EVERYTHING
 from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
 from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
-from wshard.errors import StaleEpisodeError
+from wshard.errors import NoClipsError, StaleEpisodeError
 
 if TYPE_CHECKING:
     import os
@@ -74,7 +75,8 @@ class Archive:
 
         where: a filter. For `collection:NAME` alone, clips come from the spans of its picks, and ClipSampler and
         ClipLoader sample by their weights. options: those of wshard.data.SourceDataset. Raises StaleEpisodeError for an
-        episode that is missing or has changed, DatasetError if columns differ, FileNotFoundError.
+        episode that is missing or has changed, DatasetError if columns differ, NoClipsError if no episode matches or
+        none is as long as a clip, FileNotFoundError.
         """
         found = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
         picked = self.catalog.collections.picked(found[1]) if found else []
@@ -85,6 +87,9 @@ class Archive:
         weights = [pick.weight for pick, _ in picked] if found else None
         if found is None:
             refs = [ref for some in batches(self.catalog.query.ids(where)) for ref in self._refs(some)]
+        if not refs:
+            text = where if isinstance(where, str) else where_text(where)
+            raise NoClipsError(f"no episode of the archive matches the filter {text!r}")
         return Hits(refs).dataset(weights=weights, **options)
 
     def _refs(self, ids: Sequence[int]) -> Iterator[EpisodeRef]:

@@ -235,7 +235,8 @@ class Hits(list[EpisodeRef]):
         """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.
 
         weights: one per hit, used by ClipSampler and ClipLoader. options: those of wshard.data.SourceDataset. A hit
-        with a span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError.
+        with a span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError, and
+        NoClipsError if there are no clips at all.
         """
         from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches need it not)
 

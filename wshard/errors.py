@@ -25,6 +25,10 @@ class NotEmbeddedWarning(UserWarning):
     """An episode was catalogued without a vector, so no search can find it; the message gives the reason."""
 
 
+class NoClipsWarning(UserWarning):
+    """A data set without clips was opened: it is empty, or no episode is long enough."""
+
+
 class FormatError(WShardError, ValueError):
     """The bytes do not follow the format."""
 
@@ -193,7 +197,7 @@ class DatasetError(WShardError, ValueError):
 
 
 class NoClipsError(WShardError, RuntimeError):
-    """Clips were to be drawn where no episode is long enough."""
+    """Clips were to be drawn where there are no episodes, or none is long enough."""
 
 
 class IngestError(WShardError, ValueError):

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bridge.episodes.open import OpenLocations
+from wshard.data.dataset import explain_no_clips
 from wshard.data.derived.spans import SpanDataset
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import StaleEpisodeError
+from wshard.errors import NoClipsError, StaleEpisodeError
 from wshard.formats.base import open_source
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import local_path, open_location
@@ -35,7 +36,7 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
     """Return the clips within these spans; options are those of SourceDataset.
 
     Raises StaleEpisodeError for an episode that has changed since it was catalogued, DatasetError if columns differ,
-    FileNotFoundError.
+    NoClipsError if there are no clips, FileNotFoundError.
     """
     with OpenLocations() as locations:
         for place in {place.address: place for place in places}.values():
@@ -55,7 +56,10 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
         numbers[address] = len(episodes)
         episodes.append((sources[where], address.key))
     data = SourceDataset(opened, episodes=episodes, **options)
-    return SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
+    clips = SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
+    if lack := explain_no_clips(clips):
+        raise NoClipsError(lack)
+    return clips
 
 
 def _open(address: EpisodeAddress) -> Source:

@@ -44,6 +44,16 @@ def collate(items: Sequence[Item]) -> Item:
     return items.columns if isinstance(items, ClipBatch) else stack_batch(items)
 
 
+def explain_no_clips(data: Dataset) -> str:
+    """Return why a data set has no clips, "" if it has some."""
+    if len(data):
+        return ""
+    count, longest = len(data.lengths), int(data.lengths.max(initial=0))
+    found = f"the longest of {plural(count, 'episode')} has {longest}" if count else "there are no episodes"
+    steps = f"num_steps {data.num_steps} * frameskip {data.frameskip}"
+    return f"no clips of {plural(data.span, 'timestep')} ({steps}): {found}"
+
+
 class Dataset(Sequence["Item"]):
     """Clips of `num_steps` observations, `frameskip` timesteps apart, of episodes of these lengths.
 

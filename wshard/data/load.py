@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wshard.data.cache import dataset_folder, find_repository
+from wshard.data.dataset import explain_no_clips
 from wshard.data.derived.compose import ConcatDataset
 from wshard.data.readers import find_h5, find_table
 from wshard.data.registry import detect_format, get_format
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import DatasetError, SourceNotFoundError
+from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     Name = str | os.PathLike[str]
 
 _SUFFIXES = ("", ".lance", ".h5", ".hdf5")
+_LISTED = 100  # files and folders that a message says something of
 
 
 def load_dataset(
@@ -34,21 +38,38 @@ def load_dataset(
     A path is looked up in the working directory, then in the folder of data sets in the cache, where suffixes may be
     omitted; then USER/NAME is looked up in the local caches of the Hugging Face Hub. `lerobot://USER/NAME` is such a
     LeRobot data set. Several names form one data set, whose columns must agree. format: a name of list_formats. Raises
-    SourceNotFoundError, DatasetError.
+    SourceNotFoundError, DatasetError; a NoClipsWarning says why a data set has no clips.
     """
+    data = _load(name, cache_dir, format, kwargs)
+    if lack := explain_no_clips(data):
+        warnings.warn(f"{name}: {lack}", NoClipsWarning, 2)
+    return data
+
+
+def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, options: dict[str, Any]) -> Dataset:
     if not isinstance(name, (str, os.PathLike)):
-        return _load_several(name, cache_dir, format, kwargs)
+        parts = [_load(one, cache_dir, format_name, options) for one in name]
+        plain = [part for part in parts if isinstance(part, SourceDataset)]
+        return ConcatDataset(plain if len(plain) == len(parts) else parts)
     place: Name = name if "://" in os.fspath(name) else find_dataset(name, cache_dir)
-    found = detect_format(place) if format is None else get_format(format)
+    found = detect_format(place) if format_name is None else get_format(format_name)
     if found is None:
-        raise DatasetError(f"No format detected for {os.fspath(place)}: name one of list_formats()")
-    return found.open_reader(place, **kwargs)
+        raise DatasetError(f"No format detected for {os.fspath(place)}: {_advise(Path(place))}")
+    return found.open_reader(place, **options)
 
 
-def _load_several(names: Sequence[Name], cache_dir: Any, format_name: str | None, options: dict[str, Any]) -> Dataset:
-    parts = [load_dataset(name, cache_dir, format_name, **options) for name in names]
-    plain = [part for part in parts if isinstance(part, SourceDataset)]
-    return ConcatDataset(plain if len(plain) == len(parts) else parts)
+def _advise(place: Path) -> str:
+    """Return what to load instead of a location that is no data set."""
+    inside: list[str] = []
+    for child in sorted(place.iterdir())[:_LISTED] if place.is_dir() else ():
+        with suppress(WShardError):
+            format_ = detect_format(child)
+            inside += [f"{child.name} ({format_.name})"] if format_ else []
+    if inside:
+        return f"it has the data sets {', '.join(inside)}: load one, or several as a list"
+    if next(place.rglob("*.wshard"), None):
+        return "format='wshard' reads all episode files below it"
+    return "name one of list_formats()"
 
 
 def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:

@@ -177,10 +177,9 @@ class HDF5Format(_LocationFormat):
     @classmethod
     def detect(cls, path: Place) -> bool:
         """Say whether a name ends in .h5 or .hdf5, or a folder has such a file; not where it is of another format."""
-        names = [Path(path).name] if not Path(path).is_dir() else _names_in(path)
-        if not any(name.endswith((".h5", ".hdf5")) for name in names):
-            return False
-        return Path(path).is_dir() or not Path(path).exists() or str(detect_location(path)) == cls.name
+        files = [Path(path, name) for name in _names_in(path)] if Path(path).is_dir() else [Path(path)]
+        files = [file for file in files if file.name.endswith((".h5", ".hdf5"))]
+        return any(not file.exists() or str(detect_location(file)) == cls.name for file in files)
 
 
 @register_format

@@ -9,9 +9,10 @@ from world_model_sets import make_columns, write_hdf5
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
 from catalog.curation.selection import Pick
+from catalog.filters.where import Compare
 from wshard.data import ClipLoader, ClipSampler, GoalDataset
 from wshard.episode.file import save_wshard
-from wshard.errors import DatasetError, EntryNotFoundError, StaleEpisodeError
+from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError, StaleEpisodeError
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,21 @@ def test_filters_and_collections_are_clips_and_the_weights_of_picks_count(made):
         assert GoalDataset(good, goal_keys={"state": "goal"}, seed=0)[3]["goal"].shape == (1, 4)
         with pytest.raises(EntryNotFoundError):
             archive.dataset("collection:none")
+
+
+def test_a_set_without_clips_is_an_error_that_says_why(made):
+    folder, episodes = made
+    with open_archive(folder / "archive") as archive:
+        for where in ("env:nope", Compare("env_id", "eq", "nope")):
+            with pytest.raises(NoClipsError, match="no episode of the archive matches the filter 'env:nope'"):
+                archive.dataset(where, num_steps=4)
+        with pytest.raises(
+            NoClipsError, match=r"no clips of 42 timesteps \(num_steps 21 \* .*: the longest of 6 .* 40"
+        ):
+            archive.dataset(num_steps=21, frameskip=2)
+    hits = TrajectoryRetriever(folder / "archive").search_similar_episodes(episodes["task-1-0"], 4, env_id="nope")
+    with pytest.raises(NoClipsError, match="there are no episodes"):
+        hits.dataset()
 
 
 def test_locations_of_several_formats_are_one_set_and_the_odd_column_is_named(tmp_path):

@@ -15,7 +15,7 @@ import torch
 from world_model_sets import make_columns, write_lance
 
 import wshard.data
-from wshard.errors import UnsupportedFormatError
+from wshard.errors import NoClipsWarning, UnsupportedFormatError
 
 READ = "frameskip=1, num_steps=1, transform=None, keys_to_load=None"
 LANCE = (
@@ -135,8 +135,15 @@ def test_sets_without_episodes_are_read(tmp_path, place):
     writers = {"a.h5": wshard.data.HDF5Writer, "a.lance": wshard.data.LanceWriter, "folder": wshard.data.FolderWriter}
     with writers[place](tmp_path / place):
         pass
-    data = wshard.data.load_dataset(tmp_path / place)
+    with pytest.warns(NoClipsWarning, match=f"{place}: no clips of 1 timestep .*: there are no episodes"):
+        data = wshard.data.load_dataset(tmp_path / place)
     assert (len(data), list(data.lengths)) == (0, [])
+
+
+def test_clips_longer_than_all_episodes_are_warned_of(tmp_path):
+    write_lance(tmp_path / "a.lance", make_columns((5, 3), pixels=0))
+    with pytest.warns(NoClipsWarning, match=r"no clips of 6 timesteps \(.*: the longest of 2 episodes has 5"):
+        assert len(wshard.data.load_dataset(tmp_path / "a.lance", num_steps=3, frameskip=2)) == 0
 
 
 def test_options_of_lerobots_own_loader_are_named():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import lance
 import numpy as np
 import pytest
@@ -36,7 +38,9 @@ from wshard.data import (
     split_episode_data,
     validate_write_mode,
 )
+from wshard.episode.file import save_wshard
 from wshard.errors import DatasetError, EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
+from wshard.testing import make_episode
 
 WRITERS = {
     "hdf5": (HDF5Writer, "a.h5", lambda place: HDF5Dataset(path=place)),
@@ -347,6 +351,21 @@ def test_names_are_looked_for_here_then_in_the_caches(homes):
     (homes / "notes.txt").write_text("x")
     with pytest.raises(ValueError, match="No format detected"):
         load_dataset("notes.txt")
+
+
+def test_folders_of_several_sets_name_them(homes, dataset_fixtures):
+    (homes / "sets" / "files").mkdir(parents=True)
+    shutil.copyfile(dataset_fixtures / "other" / "d4rl.hdf5", homes / "sets" / "a.hdf5")
+    save_wshard(make_episode(0), homes / "sets" / "files" / "0.wshard")
+    with pytest.raises(DatasetError, match=r"sets: it has the data sets a.hdf5 \(d4rl\), files \(wshard\): load one"):
+        load_dataset("sets")
+    (homes / "sets" / "a.hdf5").unlink()
+    (homes / "sets").rename(homes / "files")
+    (homes / "deeper").mkdir()
+    (homes / "files").rename(homes / "deeper" / "files")
+    with pytest.raises(DatasetError, match="format='wshard' reads all episode files below it"):
+        load_dataset("deeper")
+    assert len(load_dataset("deeper", format="wshard").lengths) == 1
 
 
 def test_folders_of_several_files_are_ambiguous(homes):
