@@ -16,6 +16,8 @@ from wshard.messages import plural
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: the name of your account).")]
 
+_STATES = ("accepted", "rejected", "unsure")  # those that the app has keys for
+
 
 @reported()
 def tag(
@@ -57,7 +59,9 @@ def note(
 
 @reported()
 def review(
-    state: Annotated[str | None, typer.Argument(help="accepted, rejected, ...", show_default=False)] = None,
+    state: Annotated[
+        str | None, typer.Argument(help=f"{', '.join(_STATES)}, or a state of your own.", show_default=False)
+    ] = None,
     episodes: EpisodesArgument = None,
     where: WhereOption = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last review; give episodes only.")] = False,
@@ -80,6 +84,10 @@ def review(
             raise typer.BadParameter("expected a review state")
         else:
             entries = catalog.annotations.review(ids, state, who=account(who))
+            if entries and state not in _STATES:
+                typer.echo(
+                    f"{printable(state)}: a state of your own; the usual ones are {', '.join(_STATES)}", err=True
+                )
         names = {
             row.id: row.episode_id for row in catalog.episodes.rows({entry.episode_id for entry in entries}).values()
         }

@@ -81,7 +81,8 @@ def test_an_account_whose_name_is_not_a_unicode_can_write(archive: Path, monkeyp
 
 def test_reviews_undo_and_audit(archive: Path) -> None:
     run("review", "accepted", "episode_000003", "episode_000004", "--who", "ann")
-    run("review", "rejected", "episode_000003", "--who", "bob")
+    assert run("review", "rejected", "episode_000003", "--who", "bob").stderr == ""
+    assert "usual ones are accepted, rejected, unsure" in run("review", "acepted", "episode_000005").stderr
     assert (listed("review:accepted"), listed("review:rejected")) == (["episode_000004"], ["episode_000003"])
     assert run("review", "--undo", "episode_000003", "--who", "cid").stdout == "1 of 1 episodes changed\n"
     assert listed("review:accepted") == ["episode_000003", "episode_000004"]
@@ -142,7 +143,15 @@ def test_facets_and_histograms(archive: Path) -> None:
 
 @pytest.mark.parametrize(
     "verb",
-    [("ls",), ("facets",), ("stats",), ("tag", "x"), ("review", "x"), ("note", "x"), ("collection", "save", "x")],
+    [
+        ("ls",),
+        ("facets",),
+        ("stats",),
+        ("tag", "x"),
+        ("review", "unsure"),
+        ("note", "x"),
+        ("collection", "save", "x", "--live"),
+    ],
 )
 def test_a_name_in_a_filter_that_no_episode_has_is_reported(archive: Path, verb: tuple[str, ...]) -> None:
     where = "-meta.tsk:pick -score.qality.spike:>1 meta.task:* -lane.signal/stat.max:1"
