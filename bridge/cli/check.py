@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bridge.cli.options import LimitOption, LimitsOption, ReadersOption, read_quality_limits
-from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, shorten
+from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown, shorten
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, printable, reported
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def check(
         raise typer.BadParameter("expected either files or --where, found both")
     thresholds = read_quality_limits(limits)
     with open_catalog(archive) as catalog, watched() as progress:
+        report_unknown(catalog, where)
         done = check_episodes(
             catalog, paths or (), where=where or "", limits=thresholds, workers_count=workers, progress=progress
         )

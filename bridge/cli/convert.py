@@ -121,13 +121,19 @@ def _run(
 
 
 def chosen_spans(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
-    """Return the episodes and spans of a collection, or those that pass a filter."""
+    """Return the episodes and spans of a collection, or those that pass a filter; SourceNotFoundError for none."""
     from bridge.episodes.chosen_spans import find_spans
-    from catalog.cli.common import open_catalog
+    from catalog.cli.common import open_catalog, report_unknown
     from catalog.location import archive_named
+    from wshard.errors import SourceNotFoundError
 
     with open_catalog(archive_named(archive)) as opened:
-        return find_spans(opened, collection=collection, where=where)
+        report_unknown(opened, where)
+        spans = find_spans(opened, collection=collection, where=where)
+    if not spans:
+        chosen = f"passes the filter {where!r}" if collection is None else f"is in the collection {collection!r}"
+        raise SourceNotFoundError(f"no episode {chosen}")
+    return spans
 
 
 def _print_outcome(

@@ -19,7 +19,7 @@ from bridge.cli.curation_output import (
 )
 from bridge.cli.options import CollectionOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import ArchiveOption, WhereOption
+from catalog.cli.common import ArchiveOption, WhereOption, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.messages import plural
 
@@ -71,6 +71,7 @@ def duplicates(
 
     options = OutputOptions(write, collection)
     with open_named(archive) as opened:
+        report_unknown(opened.catalog, where)
         with watched() as progress:
             twins = find_duplicates(opened, where or "", within=within, progress=progress)
             if pieces:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.cli.common import ArchiveOption, WhereOption, open_catalog
+from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
 from wshard.errors import FilterError
 from wshard.messages import plural
@@ -28,6 +28,7 @@ def export_file(
     from wshard.container.atomic_write import publish
 
     with open_catalog(archive) as catalog:
+        report_unknown(catalog, where)
         text = catalog.annotations.export_json(where)
     with publish(file) as opened:
         opened.write(text.encode())

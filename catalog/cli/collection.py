@@ -11,6 +11,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
+from wshard.errors import CollectionError
 from wshard.messages import plural
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def save(
     name: NameArgument,
     where: WhereOption = None,
     live: Annotated[bool, typer.Option("--live", help="Save the query itself; it is evaluated on each use.")] = False,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Save a snapshot without episodes, too.")] = False,
     archive: ArchiveOption = None,
 ) -> None:
     """Save the episodes that match a filter, as an immutable snapshot or as a query (--live)."""
@@ -60,6 +62,8 @@ def save(
         raise typer.BadParameter("expected --where ('' for all episodes)")
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
+        if not (live or allow_empty or catalog.query.count(where)):
+            raise CollectionError(f"no episode passes the filter {where!r}: --allow-empty saves a snapshot without any")
         make = catalog.collections.save_query if live else catalog.collections.save_snapshot
         _print_named(make(name, where, who=account()))
 

@@ -121,6 +121,13 @@ def test_collections_and_filters_of_an_archive_are_converted(lines, tmp_path):
     assert run("convert", lines, "--where", "format:jsonl", *archive_named, tmp_path / "all")[0] == 2
 
 
+def test_a_filter_that_no_episode_passes_writes_nothing(lines, tmp_path):
+    TrajectoryIngestor(tmp_path / "archive").ingest(lines)
+    code, _, told = run("convert", "--archive", tmp_path / "archive", "--where", "env:nope", tmp_path / "out")
+    assert (code, told) == (1, "no episode has env 'nope'\nerror: no episode passes the filter 'env:nope'\n")
+    assert not (tmp_path / "out").exists()
+
+
 def test_overwriting_waits_for_the_new_and_error_refuses(lines, episode, tmp_path):
     out = tmp_path / "out"
     assert run("convert", lines, out)[0] == 0

@@ -225,6 +225,9 @@ def test_collections_from_the_command_line(archive: Path) -> None:
     assert "12 picks" in run("collection", "save", "all", "--where", "").stdout
     assert "a saved query" in run("collection", "save", "first", "--live", "-w", "env:env-1").stdout
     run("collection", "save", "nothing", code=2)
+    assert "no episode passes the filter" in run("collection", "save", "nothing", "-w", "env:nope", code=1).stderr
+    assert "found 'nothing'" in run("collection", "show", "nothing", code=1).stderr
+    assert "0 picks" in run("collection", "save", "empty", "-w", "env:nope", "--allow-empty").stdout
     assert "9 picks" in run("collection", "without", "rest", "all", "first").stdout
     assert "12 picks" in run("collection", "union", "whole", "rest", "first").stdout
     assert "0 picks" in run("collection", "intersection", "none", "rest", "first").stdout
@@ -236,7 +239,7 @@ def test_collections_from_the_command_line(archive: Path) -> None:
     assert "query: env:env-1" in run("collection", "show", "first").stdout
     assert len(json.loads(run("collection", "show", "rest", "--json").stdout)["lineage"]) == 3
     names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)["items"]]
-    assert names == ["all", "first", "none", "rest", "whole"]
+    assert names == ["all", "empty", "first", "none", "rest", "whole"]
     assert "env:env-1" in run("collection", "ls").stdout
     assert "it was 0 picks, " in run("collection", "drop", "none").stdout
     assert "found 'none'" in run("collection", "show", "none", code=1).stderr
