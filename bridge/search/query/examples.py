@@ -10,7 +10,7 @@ from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
 from bridge.episodes.open import OpenLocations, exists
 from bridge.results import EpisodeRef, make_ref
-from bridge.search.query.fit import cut
+from bridge.search.query.fit import cut, refuse
 from catalog.filters.where import Compare
 from wshard.arguments import whole_number
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
@@ -93,6 +93,8 @@ class ExampleReader:
 
     def _read_text(self, text: str | os.PathLike[str]) -> Example:
         """Return the episode, or the span, that a path, an address, an episode_id or a uid names."""
+        if not os.fspath(text):
+            refuse(text)
         span = EpisodeSpan.parse(os.fspath(text))
         named = self._find(text, span.address)
         whole = (span.start, span.stop) == (0, None)

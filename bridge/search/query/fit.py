@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from bridge.results import EpisodeRef, span_within
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
 from embedders.numeric import first_bad, is_real
-from wshard.arguments import array_of
+from wshard.arguments import array_of, integer
 from wshard.episode.lanes import REWARD
 from wshard.errors import QueryError
 from wshard.messages import shown
@@ -42,6 +42,10 @@ Or what names an episode: a hit (its span), the path of a file, the episode_id o
 """
 
 
+_FORMS: Final = (
+    "an episode_id, a uid, a path or PATH#KEY, each of them with @START:STOP for a span, (name, start, stop), a hit, "
+    "an Episode, an observation [D], an array [T, D] or [T, H, W, C], or a mapping {lane: array}"
+)
 _Arrays = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
 
 
@@ -142,21 +146,31 @@ def _takes_more(other: Space, space: Space) -> bool:
     return same and set(other.lanes) > set(space.lanes)
 
 
+def refuse(query: object) -> NoReturn:
+    """Raise QueryError for what is no query, saying what one may be."""
+    hint = "several are given by like=[...]"
+    if integer(query) is not None:
+        hint = "ids of catalog.query.ids() are no names: catalog.episodes.rows(ids) has the uid of each"
+    raise QueryError(f"query: expected {_FORMS}, found {type(query).__name__} {shown(query)}; {hint}")
+
+
 def _to_arrays(query: Query) -> _Arrays:
     if isinstance(query, Episode):
         return query
     if isinstance(query, Mapping):
-        return {name: _array(f"query: lane {name!r}", value) for name, value in query.items()}
-    return _array("query, [D] or [T, D]", query)
+        if not query or not all(isinstance(name, str) for name in query):
+            refuse(query)
+        return {name: _lane_array(name, value) for name, value in query.items()}
+    array = array_of(query, "query, [D] or [T, D]", QueryError)
+    if not is_real(array.dtype) or array.shape in ((), (0,)):
+        refuse(query)
+    return array
 
 
-def _array(where: str, value: Any) -> NDArray[Any]:
-    array = array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
-    if not is_real(array.dtype):
-        raise QueryError(
-            f"{where}: expected real numbers, found {shown(value)}; one query is one episode, file or array; several "
-            "are given by like=[...]"
-        )
+def _lane_array(name: str, value: Any) -> NDArray[Any]:
+    array = array_of(value.data if isinstance(value, Channel) else value, f"query: lane {name!r}", QueryError)
+    if not is_real(array.dtype) or not array.ndim:
+        raise QueryError(f"query: lane {name!r}: expected an array of real numbers, found {shown(value)}")
     return array
 
 

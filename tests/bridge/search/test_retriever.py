@@ -112,7 +112,6 @@ def test_a_part_of_an_episode_is_a_query(retriever):
     [
         (np.zeros((5, 7)), r"of shape \[5, 7\] fits none"),
         (np.zeros(3), r"of shape \[3\] fits none"),
-        (1.5, r"of shape \[\] fits none"),
         ({"other": np.zeros((5, 4))}, r"with lanes other\[5, 4\] fits none"),
         ({"state": np.zeros((5, 3))}, r"with lanes state\[5, 3\] fits none"),
         (make_episode(1), "'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl, reward fits none"),
@@ -163,10 +162,27 @@ def test_numbers_that_are_not_finite_are_refused(retriever):
         retriever.search_similar_episodes(state(episode(0, 0)), 0)
 
 
-@pytest.mark.parametrize("query", [["a.wshard", "b.wshard"], [Path("a.wshard")], b"a", {1}, {"state": "a"}, 1j])
-def test_what_holds_no_numbers_is_not_a_query(retriever, query):
-    with pytest.raises(QueryError, match=r"query.*: expected real numbers, found .*several are given by like="):
+@pytest.mark.parametrize(
+    "query", [["a.wshard", "b.wshard"], [Path("a.wshard")], b"a", {1}, 1j, 3.5, True, "", {}, {1: 2}, [], np.array(3.0)]
+)
+def test_what_is_no_query_is_told_what_one_may_be(retriever, query):
+    found = (
+        rf"query: expected an episode_id, .*\{{lane: array\}}, found {type(query).__name__} .*; several are given by"
+    )
+    with pytest.raises(QueryError, match=found):
         retriever.search_similar_episodes(query)
+
+
+@pytest.mark.parametrize("number", [5, np.int64(5), np.array(5)])
+def test_the_number_of_an_episode_in_the_catalog_is_no_query(retriever, number):
+    with pytest.raises(QueryError, match=rf"found {type(number).__name__} .*catalog.episodes.rows\(ids\) has the uid"):
+        retriever.search_similar_episodes(number)
+
+
+@pytest.mark.parametrize("value", ["a", 5, None])
+def test_a_lane_of_no_numbers_is_named(retriever, value):
+    with pytest.raises(QueryError, match="query: lane 'state': expected an array of real numbers, found"):
+        retriever.search_similar_episodes({"state": value})
 
 
 # ---- choosing among Spaces ------------------------------------------------------------------------------------------
