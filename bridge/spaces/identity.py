@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from embedders.space import JSON, Space
 
 
-def describe(space: Space) -> str:
-    """Return one line that identifies a Space."""
+def describe_lanes(space: Space) -> str:
+    """Return the lanes of a Space in words."""
     unknown = [None] * len(space.lanes)
     lanes = ", ".join(
         f"{lane.name}{list(lane.shape)}"
@@ -21,7 +21,12 @@ def describe(space: Space) -> str:
         + ("" if rate is None else f" at {rate:g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
-    rows = f"{lanes} ({plural(space.channels, 'channel')}), {space.windows}"
+    return f"{lanes} ({plural(space.channels, 'channel')})"
+
+
+def describe(space: Space) -> str:
+    """Return one line that identifies a Space."""
+    rows = f"{describe_lanes(space)}, {space.windows}"
     of_what = "task descriptions" if space.of_text else rows
     version = "" if space.version == 1 else f" version {space.version}"
     text = f"{space.embedder}{version} over {of_what}"

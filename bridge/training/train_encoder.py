@@ -11,7 +11,7 @@ import numpy as np
 from bridge.archive import open_archive
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_lanes
-from bridge.spaces.identity import describe
+from bridge.spaces.identity import describe_lanes
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, Family, archive_statistics, families
 from bridge.support.progress import Silent
@@ -22,7 +22,9 @@ from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.fitting import FitOptions, fit
 from embedders.windows import WindowPlan
+from wshard.container.atomic_write import check_place
 from wshard.errors import QueryError
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     import os
@@ -84,8 +86,9 @@ def train_embedder(
     """Train an encoder on the archive and write it to the file `out`, for the embedder "learned:OUT".
 
     No labels are used. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for too few
-    windows, MissingExtraError without torch, CatalogNotFoundError.
+    windows, MissingExtraError without torch, CatalogNotFoundError, OSError.
     """
+    check_place(out)
     lesson, training, watch = lesson or Lesson(), training or Training(), progress or Silent()
     windows, left_out = _read(target, lesson, training.seed, MOST_WINDOWS)
     watch.stage("training", training.steps)
@@ -113,6 +116,7 @@ def adapt_embedder(
     No labels are used, and no torch. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for
     too few episodes or too many channels, CatalogNotFoundError, OSError.
     """
+    check_place(out)
     lesson, options, watch = lesson or Lesson(), options or FitOptions(), progress or Silent()
     episodes, left_out = _read(target, lesson, options.seed, options.episodes)
     watch.stage("fitting", options.views + 1)
@@ -129,12 +133,20 @@ def _read(target: str | os.PathLike[str], lesson: Lesson, seed: int, most: int) 
 
 def _family(archive: Archive, lesson: Lesson) -> Family:
     names = None if lesson.lanes is None else tuple(lesson.lanes)
-    matching = {layout.id for layout in archive.catalog.query.layouts(lesson.where)}
+    matching = {layout.id: layout.episodes for layout in archive.catalog.query.layouts(lesson.where)}
     groups, _ = families(archive.catalog, Choice(ArcDct(), LaneChoice(names), lesson.windows))
-    groups = [group for group in groups if matching.intersection(group.layout_ids)]
+    groups = [group for group in groups if matching.keys() & group.layout_ids]
     if len(groups) == 1:
         return groups[0]
-    listed = "\n".join(f"  {describe(group.space(None))}" for group in groups) or "  none"
+    if not groups:
+        raise QueryError(
+            "training: expected episodes with the same lanes, found none that pass the filter and have them"
+        )
+    counts = [sum(matching.get(id_, 0) for id_ in group.layout_ids) for group in groups]
+    listed = "\n".join(
+        f"  {plural(count, 'episode')} of {describe_lanes(group.space(None))}"
+        for group, count in zip(groups, counts, strict=True)
+    )
     raise QueryError(f"training: expected the same lanes everywhere, choose some (--lanes, --where); found:\n{listed}")
 
 

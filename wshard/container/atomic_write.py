@@ -29,6 +29,22 @@ _MOST_OF_A_NAME: Final = 40
 _BEGINS: Final = (b"", MAGIC, bytes(len(MAGIC)))  # the header of a file is written last, into zeros
 
 
+def check_place(path: str | os.PathLike[str]) -> Path:
+    """Return the real path of a file that may be written; raises OSError for what is no file, and in no folder."""
+    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
+    with contextlib.suppress(FileNotFoundError):
+        kind = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(kind):
+            raise FileExistsError(
+                errno.EEXIST, "expected a file or an unused path, found a pipe or a device", str(final)
+            )
+    if not final.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(final))
+    return final
+
+
 @contextlib.contextmanager
 def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Yield a file to write, which appears at `path` atomically.
@@ -36,15 +52,9 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     It is written under a temporary name in the same folder, flushed to disk, then renamed. On any error the temporary
     file is removed and an earlier file at `path` is unchanged; remove_left_behind removes the files of killed
     processes. Output starts at this line. Raises FileExistsError for a pipe or a device, which a file would replace,
-    OSError.
+    IsADirectoryError, FileNotFoundError without a folder, OSError.
     """
-    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
-    with contextlib.suppress(FileNotFoundError):
-        kind = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
-        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
-            raise FileExistsError(
-                errno.EEXIST, "expected a file or an unused path, found a pipe or a device", str(final)
-            )
+    final = check_place(path)
     temporary, descriptor, lock = _create(final)
     try:
         with os.fdopen(descriptor, "w+b", buffering=1 << 18) as file:

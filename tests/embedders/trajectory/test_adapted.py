@@ -215,14 +215,19 @@ def test_an_episode_that_is_gone_is_reported_and_lanes_that_differ_are_refused(a
     save_wshard(make_episode(100, 40), archive / "episodes" / "more.wshard")
     with TrajectoryIngestor(archive / "archive") as ingestor:
         assert ingestor.ingest(archive / "episodes", windows="whole").ok
-    with pytest.raises(QueryError, match="expected the same lanes everywhere"):
+    listed = r"found:\n  65 episodes of signal/gripper\[\], .*\n  1 episode of signal/another\[\] \(1 channel\)$"
+    with pytest.raises(QueryError, match=listed):
         adapt_embedder(archive / "archive", archive / "no.shard")
     lesson = Lesson(where=f"-episode:{other.id}")
     learnt = adapt_embedder(archive / "archive", archive / "weights.shard", lesson, options=FitOptions(views=1))
     assert learnt.episodes == FEWEST
     assert [failure.path.rpartition("/")[2] for failure in learnt.left_out] == ["0.wshard"]
-    with pytest.raises(QueryError, match="expected the same lanes everywhere"):
+    with pytest.raises(QueryError, match="found none that pass the filter and have them"):
         adapt_embedder(archive / "archive", archive / "no.shard", Lesson(["signal/none"]))
+    for place, error in ((archive, IsADirectoryError), (archive / "nowhere" / "no.shard", FileNotFoundError)):
+        with pytest.raises(error) as caught:  # before the work that it would cost
+            adapt_embedder(archive / "archive", place, Lesson(["signal/none"]))
+        assert caught.value.filename == str(place)
     assert not (archive / "no.shard").exists()
 
 
