@@ -1,4 +1,4 @@
-"""Progress of long work: a bar with rate and ETA on a terminal, plain lines in a log, or nothing."""
+"""Progress of long work: a bar with rate and ETA on a terminal, a few plain lines in a log, or nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_LINE_EVERY_S = 5.0
+_FIRST_LINE_S, _LINE_EVERY_S = 10.0, 300.0
 _AT_ONCE = 256  # telling takes as long as many a piece of work
 Item = TypeVar("Item")
 
@@ -61,25 +61,29 @@ def counted(items: Sequence[Item], what: str, progress: Progress) -> Iterator[It
 
 
 class Lines:
-    """One line when a stage begins, every few seconds, and when it ends."""
+    """A line after 10 seconds of work, then at twice the time and so on, and one at the end of a stage that had some.
+
+    Quick work has none, so that errors and results stand alone in a log. From 5 minutes on there is a line every five.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._what, self._total, self._done = "", 0, 0
-        self._begun = self._printed = 0.0
+        self._what, self._total, self._done, self._shown = "", 0, 0, False
+        self._first = self._begun = time.monotonic()
+        self._due = self._first + _FIRST_LINE_S
 
     def stage(self, what: str, total: int) -> None:
         """Begin a stage."""
-        self._what, self._total, self._done = what, total, 0
-        self._begun = self._printed = time.monotonic()
+        self._what, self._total, self._done, self._shown = what, total, 0, False
+        self._begun = time.monotonic()
 
     def advance(self, count: int) -> None:
         """Count, and report now and then."""
         self._done += count
         now = time.monotonic()
-        if self._done < self._total and now - self._printed < _LINE_EVERY_S:
+        if now < self._due and not (self._shown and self._done >= self._total):
             return
-        self._printed = now
+        self._shown, self._due = True, now + min(now - self._first, _LINE_EVERY_S)
         rate = _rate(self._done / max(now - self._begun, 1e-9))
         self._stream.write(f"{self._what}: {self._done}/{self._total} ({rate})\n")
         self._stream.flush()
@@ -123,6 +127,7 @@ class _Bar:
         self._task = bars.add_task("", total=None, rate="", visible=False)
 
     def stage(self, what: str, total: int) -> None:
+        self._bars.update(self._task, visible=False)
         self._task = self._bars.add_task(what, total=total, rate="")
 
     def advance(self, count: int) -> None:

@@ -9,12 +9,48 @@ import pytest
 from bridge.support import progress
 
 
-@pytest.mark.parametrize(("done", "told"), [(1, "0.25/s"), (20, "5/s"), (2000, "500/s")])
+class Clock:
+    """Time as tests set it."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+
+
+@pytest.mark.parametrize(("done", "told"), [(1, "0.1/s"), (20, "2/s"), (2000, "200/s")])
 def test_slow_work_does_not_stand_still_in_the_log(monkeypatch, done, told):
-    clock = iter([100.0, 104.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    log = io.StringIO()
+    clock, log = Clock(monkeypatch), io.StringIO()
     lines = progress.Lines(log)
     lines.stage("training", done)
+    clock.now += 10
     lines.advance(done)
     assert log.getvalue() == f"training: {done}/{done} ({told})\n"
+
+
+def test_quick_work_leaves_nothing_in_the_log_and_long_work_few_lines(monkeypatch):
+    clock, log = Clock(monkeypatch), io.StringIO()
+    lines = progress.Lines(log)
+    for _ in range(9):
+        lines.stage("pairs", 1)
+        clock.now += 1
+        lines.advance(1)
+    assert log.getvalue() == ""
+    lines.stage("embedding", 3600)
+    for _ in range(3600):
+        clock.now += 1
+        lines.advance(1)
+    seen = [int(line.split()[1].split("/")[0]) for line in log.getvalue().splitlines()]
+    assert seen[:7] == [1, 11, 31, 71, 151, 311, 611]
+    assert (seen[-1], len(seen)) == (3600, 17)
+
+
+def test_a_terminal_shows_one_bar_at_a_time():
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with progress.watched(Terminal()) as bar:
+        for stage in ("reading", "embedding"):
+            bar.stage(stage, 2)
+            bar.advance(2)
+        assert [task.description for task in bar._bars.tasks if task.visible] == ["embedding"]
