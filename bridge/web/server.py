@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import signal
 import socket
 import threading
 import webbrowser
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
     from pathlib import Path
+    from types import FrameType
 
     from bridge.web.accounts import Role
 
@@ -118,6 +120,13 @@ class _Server(uvicorn.Server):
     opened = False
     archive: ServedArchive
     report: Callable[[str], None] = print
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  (the signature of the original)
+        """End when requests have been answered; on a second Ctrl-C at once, where the original prints a trace."""
+        if self.should_exit:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""

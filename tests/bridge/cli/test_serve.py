@@ -9,6 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 
 import httpx
 import pytest
@@ -55,6 +56,23 @@ def test_the_link_works_and_ctrl_c_ends_it(place, tmp_path):
         assert server.returncode == 0, err
         assert out.splitlines() == ["Ctrl-C stops it", "stopped"]
         assert err == ""
+
+
+def test_a_second_ctrl_c_ends_it_at_once_and_quietly(place):
+    need_pages()
+    call = f"import sys; sys.argv = ['wshard', 'serve', {str(place)!r}, '--port', '0', '--no-open']"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{call}; from bridge.cli.entry import main; main()"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        server.stdout.readline()
+        for _ in range(3):
+            server.send_signal(signal.SIGINT)
+            time.sleep(0.01)  # the system joins signals that come at once
+        assert server.wait(timeout=20) in (0, -signal.SIGINT)
+        assert server.stderr.read() == ""
 
 
 def invoke(*arguments: str):
