@@ -12,7 +12,7 @@ import numpy as np
 
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import MAX_CHANNELS, read_series
-from wshard.errors import MissingExtraError
+from wshard.errors import MissingExtraError, MissingFileError
 from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frame
     if cameras and frames and span[1] > span[0]:
         view, axes = file.lane_view(cameras[0]), picture_axes(lanes[cameras[0]].shape)
         steps = np.unique(np.linspace(span[0], min(span[1], len(view)) - 1, frames).astype(int))
-        pictures = tuple(encode_picture(np.asarray(view[int(step)]), axes, width=_SIDE) for step in steps)
+        try:
+            pictures = tuple(encode_picture(np.asarray(view[int(step)]), axes, width=_SIDE) for step in steps)
+        except MissingFileError:
+            title = f"{title}  (its video is missing)"
     return Sketch(title, courses, pictures)
 
 

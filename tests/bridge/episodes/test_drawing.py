@@ -18,11 +18,11 @@ from web_app import make_archive
 
 from bridge import TrajectoryRetriever, open_archive
 from bridge.cli.main import app
-from bridge.episodes.drawing import Course, Sketch, draw_html, draw_png, draw_svg, draw_text
+from bridge.episodes.drawing import Course, Sketch, draw_html, draw_png, draw_svg, draw_text, read_sketch
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import read_series, thin_rows
 from bridge.results import make_ref, sketch_hit
-from wshard.errors import QueryError
+from wshard.errors import MissingFileError, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,17 @@ def test_names_of_hostile_files_stay_text():
     for drawn in (draw_svg(sketch), draw_html(sketch)):
         assert "<script>" not in drawn
     ET.fromstring(draw_svg(sketch))  # noqa: S314  (our own)
+
+
+def test_a_missing_video_leaves_the_lanes_to_be_drawn(place, monkeypatch):
+    def fail(*_: object, width: int) -> None:  # noqa: ARG001  (as it is called)
+        raise MissingFileError("cam.mp4: expected the video, found no file")
+
+    monkeypatch.setattr("bridge.episodes.drawing.encode_picture", fail)
+    with open_archive(place) as archive, ref_of(archive, "arm-00").open() as file:
+        sketch = read_sketch(file, "arm-00 0:50", (0, 50))
+    assert (sketch.title, sketch.frames) == ("arm-00 0:50  (its video is missing)", ())
+    assert sketch.courses
 
 
 def test_notebooks_show_episodes_and_hits(place):
