@@ -245,10 +245,11 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
     from wshard.open import local_path
     from wshard.types import Array
 
-    address = EpisodeAddress.parse(text)
-    if span is None:
-        found = EpisodeSpan.parse(text)
-        address, span = found.address, None if (found.start, found.stop) == (0, None) else (found.start, found.stop)
+    found = EpisodeSpan.parse(text)
+    address, own = found.address, None if (found.start, found.stop) == (0, None) else (found.start, found.stop)
+    if span is not None and own is not None:
+        raise QueryError(f"{text}: expected one span, found @START:STOP and also --span, --from or --to")
+    span = span or own
     path = Path(local_path(address.uri))
     if path.suffix == ".npy" and path.is_file():
         try:

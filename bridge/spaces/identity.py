@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from embedders.space import Space
 from wshard.messages import plural
@@ -11,17 +11,20 @@ if TYPE_CHECKING:
     from embedders.base import Embedder
     from embedders.space import JSON, Space
 
+_LISTED: Final = 5  # lanes that are named
+
 
 def describe_lanes(space: Space) -> str:
     """Return the lanes of a Space in words."""
     unknown = [None] * len(space.lanes)
-    lanes = ", ".join(
+    lanes = [
         f"{lane.name}{list(lane.shape)}"
         + ("" if weight is None else f"={weight:.3g}")
         + ("" if rate is None else f" at {rate:g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
-    )
-    return f"{lanes} ({plural(space.channels, 'channel')})"
+    ]
+    lanes[_LISTED:] = [f"{len(lanes) - _LISTED} more lanes"] if len(lanes) > _LISTED + 1 else lanes[_LISTED:]
+    return f"{', '.join(lanes)} ({plural(space.channels, 'channel')})"
 
 
 def describe(space: Space) -> str:

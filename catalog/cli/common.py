@@ -86,6 +86,10 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     if len(page.rows) == 1:
         return page.rows[0]
     if not page.rows:
+        if here:
+            raise EntryNotFoundError(
+                f"{address.uri}: this archive has {len(here)} of its episodes, but no {address.key!r}"
+            )
         # Path.exists raises for names too long for a file, which an id may be
         if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
             raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")

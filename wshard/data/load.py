@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,8 @@ from wshard.data.derived.compose import ConcatDataset
 from wshard.data.readers import find_h5, find_table
 from wshard.data.registry import detect_format, get_format
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError, WShardError
+from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError
+from wshard.formats.detect import list_inside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Name = str | os.PathLike[str]
 
 _SUFFIXES = ("", ".lance", ".h5", ".hdf5")
-_LISTED = 100  # files and folders that a message says something of
 
 
 def load_dataset(
@@ -60,13 +59,9 @@ def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, 
 
 def _advise(place: Path) -> str:
     """Return what to load instead of a location that is no data set."""
-    inside: list[str] = []
-    for child in sorted(place.iterdir())[:_LISTED] if place.is_dir() else ():
-        with suppress(WShardError):
-            format_ = detect_format(child)
-            inside += [f"{child.name} ({format_.name})"] if format_ else []
+    inside = list_inside(place, lambda child: getattr(detect_format(child), "name", "")) if place.is_dir() else ""
     if inside:
-        return f"it has the data sets {', '.join(inside)}: load one, or several as a list"
+        return f"it has the data sets {inside}: load one, or several as a list"
     if next(place.rglob("*.wshard"), None):
         return "format='wshard' reads all episode files below it"
     return "name one of list_formats()"

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Final
 from wshard.arguments import file_object
 from wshard.container.layout import MAGIC
 from wshard.container.open_file import open_file
-from wshard.errors import AmbiguousFormatError, FormatError
+from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook
@@ -18,7 +18,7 @@ from wshard.formats.table import FORMATS
 from wshard.types import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wshard.formats.base import FormatMatcher, Location
 
@@ -34,6 +34,8 @@ _SUFFIXES: Final = {
 _MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
 _ROS_1: Final = b"#ROS"  # of #ROSBAG V2.0
 _MAGIC_SIZE: Final = 4
+_LOOKED_AT: Final = 100  # of what is in a folder
+_LISTED: Final = 10  # of these in a message
 _MEMBERS: Final = frozenset(member.value for member in Format)
 
 
@@ -113,13 +115,28 @@ def _peek(file: IO[bytes]) -> bytes:
     return magic
 
 
+def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:
+    """Return "NAME (FORMAT), ..." of what a folder has directly in it whose format is detected, "" for none."""
+    found = []
+    for child in sorted(Path(folder).iterdir())[:_LOOKED_AT]:
+        with suppress(FormatError, DatasetError, OSError):
+            found += [f"{child.name} ({name})"] if (name := detect(child)) else []
+    return ", ".join(found[:_LISTED] + ["..."] * (len(found) > _LISTED))
+
+
 def known_format(given: str | None, guess: str, where: Location) -> str:
     """Return the given format, else the guess; raises FormatError if there is neither."""
     name = str(guess if given is None else given)
     if not name:
         known = ", ".join(FORMATS)
         if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
-            raise FormatError(f"{where}: Unknown format: a folder: name the format of its files ({known})")
+            inside = list_inside(where, detect_format)
+            advice = (
+                f"it has {inside}: name one, or the format of all"
+                if inside
+                else f"name the format of its files ({known})"
+            )
+            raise FormatError(f"{where}: Unknown format: a folder: {advice}")
         raise FormatError(
             f"{where}: Unknown format: expected a file with a known suffix or first bytes; name the format ({known}); "
             f"{OWN_DATA}"

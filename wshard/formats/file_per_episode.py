@@ -107,10 +107,11 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         try:
             return self._episodes[key]
         except KeyError:
-            known = ", ".join(list(self._episodes)[:_NAMED])
+            count = len(self._episodes)
+            known = ", ".join([*self._episodes][:_NAMED]) + (f", ... ({count} in all)" if count > _NAMED else "")
         if not key:
             raise EntryNotFoundError(
-                f"{self._location}: expected one episode, found a location of {len(self._episodes)}: "
+                f"{self._location}: expected one episode, found a location of {count}: "
                 f"name one by PATH#KEY; keys: {known}"
             )
         raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known}")

@@ -104,3 +104,9 @@ def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
     assert "searched stats over" in told
     assert "also available (--embedder, --lanes, --windows or --env): dct over" in told
     assert "--embedder, --lanes, --windows or --env" in told
+
+
+def test_a_span_is_stated_once(home):
+    for verb, *more in (("search", "--span", "3:9"), ("moments", "--from", 3), ("moments", "--to", 9)):
+        told = run(verb, "task-1-1@2:8", *more, "--archive", home / "archive", code=1).stderr
+        assert told == "error: task-1-1@2:8: expected one span, found @START:STOP and also --span, --from or --to\n"

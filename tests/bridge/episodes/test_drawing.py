@@ -105,7 +105,7 @@ def test_names_of_hostile_files_stay_text():
 
 
 def test_a_missing_video_leaves_the_lanes_to_be_drawn(place, monkeypatch):
-    def fail(*_: object, width: int) -> None:  # noqa: ARG001  (as it is called)
+    def fail(*_: object, width: int) -> None:
         raise MissingFileError("cam.mp4: expected the video, found no file")
 
     monkeypatch.setattr("bridge.episodes.drawing.encode_picture", fail)

@@ -115,6 +115,8 @@ class LocationContract(ABC):
         if address.key:
             several = run("show", str(place))
             assert (several.exit_code, f"a location of {self.count}" in several.stderr) == (1, True)
+            other = run("show", f"{place}#nobody")
+            assert (other.exit_code, f"{self.count} of its episodes, but no 'nobody'" in other.stderr) == (1, True)
 
     def test_quality_is_checked_by_address(self, archive, place):
         with open_archive(archive) as opened:

@@ -91,3 +91,8 @@ def test_what_is_not_there_is_reported(verb, place, said, rows):
     found = run(verb, rows.parent / place)
     assert found.exit_code == 1
     assert said in found.stdout + found.stderr
+
+
+def test_a_folder_of_several_locations_names_them(rows):
+    found = run("inspect", rows.parent)
+    assert (found.exit_code, "a folder: it has rows.hdf5 (d4rl): name one, or" in found.stderr) == (1, True)

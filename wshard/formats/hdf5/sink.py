@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.errors import EpisodeError
+from wshard.errors import EpisodeError, WShardError
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.hdf5.nodes import import_h5py, translate_errors
 from wshard.formats.hdf5.values import NOT_JSON, WSHARD_ID, json_value
@@ -88,7 +88,7 @@ def _refuse_values(where: str) -> Iterator[None]:
     """Raise EpisodeError for values that the library cannot write; a full disk stays an OSError."""
     try:
         yield
-    except EpisodeError:
+    except WShardError:
         raise
     except (ValueError, TypeError, RuntimeError, KeyError) as error:
         raise EpisodeError(f"{where}: expected names and values that HDF5 can hold: {error}") from error

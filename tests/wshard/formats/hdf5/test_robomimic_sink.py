@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wshard import load_wshard, open_episode, save_wshard
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.memory_reader import MemoryReader
-from wshard.errors import CodecError, EpisodeError, FormatError
+from wshard.errors import CodecError, EpisodeError, FormatError, MissingFileError
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.hdf5.robomimic_sink import RobomimicSink
 from wshard.testing import assert_same_episode, make_episode
@@ -129,6 +129,16 @@ def test_model_and_environment_survive_a_conversion_there_and_back(tmp_path):
     assert found["model_file"] == model
     assert json.loads(found["env_args"]) == json.loads(expected["env_args"])
     assert {**expected, "env_args": 0, "total": 0} == {**found, "env_args": 0, "total": 0}
+
+
+def test_what_cannot_be_read_is_reported_as_it_is(tmp_path):
+    def fail(*_: object) -> None:
+        raise MissingFileError("camera: expected the video, found no file")
+
+    with open_sink(tmp_path / "a.hdf5", "robomimic") as sink:
+        sink._fill = fail
+        with pytest.raises(MissingFileError, match="camera: expected the video"):
+            sink.write(make_episode())
 
 
 def test_more_is_appended_and_numbers_go_on(tmp_path):
