@@ -39,7 +39,9 @@ class ClipIndex(Sequence[tuple[int, int]]):
 
     def locate(self, numbers: Sequence[int] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return episode and start of each clip; negative numbers count from the end. Raises StepError."""
-        wanted = np.asarray(numbers, np.int64)
+        wanted = np.asarray(numbers)
+        if wanted.ndim != 1 or (len(wanted) and wanted.dtype.kind not in "iu"):
+            raise StepError(f"expected whole numbers of clips, found {shown(numbers)}")
         clips = np.where(wanted < 0, wanted + len(self), wanted)
         if len(clips) and (int(clips.min()) < 0 or int(clips.max()) >= len(self)):
             wrong = wanted[(clips < 0) | (clips >= len(self))][0]

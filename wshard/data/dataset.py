@@ -141,7 +141,9 @@ class Dataset(Sequence["Item"]):
         return len(self.clip_indices)
 
     def __getitem__(self, number: Any) -> Any:
-        """Return a clip; raises StepError, which is an IndexError."""
+        """Return a clip, or those of a slice; raises StepError, which is an IndexError."""
+        if isinstance(number, slice):
+            return self.__getitems__(range(*number.indices(len(self))))
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:

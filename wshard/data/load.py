@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from wshard.data.registry import detect_format, get_format
 from wshard.data.source_dataset import SourceDataset
 from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError
 from wshard.formats.detect import list_inside
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +48,8 @@ def load_dataset(
 
 
 def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, options: dict[str, Any]) -> Dataset:
+    if not isinstance(name, (str, os.PathLike, Iterable)) or isinstance(name, bytes):
+        raise DatasetError(f"name: expected the name of a data set, or several, found {shown(name)}")
     if not isinstance(name, (str, os.PathLike)):
         parts = [_load(one, cache_dir, format_name, options) for one in name]
         plain = [part for part in parts if isinstance(part, SourceDataset)]
@@ -70,6 +74,8 @@ def _advise(place: Path) -> str:
 def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
     """Return the path of a data set by its name, as load_dataset does; raises SourceNotFoundError."""
     text = os.fspath(name)
+    if not text:
+        raise SourceNotFoundError("expected the name of a data set, found an empty text")
     here = Path(text).expanduser()
     for place in (here, dataset_folder(cache_dir) / text):
         for suffix in _SUFFIXES:

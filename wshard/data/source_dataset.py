@@ -33,9 +33,9 @@ class SourceDataset(Dataset):
     """Clips of the episodes of Sources.
 
     episodes: (number of the Source, key) of each, by default all. keys_to_load: columns, or native names of lanes, by
-    default all; a mapping {column: name} renames them. keys_to_cache: columns that are read into memory once.
-    keys_to_merge: {new column: columns, or a regular expression for them} to concatenate. Raises DatasetError for a
-    location whose columns differ from those of the first, EntryNotFoundError for unknown columns.
+    default all; one may be a text; a mapping {column: name} renames them. keys_to_cache: columns that are read into
+    memory once. keys_to_merge: {new column: columns, or a regular expression for them} to concatenate. Raises
+    DatasetError for a location whose columns differ from those of the first, EntryNotFoundError for unknown columns.
     """
 
     def __init__(  # noqa: PLR0913  (the options that readers of the original have)
@@ -50,6 +50,7 @@ class SourceDataset(Dataset):
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
     ) -> None:
+        keys_to_load, keys_to_cache = _several(keys_to_load), _several(keys_to_cache)
         chosen = episodes
         if chosen is None:
             chosen = [(place, key) for place, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
@@ -158,7 +159,10 @@ class SourceDataset(Dataset):
 
         Columns that are not loaded can be merged, too. Raises EntryNotFoundError, DatasetError for no columns.
         """
-        names = [name for name in self.columns if re.match(source, name)] if isinstance(source, str) else list(source)
+        try:
+            names = [name for name in self.columns if re.match(source, name)] if isinstance(source, str) else [*source]
+        except re.error as error:
+            raise DatasetError(f"column {target!r}: expected a regular expression, found {source!r}: {error}") from None
         for name in names:
             self.find_column(name)
         if not names:
@@ -210,6 +214,10 @@ class SourceDataset(Dataset):
             else:
                 item[name] = self.column_rows(name, episode, 0, length)
         return item
+
+
+def _several(names: Any) -> Any:
+    return [names] if isinstance(names, str) else names
 
 
 def _length(source: Source, key: str) -> int:

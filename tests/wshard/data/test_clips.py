@@ -23,7 +23,7 @@ from wshard.data import (
     load_dataset,
 )
 from wshard.data.clips import ClipIndex
-from wshard.errors import DatasetError, EntryNotFoundError, StepError
+from wshard.errors import DatasetError, EntryNotFoundError, SourceNotFoundError, StepError
 from wshard.formats.base import open_source
 from wshard.testing import make_episode
 
@@ -44,6 +44,29 @@ def check(item, expected):
         assert column["shape"] in (list(found.shape), [*found.shape, 1])
         assert f"torch.{column['dtype']}" == str(found.dtype)
         assert sha256(found.numpy()) == column["sha256"]
+
+
+def test_slices_are_clips_and_other_numbers_are_refused(tmp_path):
+    write_lance(tmp_path / "a.lance", make_columns((6, 3), pixels=0))
+    data = LanceDataset(tmp_path / "a.lance", num_steps=2)
+    assert [len(data[part]) for part in (slice(None), slice(1, 3), slice(5, 5), slice(-1, None))] == [7, 2, 0, 1]
+    assert torch.equal(data[-2:][1]["action"], data[6]["action"])
+    for number in ("0", None, 1.0, [0]):
+        with pytest.raises(StepError, match="expected whole numbers of clips"):
+            data[number]
+
+
+def test_one_column_may_be_a_text_and_what_is_no_name_is_refused(tmp_path):
+    write_lance(tmp_path / "a.lance", make_columns((6, 3), pixels=0))
+    data = load_dataset(tmp_path.glob("*.lance"), keys_to_load="action", keys_to_cache="action")
+    assert data.column_names == ["action"]
+    for name in (5, None, b"a"):
+        with pytest.raises(DatasetError, match="name: expected the name of a data set"):
+            load_dataset(name)
+    with pytest.raises(SourceNotFoundError, match="an empty text"):
+        load_dataset("")
+    with pytest.raises(DatasetError, match=r"column 'all': expected a regular expression, found '\('"):
+        load_dataset(tmp_path / "a.lance", keys_to_merge={"all": "("})
 
 
 @pytest.mark.parametrize("name", SETS)
