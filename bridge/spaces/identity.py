@@ -20,7 +20,7 @@ def describe_lanes(space: Space) -> str:
     lanes = [
         f"{lane.name}{list(lane.shape)}"
         + ("" if weight is None else f"={weight:.3g}")
-        + ("" if rate is None else f" at {rate:g} Hz")
+        + ("" if rate is None else f" at {rate:.4g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     ]
     lanes[_LISTED:] = [f"{len(lanes) - _LISTED} more lanes"] if len(lanes) > _LISTED + 1 else lanes[_LISTED:]

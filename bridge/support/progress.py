@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _FIRST_LINE_S, _LINE_EVERY_S = 10.0, 300.0
 _AT_ONCE = 256  # telling takes as long as many a piece of work
+_WIDEST = 30  # of a name beside a bar, so that bar and numbers are seen at 80 columns
 Item = TypeVar("Item")
 
 
@@ -128,7 +129,9 @@ class _Bar:
 
     def stage(self, what: str, total: int) -> None:
         self._bars.update(self._task, visible=False)
-        self._task = self._bars.add_task(what, total=total, rate="")
+        self._task = self._bars.add_task(
+            what if len(what) <= _WIDEST else f"{what[: _WIDEST - 1]}…", total=total, rate=""
+        )
 
     def advance(self, count: int) -> None:
         self._bars.advance(self._task, count)

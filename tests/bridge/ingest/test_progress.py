@@ -50,7 +50,7 @@ def test_a_terminal_shows_one_bar_at_a_time():
             return True
 
     with progress.watched(Terminal()) as bar:
-        for stage in ("reading", "embedding"):
+        for stage in ("reading", f"queries: {'windows of 30, 45, ' * 9}"):
             bar.stage(stage, 2)
             bar.advance(2)
-        assert [task.description for task in bar._bars.tasks if task.visible] == ["embedding"]
+        assert [task.description for task in bar._bars.tasks if task.visible] == ["queries: windows of 30, 45, w…"]
