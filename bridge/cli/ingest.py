@@ -77,6 +77,7 @@ def ingest(
     from bridge.ingest.text import loaded
     from bridge.support.progress import watched
     from catalog.location import DATABASE, archive_named, place_of
+    from wshard.formats.base import source_class
     from wshard.formats.lane_map import encode_lane_map
 
     named = archive_named(archive)
@@ -84,6 +85,8 @@ def ingest(
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     with option_read():
         how = read_as(format_name, encode_lane_map(lane_map or ()))
+    if format_name:
+        source_class(format_name)  # one that nothing reads would fail for every path
     places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
     if not known:
         expect_episodes(places)  # before an archive is created for nothing

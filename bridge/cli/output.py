@@ -13,14 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _PRINTED: Final = 20  # of a kind; --json lists all
+_NAMED: Final = 3  # files with the same message
 
 
 def print_files(what: str, found: Sequence[tuple[str, str]]) -> None:
-    """Print the first of these files, (path, message), on stderr, and how many more there are."""
-    for path, message in found[:_PRINTED]:
-        typer.echo(f"{what}: {printable(shorten(path))}: {printable(message)}", err=True)
-    if len(found) > _PRINTED:
-        typer.echo(f"{what}: {len(found) - _PRINTED} more (--json lists all)", err=True)
+    """Print the first of these files, (path, message), on stderr, and how many more there are.
+
+    More than three files with the same message take one line.
+    """
+    groups: dict[str, list[str]] = {}
+    for path, message in found:
+        groups.setdefault(message, []).append(printable(shorten(path)))
+    lines = [(message, names) for message, paths in groups.items() for names in _lines_of(paths)]
+    for message, names in lines[:_PRINTED]:
+        more = f" and {len(names) - _NAMED} more (--json lists all)" if len(names) > _NAMED else ""
+        typer.echo(f"{what}: {', '.join(names[:_NAMED])}{more}: {printable(message)}", err=True)
+    if left := sum(len(names) for _, names in lines[_PRINTED:]):
+        typer.echo(f"{what}: {left} more (--json lists all)", err=True)
+
+
+def _lines_of(paths: list[str]) -> list[list[str]]:
+    return [paths] if len(paths) > _NAMED else [[path] for path in paths]
 
 
 def print_lines(lines: Iterable[str]) -> None:

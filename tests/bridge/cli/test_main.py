@@ -229,7 +229,7 @@ def test_a_broken_file_is_left_out_and_reported_and_the_rest_goes_in(own):
 
 def test_of_many_files_that_are_left_out_the_first_are_named(tmp_path):
     for number in range(23):
-        (tmp_path / f"{number:02d}.wshard").write_bytes(b"none")
+        (tmp_path / f"{number:02d}.wshard").write_bytes(b"n" * (number + 1))
     done = command("ingest", ".", "-a", "archive", folder=tmp_path)
     assert (done.exit_code, done.stderr.count("failed: ")) == (1, 21)
     assert "failed: 3 more (--json lists all)" in done.stderr
@@ -377,3 +377,10 @@ cli.main()
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
+
+
+def test_an_unknown_format_is_refused_before_anything_is_made(own):
+    done = command("ingest", "episodes", "-a", "new", "--format", "nope", folder=own)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "format: expected one of wshard, " in done.stderr
+    assert not (own / "new").exists()

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli.main import app
+from bridge.cli.output import print_files
 from catalog import Catalog
 from catalog.cli.common import print_table
 from catalog.testing.contract import make_record
@@ -49,3 +50,12 @@ def test_ids_are_never_folded_or_cut(capsys, monkeypatch, terminal):
     assert long in out
     assert f"/data/{long}.wshard" in out
     assert len(out.splitlines()) == 2
+
+
+def test_files_with_the_same_message_take_one_line(capsys):
+    print_files("failed", [(f"/{number}", "no lane" if number else "cut") for number in range(6)])
+    assert capsys.readouterr().err == ("failed: /0: cut\nfailed: /1, /2, /3 and 2 more (--json lists all): no lane\n")
+    print_files("failed", [(f"/{number}", "no lane") for number in range(3)])
+    assert capsys.readouterr().err == "".join(f"failed: /{number}: no lane\n" for number in range(3))
+    print_files("failed", [(f"/{number}", str(number // 4)) for number in range(88)])
+    assert capsys.readouterr().err.endswith("(--json lists all): 19\nfailed: 8 more (--json lists all)\n")
