@@ -24,6 +24,7 @@ from bridge.evaluation.compare import evaluate_label, evaluate_search
 from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.retriever import TrajectoryRetriever
+from bridge.support import progress
 from embedders.trajectory.blocks import Blocks
 from embedders.windows import WindowPlan
 from wshard import open_wshard
@@ -280,7 +281,9 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
             evaluate_label(archive, "text")
 
 
-def test_evaluate_says_what_each_of_its_bars_is_for(own, data):
+def test_evaluate_says_what_each_of_its_bars_is_for(own, data, monkeypatch):
+    monkeypatch.setattr(progress, "_FIRST_LINE_S", 0)
+    monkeypatch.setattr(progress, "_LINE_EVERY_S", 0)
     ingest(own, data, embedder=None, windows="multi:10,15")
     told = wshard("evaluate", "--label", "env").stderr
     for what in ("blocks over signal/state, whole episodes", "windows of 10, 15", "search, default ranking"):

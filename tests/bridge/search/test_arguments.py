@@ -226,7 +226,7 @@ def test_what_names_no_file_is_refused_as_a_query(place, retriever):
     path = files(place / "data")[0]
     for query, told in (
         (place / "data", "expected the path of an episode file, found a folder at"),
-        ("", "expected the path of an episode file, found none at ''"),
+        ("", "query: expected an episode_id, .*, found str ''"),
         ((path, 30), r"\(file, start, stop\): expected these three, found"),
         ((path, 0, 30, 5), r"\(file, start, stop\): expected these three, found"),
         ((path, 0.5, 30), r"\(file, start, stop\): expected a whole number, found 0.5"),
