@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.present.episodes import present_address, present_episode
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bridge.quality.check import Checkup
 
 _LISTED: Final = 3  # episodes with the same problem that are listed one by one
+_ROOT: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*|/?")  # what locations need in common to have a folder in common
 
 
 def present_checkup(one: Checkup) -> dict[str, Any]:
@@ -48,7 +50,7 @@ def group_findings(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
     groups: dict[object, list[Finding]] = {}
     for number, one in enumerate(findings):
         same = one.message if one.seen is None else _find_move(one, one.seen)
-        groups.setdefault((one.code, same) if one.episode else number, []).append(one)
+        groups.setdefault((one.code, same, _find_root(one)) if one.episode else number, []).append(one)
     return [row for group in groups.values() for row in _describe_group(group)]
 
 
@@ -59,8 +61,13 @@ def _describe_group(group: Sequence[Finding]) -> list[tuple[str, str, str]]:
     if one.seen is not None:
         old, new = _find_move(one, one.seen)
         return [(one.code, old, f"the same data is now at {new}: {count}")]
-    folder = posixpath.commonpath([EpisodeAddress.parse(found.where).uri for found in group])
-    return [(one.code, folder, f"{one.message}: {count}")]
+    root = _find_root(one)
+    places = [EpisodeAddress.parse(found.where).uri.removeprefix(root) for found in group]
+    return [(one.code, root + posixpath.commonpath(places), f"{one.message}: {count}")]
+
+
+def _find_root(finding: Finding) -> str:
+    return _ROOT.match(EpisodeAddress.parse(finding.where).uri)[0]  # type: ignore[index]  # matches any text
 
 
 def _find_move(finding: Finding, seen: EpisodeAddress) -> tuple[str, str]:
