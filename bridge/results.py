@@ -166,7 +166,7 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
     return EpisodeRef(row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, how, seen)
 
 
-def span_within(start: int | None, stop: int | None, episode_id: str, length: int) -> tuple[int, int]:
+def resolve_span(start: int | None, stop: int | None, episode_id: str, length: int) -> tuple[int, int]:
     """Return timesteps [start, stop) of an episode of that length, counted as slices count; None for its ends.
 
     Raises QueryError if there are none, or not as many as that.

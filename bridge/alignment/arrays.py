@@ -9,5 +9,5 @@ Rows = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PieceArrays = tuple[Rows, Ints, Ints]
-Prices = tuple[Ints, Rows, Rows, Rows]
+RuleArrays = tuple[Ints, Rows, Rows, Rows]
 Solved = tuple[Rows, Ints, Ints, Ints]

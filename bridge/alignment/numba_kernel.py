@@ -6,32 +6,22 @@ Its results are those of `numpy_kernel`. Imported only where numba is installed.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 from numba.core.event import Listener, install_listener
+
+from bridge.support.numba_compile import compile_part, compile_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numba.core.event import Event
 
-    from bridge.alignment.arrays import Ints, PieceArrays, Prices, Rows, Solved
+    from bridge.alignment.arrays import Ints, PieceArrays, Rows, RuleArrays, Solved
 
 
-_WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # what Python never calls compiles sooner
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
-        return numba.njit(nogil=True)(function)
-
-
-def _part(function: Callable[..., Any]) -> Callable[..., Any]:
-    return numba.njit(nogil=True, **_WITHIN)(function)  # type: ignore[no-any-return]
+_whole, _part = compile_whole(), compile_part()
 
 
 class _CompilationListener(Listener):
@@ -56,7 +46,7 @@ def watch_compilation(notify: Callable[[], object]) -> Iterator[None]:
         yield
 
 
-def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: Prices, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
+def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
     """Do what `numpy_kernel.solve` does."""
     edges = pieces[1]
     count, asked, longest = len(edges) - 1, len(query), int(np.diff(edges).max())
@@ -64,17 +54,20 @@ def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: P
     costs, spans, ends = np.empty(count), np.empty((count, 2), np.int64), np.empty(count, np.int64)
     paths = np.empty((count * (asked + longest) if traced else 0, 2), np.int64)
     taken = np.empty((asked if traced else 1, longest), np.int8)
-    room = (np.empty((query.shape[1], longest)), np.empty((7, longest)), np.empty((3, longest), np.int64), taken)
+    columns, local = np.empty((query.shape[1], longest)), np.empty(longest)
+    # No step advances more than two query steps: three rows are enough. What an earlier piece left in them is not read.
+    reached, spent, begun = np.empty((3, longest)), np.empty((3, longest)), np.empty((3, longest), np.int64)
+    room = (columns, local, reached, spent, begun, taken)
     used = _solve(query, weights, pieces, bounds, rule, (*room, costs, spans, paths, ends))
     return costs, spans, paths[:used], ends
 
 
-@_compiled
+@_whole
 def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
     rows, edges, expected = pieces
     penalties, gains = rule[2], rule[3]
-    columns, reals, numbers, taken, costs, spans, paths, ends = room
-    table, used = (columns, reals, numbers, taken), 0
+    columns, local, reached, spent, begun, taken, costs, spans, paths, ends = room
+    table, used = (columns, local, reached, spent, begun, taken), 0
     for number in range(len(costs)):
         edge, width = edges[number], edges[number + 1] - edges[number]
         for channel in range(rows.shape[1]):
@@ -94,10 +87,8 @@ def _fill(query, weights, width, bounds, rule, about, table):  # type: ignore[no
     """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has a row for each."""
     advances, prices = rule[0], rule[1]
     start, _, penalty, gain = about
-    columns, reals, begun, taken = table
-    asked, local = len(query), reals[6]
-    # No step advances more than two query steps: three rows are enough. What an earlier piece left in them is not read.
-    reached, spent = reals[:3], reals[3:6]
+    columns, local, reached, spent, begun, taken = table
+    asked = len(query)
     for i in range(asked):
         # Unsigned, so that no place can mean one from the end: only then many cells are done at once.
         here, by = i % 3, taken[i % len(taken)]
@@ -182,15 +173,16 @@ def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa:
 def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
     """Do what `numpy_kernel.measure` does."""
     found, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
-    _measure(query, weights, pieces, paths, around, (np.empty((3, longest + 2 * around)), found))
+    _measure(query, weights, pieces, paths, around, (*np.empty((3, longest + 2 * around)), found))
     return found
 
 
-@_compiled
+@_whole
 def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
     pairs, ends = paths
-    squares, apart, total, found, begin = room[0][0], room[0][1], room[0][2], room[1], 0
+    squares, apart, total, found = room
+    begin = 0
     for number in range(len(ends)):
         path, edge = pairs[begin : ends[number]], edges[number]
         begin, length = ends[number], len(path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.alignment.arrays import Ints, PieceArrays, Prices, Rows, Solved
+    from bridge.alignment.arrays import Ints, PieceArrays, Rows, RuleArrays, Solved
 
 _CELLS: Final = 2_000_000  # of all pieces in one go: bounds the memory
 _PATHS: Final = 12  # measured in one go: new memory for all of them would take longer than what is done in it
@@ -29,7 +29,7 @@ def watch_compilation(_: Callable[[], object]) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: Prices, traced: bool) -> Solved:  # noqa: FBT001  (as the compiled one)
+def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as the compiled one)
     """Return costs [m], spans [m, 2], all paths one behind the other [P, 2] and where each ends [m].
 
     pieces: rows [T, D] of all, their edges [m + 1], where each match is expected [m, 2]; bounds: [m, n, 2], the rows

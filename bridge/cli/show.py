@@ -86,7 +86,7 @@ def _print_courses(row: EpisodeRow) -> None:
 def _open_in_browser(name: str, archive: str | None) -> None:
     """Serve the archive until Ctrl-C, and open the page of an episode, at a span if the name has one."""
     from bridge.cli.serve import run_server
-    from bridge.results import span_within
+    from bridge.results import resolve_span
     from catalog.location import archive_named
     from wshard.episode.protocol import EpisodeSpan
 
@@ -95,7 +95,7 @@ def _open_in_browser(name: str, archive: str | None) -> None:
         row = find_episode(catalog, str(span.address))
     query = ""
     if (span.start, span.stop) != (0, None):
-        query = "?span={}:{}".format(*span_within(span.start, span.stop, row.episode_id, row.length))
+        query = "?span={}:{}".format(*resolve_span(span.start, span.stop, row.episode_id, row.length))
     run_server(named, lambda make: make(port=0, path=f"/episodes/{row.uid}{query}"))
 
 
@@ -150,7 +150,7 @@ def plot(
 
 def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
     """Yield what a name means: an episode, a span of it, or the hits in a file."""
-    from bridge.results import make_ref, span_within
+    from bridge.results import make_ref, resolve_span
     from wshard.episode.protocol import EpisodeSpan
     from wshard.errors import QueryError
 
@@ -167,7 +167,7 @@ def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
     span = EpisodeSpan.parse(name)
     row = find_episode(catalog, str(span.address))
     whole = (span.start, span.stop) == (0, None)
-    steps = (0, row.length) if whole else span_within(span.start, span.stop, row.episode_id, row.length)
+    steps = (0, row.length) if whole else resolve_span(span.start, span.stop, row.episode_id, row.length)
     yield make_ref(row, 1.0, steps)
 
 

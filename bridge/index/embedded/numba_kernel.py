@@ -13,6 +13,8 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from bridge.support.numba_compile import compile_part, compile_whole
+
 _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 _LINE = 64  # bytes that the processor reads at once
@@ -50,21 +52,7 @@ _SCANNED_RANGES = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.boolean))
 _SCANNED_LISTS = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.int64, _TYPES.int64))
 
 
-_WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # what Python never calls compiles sooner
-
-
-def _part(function: Any) -> Any:
-    return numba.njit(nogil=True, fastmath=_FREE, **_WITHIN)(function)
-
-
-def _whole(signature: Any) -> Any:
-    def compiled(function: Any) -> Any:
-        try:
-            return numba.njit(signature, cache=True, nogil=True, fastmath=_FREE)(function)
-        except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
-            return numba.njit(signature, nogil=True, fastmath=_FREE)(function)
-
-    return compiled
+_part = compile_part(fastmath=_FREE)
 
 
 def _build_prefetch(_typing, array, row, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -325,7 +313,7 @@ def _count_reaching(bounds, floor):  # type: ignore[no-untyped-def]  # noqa: ANN
     return found
 
 
-@_whole(_SCANNED_RANGES(_RANGES, _FRAMES, _CODES, _AIM, _TYPES.int64))
+@compile_whole(_SCANNED_RANGES(_RANGES, _FRAMES, _CODES, _AIM, _TYPES.int64), fastmath=_FREE)
 def scan_ranges(ranges, frames, coded, target, limit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the rows of the ranges that can be among the best, or that this is hopeless; a range is one episode's.
 
@@ -412,7 +400,7 @@ def _count_left(reach, starts, threshold):  # type: ignore[no-untyped-def]  # no
     return found
 
 
-@_whole(_SCANNED_LISTS(_LISTS, _LISTED, _AXES, _CODES, _MARKS, _AIM, _LIMITS))
+@compile_whole(_SCANNED_LISTS(_LISTS, _LISTED, _AXES, _CODES, _MARKS, _AIM, _LIMITS), fastmath=_FREE)
 def scan_lists(lists, listed, axes, coded, met, target, limits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, PLR0913, PLR0917
     """Return the rows of lists that can be among the best, how many sketches were read, and how it ended.
 

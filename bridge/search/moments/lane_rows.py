@@ -101,9 +101,13 @@ class LaneRows:
         """Return the rows of one episode, or what its file has. Raises StaleEpisodeError, OSError, FormatError."""
         key = scaled[0], row.uid, row.digest
         cached = self._cache.get(key)
-        address = row.address if cached is None or cached.address.uri != row.path else cached.address
+        address = row.address if cached is None or cached.origin.address.uri != row.path else cached.origin.address
         first = locations.fingerprint(address)
-        if cached is not None and cached.stamp == (scaled, first, *map(locations.fingerprint, cached.chunks)):
+        if cached is not None and cached.origin.stamp == (
+            scaled,
+            first,
+            *map(locations.fingerprint, cached.origin.chunks),
+        ):
             with self._lock, suppress(KeyError):  # another thread may have dropped it
                 self._cache.move_to_end(key)
             return cached.rows
@@ -112,14 +116,15 @@ class LaneRows:
             stamp = (scaled, first, *map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError(f"{address}: changed since it was ingested: ingest it again")
-            return _Opened(row.id, key, read_lanes(file, space), address, chunks, stamp)
+            return _Opened(row.id, key, read_lanes(file, space), _Origin(address, chunks, stamp))
 
     def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
         """Return the rows of opened episodes by id, and cache them."""
-        prepared = prepare_rows([one.window for one in opened], scaling)
-        for one, rows in zip(opened, prepared, strict=True):
-            self._store(one.key, _CachedRows(rows, one.address, one.chunks, one.stamp))
-        return {one.id: rows for one, rows in zip(opened, prepared, strict=True)}
+        found: dict[int, PreparedRows] = {}
+        for one, rows in zip(opened, prepare_rows([one.window for one in opened], scaling), strict=True):
+            found[one.id] = rows
+            self._store(one.key, _CachedRows(rows, one.origin))
+        return found
 
     def _store(self, key: _Key, cached: _CachedRows) -> None:
         with self._lock:
@@ -132,22 +137,25 @@ class LaneRows:
 
 
 @dataclass(frozen=True, eq=False)
-class _CachedRows:
-    """Rows, the address and chunks they are from (none of an episode in one file), and how files and scaling were."""
+class _Origin:
+    """The address and chunks that rows are from (no chunks: one file), and how scaling and files were."""
 
-    rows: PreparedRows
     address: EpisodeAddress
     chunks: tuple[EpisodeAddress, ...]
     stamp: tuple[object, ...]
 
 
 @dataclass(frozen=True, eq=False)
+class _CachedRows:
+    rows: PreparedRows
+    origin: _Origin
+
+
+@dataclass(frozen=True, eq=False)
 class _Opened:
-    """What the file of an episode has [T, *window_shape], not prepared yet, and what is cached with it."""
+    """What the file of an episode has [T, *window_shape], not prepared yet."""
 
     id: int
     key: _Key
     window: NDArray[Any]
-    address: EpisodeAddress
-    chunks: tuple[EpisodeAddress, ...]
-    stamp: tuple[object, ...]
+    origin: _Origin

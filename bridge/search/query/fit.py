@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.results import EpisodeRef, span_within
+from bridge.results import EpisodeRef, resolve_span
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
 from embedders.numeric import first_bad, is_real
@@ -113,8 +113,8 @@ def _check_numbers(query: _Arrays, found: Fit) -> None:
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of whatever may be embedded of an episode. Raises QueryError as span_within."""
-    span = slice(*span_within(start, stop, episode.id, episode.length))
+    """Return timesteps [start, stop) of whatever may be embedded of an episode. Raises QueryError as resolve_span."""
+    span = slice(*resolve_span(start, stop, episode.id, episode.length))
     return Episode(
         episode.id,
         episode.env_id,

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
-from numba.core.caching import CacheImpl
 
 from bridge.alignment import align as alignment
 from bridge.alignment import numba_kernel, numpy_kernel
@@ -267,19 +266,6 @@ def test_what_cannot_be_aligned_is_refused(query, rows, weights):
         align(query, rows, Rule(), weights)
 
 
-def test_where_no_cache_can_be_written_kernels_are_compiled_nevertheless(monkeypatch):
-    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
-
-    def twice(value):
-        return 2 * value
-
-    with pytest.raises(RuntimeError, match="no locator"):
-        njit(cache=True)(twice)
-    made = numba_kernel._compiled(twice)
-    assert made(21) == 42
-    assert made.signatures, "it was compiled"
-
-
 def test_who_waits_for_the_compiler_is_reported_once_and_no_one_else():
     def half(x):
         return x / 2
@@ -301,7 +287,8 @@ def test_who_waits_for_the_compiler_is_reported_once_and_no_one_else():
 
 def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
     assert alignment.solver() is numba_kernel
-    monkeypatch.delitem(sys.modules, "bridge.alignment.numba_kernel")
+    for name in ("bridge.alignment.numba_kernel", "bridge.support.numba_compile"):
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "numba", None)
     assert alignment.solver.__wrapped__() is numpy_kernel
 

@@ -1,0 +1,22 @@
+"""Kernels are compiled wherever numba is installed, with a cache where one can be written."""
+
+from __future__ import annotations
+
+import pytest
+from numba import njit
+from numba.core.caching import CacheImpl
+
+from bridge.support.numba_compile import compile_whole
+
+
+def test_where_no_cache_can_be_written_kernels_are_compiled_nevertheless(monkeypatch):
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    def double(value):
+        return 2 * value
+
+    with pytest.raises(RuntimeError, match="no locator"):
+        njit(cache=True)(double)
+    made = compile_whole()(double)
+    assert made(21) == 42
+    assert made.signatures, "it was compiled"
