@@ -28,7 +28,7 @@ from machine import facts
 
 from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.index.embedded.kernel_loader import WORTH_IT, get_kernel
+from bridge.index.embedded.kernel import WORTH_IT, get_kernel
 from bridge.index.metric import COSINE, METRICS
 from bridge.support.blas_threads import one_blas_thread
 from bridge.testing.brute_force import make_space
@@ -134,7 +134,7 @@ from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.kmeans import cluster
-from bridge.index.embedded.kernel_loader import get_kernel
+from bridge.index.embedded.kernel import get_kernel
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from machine import facts
 
-from bridge.index.embedded.kernel_loader import get_kernel
+from bridge.alignment.align import get_kernel as alignment_kernel
+from bridge.index.embedded.kernel import get_kernel as index_kernel
 from bridge.search.retriever import TrajectoryRetriever
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
@@ -80,7 +81,8 @@ def measure(search: Callable[[Path], Hits], queries: Sequence[Path]) -> str:
     """Return median and 95th percentile by the clock, and the median by the processor, of searches after the first."""
     for query in queries[:WARMING]:
         search(query)
-    get_kernel().wait()
+    for kernel in (index_kernel(), alignment_kernel()):
+        kernel.wait()
     clock, busy = [], []
     for query in [*queries, *queries]:
         begun, spent = time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
 """Aligns a query with pieces of episodes: which steps meet, where the match begins and ends, and what it costs.
 
-Two modules do the arithmetic, `numba_kernel` where numba is installed and `numpy_kernel` otherwise; their results are
-equal to the last bit.
+Two modules do the arithmetic: `numpy_kernel`, and `numba_kernel` once that is loaded, where numba is installed. Their
+results are equal to the last bit.
 
 A path is a series of pairs (query step, row) that starts at query step 0 and ends at the last one. Every pair costs the
 root of the weighted squares of the differences, times the steps that it advances in both (2 for its first). The cost
@@ -11,20 +11,19 @@ exactly 0 where all pairs are equal. Among equal costs the match nearest to the 
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bridge.alignment import numpy_kernel
+from bridge.support.kernel_loader import KernelLoader
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from bridge.alignment.arrays import Ints, Rows
 
@@ -38,7 +37,7 @@ LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""
 
 
-_ON_COMPILE: Final[ContextVar[Callable[[], object] | None]] = ContextVar("_ON_COMPILE", default=None)
+_WORTH_IT: Final = 17  # alignments: one search for moments makes 7 to 16
 _NARROWEST: Final = 4  # rows to each side of the expected diagonal: rounding alone needs some
 
 
@@ -122,9 +121,8 @@ def align_all(
     steps = (np.array(rule.steps, np.int64), rule.prices())
     rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
     parts = (rows, pieces.edges, pieces.expected)
-    bounds, notify = _bounds(len(query), pieces, rule), _ON_COMPILE.get()
-    with nullcontext() if notify is None else solver().watch_compilation(notify):
-        costs, spans, paths, ends = solver().solve(query, heed, parts, bounds, (*steps, *rates), traced)
+    bounds = _bounds(len(query), pieces, rule)
+    costs, spans, paths, ends = solver().solve(query, heed, parts, bounds, (*steps, *rates), traced)
     edges = [0, *ends.tolist()]
     return Alignments(costs, spans, [paths[begin:end] for begin, end in pairwise(edges)] if traced else ())
 
@@ -134,7 +132,6 @@ def measure_all(query: Rows, pieces: Pieces, paths: Sequence[Ints], weights: Row
 
     Differences are averaged with those of up to `around` pairs to each side first. weights: as of align_all.
     """
-    query = np.ascontiguousarray(query)  # of other strides it would be compiled once more
     heed = np.full(query.shape, 1.0 / query.shape[1]) if weights is None else weights
     placed = np.concatenate(paths), np.cumsum([*map(len, paths)])
     found: Rows = solver().measure(query, heed, (pieces.rows, pieces.edges[:-1]), placed, around)
@@ -142,25 +139,14 @@ def measure_all(query: Rows, pieces: Pieces, paths: Sequence[Ints], weights: Row
 
 
 @cache
+def get_kernel() -> KernelLoader:
+    """Return the loader of the alignment compiled by numba."""
+    return KernelLoader("bridge.alignment.numba_kernel", _WORTH_IT)
+
+
 def solver() -> Any:
-    """Return the module that does the arithmetic: the compiled one where numba is installed."""
-    try:
-        return import_module("bridge.alignment.numba_kernel")
-    except ImportError:
-        return import_module("bridge.alignment.numpy_kernel")
-
-
-@contextmanager
-def compiling(notify: Callable[[], object]) -> Iterator[None]:
-    """Call `notify` once if an alignment inside must be compiled first: seconds, once per machine, and only with numba.
-
-    Where nothing is aligned, numba is not imported, which takes half a second.
-    """
-    token = _ON_COMPILE.set(cache(notify))
-    try:
-        yield
-    finally:
-        _ON_COMPILE.reset(token)
+    """Return the module that does the arithmetic: the compiled one once it is loaded."""
+    return get_kernel().use() or numpy_kernel
 
 
 def _check_array(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:

@@ -1,85 +1,74 @@
 """The alignment kernel compiled by numba (extra "align"): compiled once per machine, then read from numba's cache.
 
-Its results are those of `numpy_kernel`. Imported only where numba is installed.
+Its results are those of `numpy_kernel`. Loaded by `align.py` in a thread, where numba is installed.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
-from numba.core.event import Listener, install_listener
 
-from bridge.support.numba_compile import compile_part, compile_whole
+from bridge.support.numba_compile import compile_part, compile_whole, read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numba.core.event import Event
-
     from bridge.alignment.arrays import Ints, PieceArrays, Rows, RuleArrays, Solved
 
 
-_whole, _part = compile_whole(), compile_part()
+_TYPES: Any = numba.types
+_REAL, _COUNT = _TYPES.float64, _TYPES.int64
+_ROWS, _PAIRS, _EDGES = read_only(_REAL, 2), read_only(_COUNT, 2), read_only(_COUNT, 1)
+_RULE = _TYPES.Tuple((_PAIRS, *[read_only(_REAL, 1)] * 3))
+_COLUMNS, _NUMBERS = (_REAL[:, ::1], _REAL[::1]), (_COUNT[:, ::1], _COUNT[::1])
+_TABLE = (*_COLUMNS, _COLUMNS[0], _COLUMNS[0], _NUMBERS[0], _TYPES.int8[:, ::1])
+_TO_SOLVE = (_ROWS, _ROWS, _TYPES.Tuple((_ROWS, _EDGES, _PAIRS)), read_only(_COUNT, 3), _RULE)
+_TO_MEASURE = (_ROWS, _ROWS, _TYPES.Tuple((_ROWS, _EDGES)), _TYPES.Tuple((_PAIRS, _EDGES)), _COUNT)
+_SOLVED = _TYPES.Tuple((*_TABLE, _COLUMNS[1], _NUMBERS[0], *_NUMBERS))
+_part = compile_part()
 
 
-class _CompilationListener(Listener):
-    """Calls `notify` when numba begins to compile, once."""
-
-    def __init__(self, notify: Callable[[], object]) -> None:
-        self._notify, self._done = notify, False
-
-    def on_start(self, event: Event) -> None:  # noqa: ARG002  (numba's signature)
-        if not self._done:
-            self._done = True
-            self._notify()
-
-    def on_end(self, event: Event) -> None:
-        pass
-
-
-@contextmanager
-def watch_compilation(notify: Callable[[], object]) -> Iterator[None]:
-    """Call `notify` when something is compiled inside, which takes seconds."""
-    with install_listener("numba:compile", _CompilationListener(notify)):
-        yield
+@_part
+def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the weighted distance of one query step to rows [low, high)."""
+    for j in range(low, high):
+        local[j] = 0.0
+    for channel in range(len(columns)):
+        asked, weight = step[channel], heed[channel]
+        for j in range(low, high):
+            apart = asked - columns[channel, j]
+            local[j] += weight * (apart * apart)
+    for j in range(low, high):
+        local[j] = np.sqrt(local[j])
 
 
-def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
-    """Do what `numpy_kernel.solve` does."""
-    edges = pieces[1]
-    count, asked, longest = len(edges) - 1, len(query), int(np.diff(edges).max())
-    # Numba is given the room for everything: the functions of NumPy that make it take longest to compile.
-    costs, spans, ends = np.empty(count), np.empty((count, 2), np.int64), np.empty(count, np.int64)
-    paths = np.empty((count * (asked + longest) if traced else 0, 2), np.int64)
-    taken = np.empty((asked if traced else 1, longest), np.int8)
-    columns, local = np.empty((query.shape[1], longest)), np.empty(longest)
-    # No step advances more than two query steps: three rows are enough. What an earlier piece left in them is not read.
-    reached, spent, begun = np.empty((3, longest)), np.empty((3, longest)), np.empty((3, longest), np.int64)
-    room = (columns, local, reached, spent, begun, taken)
-    used = _solve(query, weights, pieces, bounds, rule, (*room, costs, spans, paths, ends))
-    return costs, spans, paths[:used], ends
+@_part
+def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
+    before, here, along, price, gained, number = step
+    reached, spent, begun, by = table
+    for j in range(first, high):
+        paid = price * local[j]
+        cost = reached[before, j - along] + (paid - gained)
+        if cost < reached[here, j]:
+            reached[here, j], by[j] = cost, number
+            spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
 
 
-@_whole
-def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
-    rows, edges, expected = pieces
-    penalties, gains = rule[2], rule[3]
-    columns, local, reached, spent, begun, taken, costs, spans, paths, ends = room
-    table, used = (columns, local, reached, spent, begun, taken), 0
-    for number in range(len(costs)):
-        edge, width = edges[number], edges[number + 1] - edges[number]
-        for channel in range(rows.shape[1]):
-            for j in range(width):
-                columns[channel, j] = rows[edge + j, channel]
-        about = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
-        costs[number], start, stop = _fill(query, weights, width, bounds[number], rule, about, table)
-        spans[number, 0], spans[number, 1] = start, stop
-        if len(paths) and stop:
-            used += _trace(taken, rule[0], stop - 1, paths[used:])
-        ends[number] = used
-    return used
+@_part
+def _end(reached, spent, begun, width, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    _, stop, penalty, _ = about
+    end, least, nearest = -1, np.inf, 0
+    for j in range(width):
+        if reached[j] == np.inf:
+            continue
+        matched = j - begun[j] + 1
+        mean = (reached[j] + penalty * abs(j + 1 - stop)) / (asked + matched)
+        if mean < least or (mean == least and abs(matched - asked) < nearest):
+            end, least, nearest = j, mean, abs(matched - asked)
+    if end < 0:
+        return np.inf, 0, 0
+    return spent[end] / (asked + end - begun[end] + 1), begun[end], end + 1
 
 
 @_part
@@ -110,49 +99,6 @@ def _fill(query, weights, width, bounds, rule, about, table):  # type: ignore[no
 
 
 @_part
-def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
-    before, here, along, price, gained, number = step
-    reached, spent, begun, by = table
-    for j in range(first, high):
-        paid = price * local[j]
-        cost = reached[before, j - along] + (paid - gained)
-        if cost < reached[here, j]:
-            reached[here, j], by[j] = cost, number
-            spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
-
-
-@_part
-def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the weighted distance of one query step to rows [low, high)."""
-    for j in range(low, high):
-        local[j] = 0.0
-    for channel in range(len(columns)):
-        asked, weight = step[channel], heed[channel]
-        for j in range(low, high):
-            apart = asked - columns[channel, j]
-            local[j] += weight * (apart * apart)
-    for j in range(low, high):
-        local[j] = np.sqrt(local[j])
-
-
-@_part
-def _end(reached, spent, begun, width, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    _, stop, penalty, _ = about
-    end, least, nearest = -1, np.inf, 0
-    for j in range(width):
-        if reached[j] == np.inf:
-            continue
-        matched = j - begun[j] + 1
-        mean = (reached[j] + penalty * abs(j + 1 - stop)) / (asked + matched)
-        if mean < least or (mean == least and abs(matched - asked) < nearest):
-            end, least, nearest = j, mean, abs(matched - asked)
-    if end < 0:
-        return np.inf, 0, 0
-    return spent[end] / (asked + end - begun[end] + 1), begun[end], end + 1
-
-
-@_part
 def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the pairs of the path to row `end`, first to last; return how many."""
     length, i, j = 0, len(taken) - 1, end
@@ -170,14 +116,27 @@ def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa:
     return length
 
 
-def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
-    """Do what `numpy_kernel.measure` does."""
-    found, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
-    _measure(query, weights, pieces, paths, around, (*np.empty((3, longest + 2 * around)), found))
-    return found
+@compile_whole(_COUNT(*_TO_SOLVE, _SOLVED))
+def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
+    rows, edges, expected = pieces
+    penalties, gains = rule[2], rule[3]
+    columns, local, reached, spent, begun, taken, costs, spans, paths, ends = room
+    table, used = (columns, local, reached, spent, begun, taken), 0
+    for number in range(len(costs)):
+        edge, width = edges[number], edges[number + 1] - edges[number]
+        for channel in range(rows.shape[1]):
+            for j in range(width):
+                columns[channel, j] = rows[edge + j, channel]
+        about = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
+        costs[number], start, stop = _fill(query, weights, width, bounds[number], rule, about, table)
+        spans[number, 0], spans[number, 1] = start, stop
+        if len(paths) and stop:
+            used += _trace(taken, rule[0], stop - 1, paths[used:])
+        ends[number] = used
+    return used
 
 
-@_whole
+@compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.UniTuple(_REAL[::1], 4)))
 def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
     pairs, ends = paths
@@ -206,3 +165,33 @@ def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-un
             spent += steps * (np.sqrt(squares[place]) / count)
             advanced, before = advanced + steps, after
         found[number] = spent / advanced
+
+
+def _order(given: Any) -> Any:
+    """Return arrays, or tuples of them, in the order of memory that the compiled functions take."""
+    return tuple(map(_order, given)) if isinstance(given, tuple) else np.ascontiguousarray(given)
+
+
+def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
+    """Do what `numpy_kernel.solve` does."""
+    edges = pieces[1]
+    count, asked, longest = len(edges) - 1, len(query), int(np.diff(edges).max())
+    # Numba is given the room for everything: the functions of NumPy that make it take longest to compile.
+    costs, spans, ends = np.empty(count), np.empty((count, 2), np.int64), np.empty(count, np.int64)
+    paths = np.empty((count * (asked + longest) if traced else 0, 2), np.int64)
+    taken = np.empty((asked if traced else 1, longest), np.int8)
+    columns, local = np.empty((query.shape[1], longest)), np.empty(longest)
+    # No step advances more than two query steps: three rows are enough. What an earlier piece left in them is not read.
+    reached, spent, begun = np.empty((3, longest)), np.empty((3, longest)), np.empty((3, longest), np.int64)
+    room = (columns, local, reached, spent, begun, taken)
+    to_solve = [_order(one) for one in (query, weights, pieces, bounds, rule)]
+    used = _solve(*to_solve, (*room, costs, spans, paths, ends))
+    return costs, spans, paths[:used], ends
+
+
+def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
+    """Do what `numpy_kernel.measure` does."""
+    found, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
+    to_measure = [_order(one) for one in (query, weights, pieces, paths)]
+    _measure(*to_measure, around, (*np.empty((3, longest + 2 * around)), found))
+    return found

@@ -6,15 +6,13 @@ the order of `numba_kernel`: equal to the last bit.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,11 +20,6 @@ if TYPE_CHECKING:
 
 _CELLS: Final = 2_000_000  # of all pieces in one go: bounds the memory
 _PATHS: Final = 12  # measured in one go: new memory for all of them would take longer than what is done in it
-
-
-def watch_compilation(_: Callable[[], object]) -> AbstractContextManager[None]:
-    """Never call it, as nothing is compiled here."""
-    return nullcontext()
 
 
 def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as the compiled one)

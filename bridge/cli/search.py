@@ -166,18 +166,14 @@ def _open_retriever(
     *,
     sentences: str | None = None,
 ) -> Iterator[tuple[TrajectoryRetriever, Path | str]]:
-    """Open the archive for searching, and yield it with its name; report if the alignment has to be compiled first."""
-    from bridge.alignment.align import compiling
+    """Open the archive for searching, and yield it with its name."""
     from bridge.search.retriever import TrajectoryRetriever
     from catalog.location import archive_named
 
     named, names = archive_named(archive), options.parse_lanes(lanes)
     target = options.index_target(index, named, timeout)
     opened = TrajectoryRetriever(target, embedder, lanes=names, archive=named, sentences=sentences)
-    with (
-        compiling(lambda: typer.echo("compiling the alignment (once per machine, up to 30 seconds)", err=True)),
-        opened as retriever,
-    ):
+    with opened as retriever:
         yield retriever, named
 
 

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 _WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def compile_whole(signature: Any = None, **options: Any) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions that Python calls: compiled for the signature, or else at the first call."""
+def read_only(dtype: Any, axes: int) -> Any:
+    """Return the type of C arrays that a function reads, writable or not."""
+    return numba.types.Array(dtype, axes, "C", readonly=True)
+
+
+def compile_whole(signature: Any, **options: Any) -> Callable[[_Function], _Function]:
+    """Return a decorator for functions that Python calls, which compiles them at once."""
 
     def compiled(function: _Function) -> _Function:
         try:

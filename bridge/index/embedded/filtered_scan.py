@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.embedded.candidates import Shortlist
-from bridge.index.embedded.kernel_loader import get_kernel
+from bridge.index.embedded.kernel import get_kernel
 from bridge.index.embedded.segment import expand_ranges
 from bridge.support.blas_threads import one_blas_thread
 

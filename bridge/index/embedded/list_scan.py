@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.index.embedded.candidates import ENOUGH_COMPARED, Shortlist
-from bridge.index.embedded.kernel_loader import get_kernel
+from bridge.index.embedded.kernel import get_kernel
 from bridge.index.embedded.sketches import SKETCH_ERROR, bound_rounding
 from bridge.support.blas_threads import one_blas_thread
 

@@ -1,4 +1,4 @@
-"""The scans of sketches and residual codes, compiled by numba (extra "align"); imported by `kernel_loader.py` alone.
+"""The scans of sketches and residual codes, compiled by numba (extra "align"); loaded by `kernel.py` alone.
 
 They may leave some rows more or less than the scans with numpy, but all of the best are among them. Compiled once per
 machine, which takes seconds, then read from numba's cache.
@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from bridge.support.numba_compile import compile_part, compile_whole
+from bridge.support.numba_compile import compile_part, compile_whole, read_only
 
 _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
@@ -32,19 +32,15 @@ PROVEN, ENDED, USELESS, HOPELESS = range(4)  # how a scan of lists ends
 _NO_LIST, _ANY = -2.0, -1.5  # less than any cosine
 
 
-def _read(dtype: Any, axes: int) -> Any:
-    return _TYPES.Array(dtype, axes, "C", readonly=True)
-
-
-_FLOATS, _NUMBERS, _FLAGS = _read(_TYPES.float32, 1), _read(_TYPES.int64, 1), _read(_TYPES.boolean, 1)
-_SKETCHES = _read(_TYPES.int16, 2)
-_OWNERS = _read(_TYPES.int32, 1)
+_FLOATS, _NUMBERS, _FLAGS = read_only(_TYPES.float32, 1), read_only(_TYPES.int64, 1), read_only(_TYPES.boolean, 1)
+_SKETCHES = read_only(_TYPES.int16, 2)
+_OWNERS = read_only(_TYPES.int32, 1)
 _RANGES = _TYPES.Tuple((_NUMBERS, _NUMBERS, _TYPES.int64))
-_AXES = _read(_TYPES.float64, 3)
-_FRAMES = _TYPES.Tuple((_read(_TYPES.uint8, 1), _AXES, _SKETCHES))
-_CODES = _TYPES.Tuple((_read(_TYPES.int8, 2), _FLOATS, _TYPES.float32))
+_AXES = read_only(_TYPES.float64, 3)
+_FRAMES = _TYPES.Tuple((read_only(_TYPES.uint8, 1), _AXES, _SKETCHES))
+_CODES = _TYPES.Tuple((read_only(_TYPES.int8, 2), _FLOATS, _TYPES.float32))
 _AIM = _TYPES.Tuple((_FLOATS, _TYPES.int64, _TYPES.float32, _TYPES.boolean))
-_LISTS = _TYPES.Tuple((_SKETCHES, _read(_TYPES.float64, 1), _NUMBERS, _NUMBERS, _TYPES.float64))
+_LISTS = _TYPES.Tuple((_SKETCHES, read_only(_TYPES.float64, 1), _NUMBERS, _NUMBERS, _TYPES.float64))
 _LISTED = _TYPES.Tuple((_OWNERS, _OWNERS, _SKETCHES))
 _MARKS = _TYPES.UniTuple(_TYPES.boolean[::1], 2)
 _LIMITS = _TYPES.Tuple((_FLAGS, _TYPES.UniTuple(_TYPES.int64, 4)))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 
 from bridge.alignment import align as alignment
 from bridge.alignment import numba_kernel, numpy_kernel
-from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all, compiling
+from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
+from bridge.support.kernel_loader import KernelLoader
 from wshard.errors import QueryError
 
+BOTH = (numpy_kernel, numba_kernel)
 RULES = [
     Rule(),
     Rule(LIMITED),
@@ -29,7 +28,7 @@ RULES = [
 ]
 
 
-@pytest.fixture(params=[numpy_kernel, numba_kernel], ids=["numpy", "numba"])
+@pytest.fixture(params=BOTH, ids=["numpy", "numba"])
 def kernel(request, monkeypatch):
     monkeypatch.setattr(alignment, "solver", lambda: request.param)
     return request.param
@@ -108,7 +107,7 @@ def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, see
     weights = rng.uniform(0, 1, query.shape) if seed % 2 else None
     expected = slow(query, rows, rule, start, stop, weights)
     found = []
-    for module in (numpy_kernel, numba_kernel):
+    for module in BOTH:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(alignment, "solver", lambda module=module: module)
             found.append(align(query, rows, rule, weights, (start, stop)))
@@ -266,47 +265,29 @@ def test_what_cannot_be_aligned_is_refused(query, rows, weights):
         align(query, rows, Rule(), weights)
 
 
-def test_who_waits_for_the_compiler_is_reported_once_and_no_one_else():
-    def half(x):
-        return x / 2
+def test_the_compiled_kernel_takes_arrays_of_any_order_and_compiles_nothing_more():
+    rng = np.random.default_rng(3)
+    query, rows = np.asfortranarray(rng.normal(size=(9, 4))), rng.normal(size=(30, 8))[:, ::2]
+    frozen, pairs = rng.normal(size=(9, 4)), np.repeat(np.arange(9)[:, None], 2, axis=1)
+    frozen.flags.writeable = False
+    edges, expected = np.array([0, 0, 30])[1:], np.array([[0, 30], [0, 0]]).T[:1]
+    rule = (np.array(FREE), np.ones(3), np.zeros(1), np.zeros(1))
+    bounds = np.broadcast_to(np.array([0, 30]), (1, 9, 2))
+    measured = []
+    for weights in (frozen**2, np.abs(frozen)):
+        weights.flags.writeable = False
+        solved = [one.solve(query, weights, (rows, edges, expected), bounds, rule, True) for one in BOTH]
+        assert all(np.array_equal(one, other) for one, other in zip(*solved, strict=True))
+        paths = pairs[::-1][::-1], np.array([9])
+        measured += [one.measure(frozen, weights, (rows, edges[:-1]), paths, 2) for one in BOTH]
+    assert np.array_equal(measured[0], measured[1])
+    assert [len(one.signatures) for one in (numba_kernel._solve, numba_kernel._measure)] == [1, 1]
 
-    def quarter(x):
-        return made(made(x))
 
-    made, again, heard = njit(half), njit(quarter), []
-    with numba_kernel.watch_compilation(lambda: heard.append("compiling")):
-        assert again(4.0) == 1
-    assert heard == ["compiling"], "two functions were compiled, the one inside the other"
-    with (
-        numba_kernel.watch_compilation(lambda: heard.append("again")),
-        numpy_kernel.watch_compilation(lambda: heard.append("again")),
-    ):
-        assert again(8.0) == 2
-    assert heard == ["compiling"]
-
-
-def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
+def test_numpy_aligns_until_the_compiled_kernel_is_loaded(monkeypatch):
+    loader = KernelLoader("bridge.alignment.numba_kernel", 3)
+    monkeypatch.setattr(alignment, "get_kernel", lambda: loader)
+    assert [alignment.solver() for _ in range(2)] == [numpy_kernel] * 2
+    assert alignment.solver() in BOTH  # loading has begun
+    loader.wait()
     assert alignment.solver() is numba_kernel
-    for name in ("bridge.alignment.numba_kernel", "bridge.support.numba_compile"):
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "numba", None)
-    assert alignment.solver.__wrapped__() is numpy_kernel
-
-
-def test_compiling_is_reported_once_and_only_inside(monkeypatch):
-    told, query = [], np.zeros((3, 2))
-
-    @contextmanager
-    def watch(tell):
-        tell()
-        yield
-
-    with compiling(lambda: told.append("compiling")):
-        pass
-    monkeypatch.setattr(alignment.solver(), "watch_compilation", watch)
-    align_all(query, Pieces.of([query]), Rule())
-    assert told == []
-    with compiling(lambda: told.append("compiling")):
-        align_all(query, Pieces.of([query]), Rule())
-        align_all(query, Pieces.of([query]), Rule())
-    assert told == ["compiling"]

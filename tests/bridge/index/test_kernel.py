@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import weakref
 from itertools import pairwise
 from random import Random
@@ -20,7 +18,6 @@ from bridge.index.embedded.candidates import SearchTarget
 from bridge.index.embedded.checksums import Checksums
 from bridge.index.embedded.filtered_scan import scan_filtered
 from bridge.index.embedded.inverted_lists import SearchCopy
-from bridge.index.embedded.kernel_loader import KernelLoader
 from bridge.index.embedded.kmeans import cluster
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.residual_codes import ResidualCodes, encode
@@ -28,6 +25,7 @@ from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
 from bridge.index.embedded.sketches import SKETCH_ERROR, STEPS, WIDTH, bound_rounding, fit_axes, sketch
 from bridge.index.metric import COSINE
+from bridge.support.kernel_loader import KernelLoader
 from catalog.filters.where import EVERYTHING
 from wshard.errors import ChecksumError
 
@@ -130,7 +128,7 @@ def cut(random, vectors):
 
 
 def walked_by(monkeypatch, module):
-    kernel = KernelLoader(0)
+    kernel = KernelLoader("", 0)
     kernel.module = module
     for scan in ("filtered_scan", "list_scan"):
         monkeypatch.setattr(f"bridge.index.embedded.{scan}.get_kernel", lambda: kernel)
@@ -411,71 +409,3 @@ def test_the_compiled_kernel_knows_outlines_as_they_are():
     assert numba_kernel._WIDTH == WIDTH
     assert numba_kernel._UNIT == STEPS
     assert float(numba_kernel._OFF) == pytest.approx(SKETCH_ERROR, rel=1e-6)
-
-
-# ---- when the compiled one is loaded ---------------------------------------------------------------------------------
-
-
-def test_the_compiled_kernel_is_loaded_after_so_many_walks():
-    kernel = KernelLoader(3)
-    assert [kernel.use(), kernel.use()] == [None, None]
-    assert kernel._thread is None
-    assert kernel.use() in (None, numba_kernel)  # loading has begun
-    kernel.wait()
-    assert kernel.use() is numba_kernel
-
-
-def test_without_numba_numpy_goes_on(monkeypatch):
-    monkeypatch.delitem(sys.modules, "bridge.index.embedded.numba_kernel")
-    monkeypatch.setitem(sys.modules, "numba", None)
-    kernel = KernelLoader(1)
-    kernel.use()
-    kernel.wait()
-    assert kernel.use() is None
-
-
-ENDING = """
-import os, sys
-import bridge.index.embedded.index, bridge.search.retriever
-from bridge.index.embedded.kernel_loader import KernelLoader
-assert "numba" not in sys.modules
-kernel = KernelLoader(1)
-kernel.use()
-assert "bridge.index.embedded.numba_kernel" not in sys.modules or kernel.module is not None
-child = os.fork()  # waits
-assert kernel.module is not None
-if child == 0:
-    os._exit(kernel.use() is None)
-status = os.waitpid(child, 0)[1]
-sys.exit(status)
-"""
-
-
-FORKING = """
-import os, sys
-from bridge.index.embedded.kernel_loader import KernelLoader
-assert "logging" not in sys.modules  # whose hook comes before those of whoever is registered earlier
-KernelLoader(1).use()
-while not hasattr(sys.modules.get("logging"), "Formatter"):
-    pass
-child = os.fork()
-if child == 0:
-    os._exit(0)
-sys.exit(os.waitpid(child, 0)[1])
-"""
-
-
-GIVING_UP = """
-import atexit, sys
-from bridge.index.embedded.kernel_loader import KernelLoader
-kernel = KernelLoader(1)
-atexit.register(lambda: kernel.module is not None and sys.stderr.write("waited for the kernel"))  # after its own
-kernel.use()
-"""
-
-
-@pytest.mark.parametrize("script", [ENDING, FORKING, GIVING_UP])
-def test_a_process_may_fork_and_end_while_the_kernel_is_loaded(script):
-    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
