@@ -25,10 +25,15 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
         if not hasattr(kind, "value_type"):
             break
         size, sizes = (sizes[0] if sizes else -1), sizes[1:]
-        lengths = np.full(1, kind.list_size) if hasattr(kind, "list_size") else np.diff(plain_numbers(rows.offsets))
+        # Not flatten(): it is a function of pyarrow.compute, whose import takes a quarter of a second.
+        if hasattr(kind, "list_size"):
+            lengths, first, last = np.full(1, kind.list_size), rows.offset * size, (rows.offset + len(rows)) * size
+        else:
+            edges = plain_numbers(rows.offsets)
+            lengths, first, last = np.diff(edges), *edges[[0, -1]].tolist()
         if (lengths != size).any():
             raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found lists of {lengths[0]}")
-        rows = rows.flatten()
+        rows = rows.values.slice(first, last - first)
     values = plain_numbers(rows)
     if values.size != count * math.prod(shape):
         raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found {values.size} in {count}")
@@ -42,9 +47,10 @@ def plain_numbers(rows: Any) -> Array:
     """
     if np.dtype(rows.type.to_pandas_dtype()).kind not in "biuf":
         raise TypeError(f"expected numbers, found {rows.type}")
-    if rows.type == "bool":
-        flags: Array = np.from_dlpack(rows.cast("uint8")).view(np.bool_)
-        return flags
+    if rows.type == "bool":  # bits; a cast would import pyarrow.compute
+        bits = np.frombuffer(rows.buffers()[1] or b"", np.uint8)
+        flags: Array = np.unpackbits(bits, count=rows.offset + len(rows), bitorder="little")
+        return flags[rows.offset :].view(np.bool_)
     numbers: Array = np.from_dlpack(rows)
     return numbers
 
