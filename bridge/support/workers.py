@@ -32,13 +32,14 @@ class Workers:
 
     def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
         self._pool = pool
+        self._count = count
         self._under_way = 2 * count  # batches that were given away
         self._ahead = 4 * count  # and those that are done before an earlier one is
 
     def each(self, function: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
         """Yield function(batch) for each batch, in order; only a few batches are under way at a time.
 
-        What would wait for the others, which take their time to start, is done here; where there is but one batch, all.
+        Until the others have started, which takes a second, and where they are behind, batches are done here.
         Raises EmbedderError where function or batch cannot be sent to another process, IngestError where a worker died.
         """
         coming = iter(batches)
@@ -55,9 +56,13 @@ class Workers:
     ) -> Iterator[Result]:
         waiting: deque[Future[Result]] = deque()
         try:
+            with interrupts_held():
+                started = [pool.submit(_get_ready, function) for _ in range(self._count)]
             for batch in batches:
                 _check_sendable(function, batch)
-                if sum(not one.done() for one in waiting) < self._under_way:
+                if not any(one.done() for one in started):
+                    yield function(batch)
+                elif sum(not one.done() for one in waiting) < self._under_way:
                     with interrupts_held():
                         waiting.append(pool.submit(function, batch))
                 else:
@@ -75,6 +80,10 @@ class Workers:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _get_ready(_function: object) -> None:
+    """Do nothing in a worker process, which has imported by then what the function needs."""
 
 
 def _check_sendable(function: object, batch: object) -> None:

@@ -218,20 +218,28 @@ def _alive(number):
 
 def test_a_worker_that_dies_is_reported():
     with workers(2) as crew, pytest.raises(IngestError, match="a worker process died"):
-        list(crew.each(_die, [1, 2, 3]))
+        list(crew.each(_die, range(500)))
 
 
 def _die(_):
     if multiprocessing.parent_process() is not None:
         os._exit(3)
+    time.sleep(0.05)
+
+
+def test_nobody_waits_for_processes_that_start():
+    with workers(2) as crew:
+        begun = time.perf_counter()
+        assert list(crew.each(str, range(50))) == list(map(str, range(50)))
+        assert time.perf_counter() - begun < 0.1  # in which no process starts
 
 
 def test_batches_are_worked_off_in_order_by_all_hands_and_a_single_one_starts_none():
     with workers(3) as crew:
         assert list(crew.each(_who, [7])) == [(7, os.getpid())]
         assert multiprocessing.active_children() == []
-        done = list(crew.each(_who, range(200)))
-    assert [number for number, _ in done] == list(range(200))
+        done = list(crew.each(_who, range(1000)))
+    assert [number for number, _ in done] == list(range(1000))
     assert os.getpid() in {process for _, process in done}
     assert len({process for _, process in done}) >= 2
 
@@ -275,5 +283,5 @@ def test_each_process_has_one_thread_of_blas(count):
     before = [library.num_threads for library in blas_threads().lib_controllers]
     assert before, "numpy's BLAS is known"
     with blas_threads().limit(limits=2), workers(count) as crew:
-        assert list(crew.each(threads_of_blas, range(12))) == [{1}] * 12
+        assert list(crew.each(threads_of_blas, range(40))) == [{1}] * 40
     assert [library.num_threads for library in blas_threads().lib_controllers] == before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import time
 
 import pytest
 
@@ -38,14 +40,17 @@ def test_who_wants_fewer_collections_has_them(own):
 
 def test_work_on_episodes_collects_rarely():
     with workers(1) as crew:
-        assert [*crew.each(_threshold_of, [0])] == [10_000]
+        assert [*crew.each(_look, [0])] == [(10_000, os.getpid())]
     assert gc.get_threshold()[0] == 700
 
 
 def test_so_do_worker_processes():
     with workers(2) as crew:
-        assert {*crew.each(_threshold_of, range(8))} == {10_000}
+        found = {*crew.each(_look, range(200))}
+    assert len(found) == 2
+    assert {threshold for threshold, _ in found} == {10_000}
 
 
-def _threshold_of(_: int) -> int:
-    return gc.get_threshold()[0]
+def _look(_: int) -> tuple[int, int]:
+    time.sleep(0.02)
+    return gc.get_threshold()[0], os.getpid()
