@@ -30,7 +30,7 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
             lengths, first, last = np.full(1, kind.list_size), rows.offset * size, (rows.offset + len(rows)) * size
         else:
             edges = plain_numbers(rows.offsets)
-            lengths, first, last = np.diff(edges), *edges[[0, -1]].tolist()
+            lengths, first, last = np.diff(edges), int(edges[0]), int(edges[-1])
         if (lengths != size).any():
             raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found lists of {lengths[0]}")
         rows = rows.values.slice(first, last - first)
