@@ -46,7 +46,7 @@ export class HitList {
       type: "range", min: 0, max: 1, step: 0.01, value: 0, "aria-label": "Minimum score",
       oninput: () => { this.least = Number(this.slider.value); this.filter(); },
     });
-    this.leastText = h("output", {}, "0.00");
+    this.leastText = h("output", {}, "any");
     this.tools = h("div", { class: "controls", hidden: true },
       h("label", { class: "least" }, "score at least ", this.slider, this.leastText),
       h("button", { class: "change", onclick: () => void askCollection({ episodes: [...new Set(this.passing().map((hit) => hit.uid))] }) }, "Collect these"));
@@ -65,7 +65,7 @@ export class HitList {
   }
 
   filter() {
-    this.leastText.textContent = this.least.toFixed(2);
+    this.leastText.textContent = this.least === 0 ? "any" : this.least.toFixed(2);
     const cards = /** @type {HTMLElement[]} */ ([...this.grid.children]);
     cards.forEach((card, index) => { card.hidden = !this.passes(this.hits[index]); });
     this.count.textContent = `${plural(this.passing().length, "hit")}${this.how}`;
