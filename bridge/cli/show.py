@@ -108,9 +108,18 @@ def _print(about: dict[str, Any]) -> None:
     pairs += [(f"lane {key}", f"{value}{_storage_text(stored[key])}") for key, value in about["lanes"].items()]
     if len(about["files"]) > 1:
         pairs += [(file["role"], f"{Path(file['file_path']).name}, {file['size']:,} bytes") for file in about["files"]]
-    pairs += [(key, about[key]) for key in recorded]
-    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in pairs]
-    print_table(("", ""), [(key, text) for (key, _), text in zip(pairs, texts, strict=True)], whole=True)
+    pairs += [(f"score {name}", value) for name, value in about.get("scores", {}).items()]
+    pairs += [(key, about[key]) for key in recorded if key != "scores"]
+    print_table(("", ""), [(key, _text_of(value)) for key, value in pairs], whole=True)
+
+
+def _text_of(value: Any) -> str:
+    """Return a value for a reader: nothing for None, several texts beside one another, six digits of a number."""
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _storage_text(lane: dict[str, Any]) -> str:

@@ -174,6 +174,10 @@ def test_show_by_id_uid_and_file(home):
     told = command("show", "reach-0002", folder=home).stdout
     assert told.startswith("uid ")
     assert f"f32[7], 20 Hz, none, {size:,} bytes, {size:,} stored" in told
+    assert re.search(r"^tags *$", told, re.MULTILINE)
+    scores = {name: f"{value:g}" for name, value in by_id["scores"].items()}
+    assert scores
+    assert dict(re.findall(r"^score (\S+) +(\S+) *$", told, re.MULTILINE)) == scores
     assert by_id["metadata"]["task"] == "reach"
 
 
