@@ -63,7 +63,7 @@ def check(
 
 
 def _rows(one: Checkup) -> list[tuple[str, ...]]:
-    name, place = one.episode_id or Path(one.path).name, shorten(str(one.address))
+    name, place = one.episode_id or Path(str(one.address)).name, shorten(str(one.address))
     if not one.findings:
         return [(name, "", f"{one.worst:.3g}", "", place)]
     return [(name, found.check, f"{one.scores[found.check]:.3g}", found.reason, place) for found in one.findings]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bridge.support.workers import Workers
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
-    from catalog.records import Known
+    from catalog.records import EpisodeRow, Known
     from wshard.errors import CatalogWriteError
     from wshard.quality.checks import Verdict
     from wshard.quality.thresholds import Thresholds
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class Checkup:
     """Result of the quality checks of one episode; uid is None if it is not catalogued or its data have changed since.
 
-    path, key: its address. scores: by check, 0 or more, flagged from 1 on. findings: the reasons, as text.
+    path, key: its address. episode_id: "" if it cannot be read and is not catalogued. scores: by check, 0 or more, and
+    flagged from 1 on. findings: the reasons, as text.
     """
 
     path: str
@@ -132,25 +133,26 @@ def check_all(
     for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(addresses)):
         known = dict(known_episodes(work.catalog, [one.address for one in outcome]))
         ids = [one.id for one in known.values() if one is not None]
-        uids = {row.id: row.uid for row in work.catalog.episodes.rows(ids).values()}
+        rows = work.catalog.episodes.rows(ids)
         subjects = []
         for one in (one for one in outcome if isinstance(one, Examined)):
             id_ = _id_of(known[one.address], one.digest)
             subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
-            uid = None if id_ is None else uids.get(id_)
+            uid = rows[id_].uid if id_ in rows else None
             add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
             entry = known[failure.address]
-            checkup = _failed(failure, None if entry is None else uids.get(entry.id))
+            checkup = _failed(failure, None if entry is None else rows.get(entry.id))
             if entry is not None:
                 work.checker.flag(entry.id, *checkup.findings)
             add(checkup)
         work.watch.advance(len(outcome))
 
 
-def _failed(failure: Failure, uid: str | None) -> Checkup:
-    return Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (CheckFinding(INTEGRITY, failure.error),), failure.key)
+def _failed(failure: Failure, row: EpisodeRow | None) -> Checkup:
+    id_, uid = ("", None) if row is None else (row.episode_id, row.uid)
+    return Checkup(failure.path, id_, uid, {INTEGRITY: 1.0}, (CheckFinding(INTEGRITY, failure.error),), failure.key)
 
 
 def _id_of(known: Known | None, digest: str) -> int | None:

@@ -212,6 +212,7 @@ def test_check_finds_damage_that_no_one_has_looked_at(archive, folder):
         done = {one.path: one for one in check_episodes(opened.catalog)}
         assert len(done) == COUNT
         assert done[str(path)].scores == {"integrity": 1.0}
+        assert done[str(path)].episode_id == "arm-05"  # as the catalog knows, though the file does not say
         assert "signal/joints" in done[str(path)].findings[0].reason
         assert [one.worst for one in done.values() if not one.findings] != []
     assert list(flags(archive)) == ["arm-03", "arm-05", "arm-07"]
