@@ -95,7 +95,9 @@ _MANY: Final = frozenset(
 _SHORT: Final = {name: short for short, name in ALIASES.items()}
 _BARE: Final = r"[\w/+-]+"
 _PLAIN: Final = rf"{_BARE}(?:\.{_BARE})*"
-_DOTTED: Final = frozenset({"score"})  # whose names may have dots themselves: score.quality.spike
+_DOTTED: Final = frozenset(
+    {"score", "lane"}
+)  # whose names may have dots: score.quality.spike, lane.signal/arm.pose.max
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 NAME: Final = re.compile(rf"[A-Za-z_]\w*(?:\.(?:{_QUOTED}|{_BARE}))*(?:\[\d{{1,9}}\])?", re.DOTALL)
 """How a field's name is written: parts after dots, quoted where they hold other signs than word / + -."""
@@ -166,7 +168,9 @@ def field_of(name: str) -> Field:
     for part, number in _PART.findall(name[len(root) :]):
         channel = int(number) if number else channel
         parts += [_read(part)] if part else []
-    parts = [".".join(parts)] if root in _DOTTED and parts else parts
+    if root in _DOTTED:
+        ends = len(parts) - (root == "lane")  # where the name does
+        parts = [".".join(parts[:ends]), *parts[ends:]] if ends > 0 else parts
     field = Field(ALIASES.get(root, root), tuple(parts), channel)
     _check(field, name)
     return field

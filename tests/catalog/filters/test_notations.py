@@ -236,11 +236,15 @@ def test_values_of_different_types_are_different_filters() -> None:
         ("score.quality.spike", "score.quality.spike"),
         ('score."quality.spike"', "score.quality.spike"),
         ("score.quality/spike", "score.quality/spike"),
+        ("lane.signal/observation.state.max[3]", "lane.signal/observation.state.max[3]"),
+        ('lane."signal/observation.state".max', "lane.signal/observation.state.max"),
+        ("lane.a.min.max", "lane.a.min.max"),
+        ('lane."a b.c".d.mean', 'lane."a b.c.d".mean'),
         ('score."odd name"', 'score."odd name"'),
         ('score."trailing."', 'score."trailing."'),
     ],
 )
-def test_names_of_scores_may_have_dots(written, full):
+def test_names_of_scores_and_lanes_may_have_dots(written, full):
     field = field_of(written)
     assert field.name == full
     assert field_of(field.name) == field
