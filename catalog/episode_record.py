@@ -162,4 +162,5 @@ def _check_storage(lane: LaneRecord, *, path: str) -> None:
         raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
     if lane.storage is not None:
         _check_text(lane.storage.codec, name="the codec of a lane", path=path)
-        _check_counts((lane.storage.bytes, lane.storage.stored), f"the bytes of lane {lane.name}", path=path)
+        size, stored = lane.storage[1:]
+        _check_counts((size, stored or 0), f"the bytes of lane {lane.name}", path=path)

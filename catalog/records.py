@@ -35,11 +35,11 @@ class Spread(NamedTuple):  # there is one per channel of each episode, so they m
 
 
 class Storage(NamedTuple):  # likewise
-    """How a lane is stored in its file: codec ("none" for raw), decoded bytes, stored bytes."""
+    """How a lane is stored in its file: codec ("none" for raw), decoded bytes, stored bytes; None if unknown."""
 
     codec: str
     bytes: int
-    stored: int
+    stored: int | None
 
 
 @dataclass(frozen=True)

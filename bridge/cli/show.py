@@ -123,9 +123,10 @@ def _text_of(value: Any) -> str:
 
 
 def _storage_text(lane: dict[str, Any]) -> str:
-    """Return rate, codec and sizes of a lane; unknown in archives of older versions."""
+    """Return rate, codec and sizes of a lane, as far as they are known."""
     rate = f", {lane['rate']:g} Hz" if lane["rate"] else ""
-    return rate + (f", {lane['codec']}, {lane['bytes']:,} bytes, {lane['stored']:,} stored" if "codec" in lane else "")
+    size = f", {lane['codec']}, {lane['bytes']:,} bytes" if "codec" in lane else ""
+    return rate + size + (f", {lane['stored']:,} stored" if lane.get("stored") is not None else "")
 
 
 @reported()

@@ -94,7 +94,7 @@ def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> Non
         numbers = spread or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
         whole = spreads[0] if spreads else None
-        storage = None if None in stored else Storage(*stored)
+        storage = None if stored[0] is None else Storage(*stored)
         found[row]["lanes"][name] = LaneFacts(
             *types[row].get(name, ("", ())), count, whole, tuple(spreads[1:]), rate, storage
         )

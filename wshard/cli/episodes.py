@@ -96,9 +96,8 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
 
 def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, Any]:
     lane, stored = episode.lanes()[name], episode.stored(name)
-    unknown = stored.codec != "none" and stored.stored == stored.size  # as of the frames of one episode in a long video
     about = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
-    return about | {"size": stored.size, "stored": None if unknown else stored.stored, "crc": ""}
+    return about | {"size": stored.size, "stored": stored.stored, "crc": ""}
 
 
 def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:

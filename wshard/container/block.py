@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class StoredLane(NamedTuple):
-    """How a lane is stored: its codec (none, zstd, lz4, unknown; mixed), decoded bytes, stored bytes."""
+    """How a lane is stored: codec (none, zstd, lz4, unknown; mixed), decoded bytes, stored bytes; None if unknown."""
 
     codec: str
     size: int
-    stored: int
+    stored: int | None
 
 
 def decode(entry: IndexEntry, stored: memoryview, header: Header, where: str) -> Buffer:

@@ -45,5 +45,5 @@ class EpisodeInfo:
             timebase=reader.timebase,
             metadata=reader.metadata,
             total_reward=reader.total_reward() if REWARD in recorded else None,
-            stored_sizes={name: reader.stored(name).stored for name in recorded},
+            stored_sizes={name: size for name in recorded if (size := reader.stored(name).stored) is not None},
         )

@@ -234,7 +234,8 @@ class LazyEpisode(EpisodeReader):
         """Return how a lane is stored; raises EntryNotFoundError."""
         lane = self._declaration(block)
         size = lane.step_size * self.length
-        return StoredLane(lane.encoding or "none", size, self._info.stored_sizes.get(lane.block, size))
+        stored = self._info.stored_sizes.get(lane.block, -1 if lane.encoding else size)
+        return StoredLane(lane.encoding or "none", size, None if stored < 0 else stored)
 
     def verify(self) -> None:
         """Read and decode all data, as there are no checksums; raises the first error."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
+from typer.testing import CliRunner
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard import Episode, open_archive
+from bridge.cli.main import app
+from wshard import Episode, TimebaseSpec, open_archive
 from wshard.formats.base import open_sink
+from wshard.media import VideoFrames, encode_video
 
 
 def test_episodes_are_ingested_searched_and_loaded_in_place(dataset_fixtures, tmp_path):
@@ -37,3 +41,28 @@ def test_texts_and_tasks_of_timesteps_are_no_observations(tmp_path):
     with open_archive(tmp_path / "archive") as archive:
         lanes = [json.loads(space.definition)["lanes"] for space in archive.catalog.vectors.spaces()]
     assert lanes == [[{"name": "signal/observation.state", "shape": []}]] * 2
+
+
+@pytest.mark.parametrize(("target", "known"), [("lerobot_v21", [True, False]), ("lerobot", [False, False])])
+def test_stored_sizes_of_frames_are_known_of_a_video_of_one_episode_that_is_there(tmp_path, target, known):
+    frames = np.random.default_rng(0).integers(0, 255, (6, 32, 48, 3), np.uint8)
+    encode_video(frames, tmp_path / "a.mp4", fps=10)
+    seen = {
+        "observation.state": np.arange(6, dtype=np.float32),
+        "observation.images.top": VideoFrames(tmp_path / "a.mp4", count=6, frame_shape=frames.shape[1:]),
+    }
+    with open_sink(tmp_path / "set", target) as sink:
+        for name in "ab":
+            sink.write(Episode(name, length=6, timebase=TimebaseSpec(tick_hz=10.0), observations=seen))
+    for missing in (tmp_path / "set").glob("videos/**/episode_000001.mp4"):
+        missing.unlink()
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest([tmp_path / "set"]).new == 2
+    with open_archive(tmp_path / "archive") as archive:
+        facts = archive.catalog.query.facts(archive.catalog.query.ids(""), parts={"lanes"}).values()
+        found = [one.lanes["signal/observation.images.top"].storage for one in facts]
+        assert [one.stored is not None for one in found] == known
+        assert [(one.codec, one.bytes) for one in found] == [("mp4", frames.nbytes)] * 2
+        assert archive.catalog.query.count("lane.signal/observation.images.top.stored:>0") == sum(known)
+    shown = CliRunner().invoke(app, ["show", "b", "--archive", str(tmp_path / "archive")]).stdout
+    assert f"mp4, {frames.nbytes:,} bytes\n" in "\n".join(line.rstrip() for line in shown.splitlines())
