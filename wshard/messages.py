@@ -1,4 +1,4 @@
-"""What outputs of several modules share: plurals, shortened values, URLs without secrets, advice, strict JSON."""
+"""What outputs of several modules share: plurals, short forms of values, URLs without secrets, advice, strict JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
 _SIGNED_IN: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]+:/{1,2})[^\s/@:]*:\S+@")
+_LISTED: Final = 6  # lanes of an episode
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(:[0-9]*)?")
 
 
@@ -45,6 +46,27 @@ def how_to_install(extra: str = "") -> str:
 def shown(value: object) -> str:
     """Return the value as a message shows it: in one line, shortened."""
     return " ".join(reprlib.repr(value).split())
+
+
+def describe_channel(channel: Any) -> str:
+    """Return the repr of a Channel, without its data, which may have to be decoded."""
+    return f"<Channel {_describe_lane(channel.name, channel)}, {plural(channel.length, 'timestep')}>"
+
+
+def describe_episode(episode: Any) -> str:
+    """Return the repr of an Episode: id, length and lanes, whatever its attributes have been set to."""
+    try:
+        lanes = [_describe_lane(block, lane) for block, lane in (episode.lanes() | episode.predictions()).items()]
+    except (AttributeError, TypeError):
+        lanes = ["unknown lanes"]
+    lanes += ["reward"] if episode.rewards is not None else []
+    more = [f"and {len(lanes) - _LISTED} more"] if len(lanes) > _LISTED else []
+    return f"<Episode {episode.id!r}, length {episode.length}: {', '.join([*lanes[:_LISTED], *more]) or 'no lanes'}>"
+
+
+def _describe_lane(name: str, lane: Any) -> str:
+    encoded = f" {lane.encoded.encoding}" if lane.encoded is not None else ""
+    return f"{name} {lane.dtype.value}{lane.shape}{encoded}"
 
 
 def finite(value: Any) -> Any:

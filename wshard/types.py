@@ -1,7 +1,4 @@
-"""Plain values of an episode: Episode, Channel, dtypes, timebase.
-
-T = number of timesteps, the first axis of every lane.
-"""
+"""Plain values of an episode: Episode, Channel, timebase. T = number of timesteps, the first axis of every lane."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from wshard.array_fields import DType, EqualByValue, PackedBits, StepField, chec
 from wshard.errors import EntryNotFoundError, EpisodeError
 from wshard.media.frames import EncodedFrames, LaneData
 from wshard.media.same_frames import are_same_frames
-from wshard.messages import shown
+from wshard.messages import describe_channel, describe_episode, shown
 
 Array = NDArray[Any]
 
@@ -112,6 +109,8 @@ class Channel(EqualByValue):
     sampling_rate_hz: float | None = None
     content_type: str | None = None
     encoded: EncodedFrames | None = field(default=None, compare=False)
+
+    __repr__ = describe_channel
 
     def __post_init__(self) -> None:
         """Accept anything array-like and any sequence of ints."""
@@ -210,6 +209,8 @@ class Episode(EqualByValue):
     timestamps_ns: Array | None = None
     blocks: dict[str, bytes] = field(default_factory=dict)
 
+    __repr__ = describe_episode
+
     def __post_init__(self) -> None:
         """Accept arrays for channels, and any pair as timestep_range; infer the length where none is given."""
         self.observations, self.actions = _as_channels(self.observations), _as_channels(self.actions)
@@ -277,9 +278,7 @@ class Episode(EqualByValue):
 
     def clone(self) -> Episode:
         """Return a copy with its own arrays; metadata is copied shallowly."""
-        twin = copy.deepcopy(replace(self, metadata={}))
-        twin.metadata = dict(self.metadata)
-        return twin
+        return replace(copy.deepcopy(replace(self, metadata={})), metadata=dict(self.metadata))
 
 
 def _as_channels(lanes: Any) -> dict[str, Channel]:

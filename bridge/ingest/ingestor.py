@@ -99,6 +99,9 @@ class TrajectoryIngestor:
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
         self._archive: Archive = open_archive(deepdata_url, archive=archive, create=True, token=token)
 
+    def __repr__(self) -> str:
+        return f"<TrajectoryIngestor of {self._archive.place.name!r}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     RewardRange = tuple[float | None, float | None]
 
 Prepared = TypeVar("Prepared", PreparedQuery[SearchOptions], PreparedQuery[MomentOptions])
-FoundHits = TypeVar("FoundHits")
+Found = TypeVar("Found")
 
 _check_count: Final = partial(whole_number, what="top_k", error=QueryError, least=1)
 
@@ -83,6 +83,9 @@ class TrajectoryRetriever:
         self._moments = MomentSearch(self._archive, rows)
         made, read = self._queries.embedder_for, self._moments.read_rows
         self._episodes = EpisodeSearch(self._archive, rows, self._stored, encoder, made, read)
+
+    def __repr__(self) -> str:
+        return f"<TrajectoryRetriever of {self._archive.place.name!r}>"
 
     def __enter__(self) -> Self:
         return self
@@ -253,7 +256,6 @@ class TrajectoryRetriever:
         request = self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options, is_searched)
         prepared, found = self._run(prepare, self._find_episodes)
-        spent = (time.perf_counter() - begun) * 1e3
         notes = explain_unmatched_text(self._catalog, options.text, request.where)
         if not found.hits:
             limited = bool(found.missing or notes) or options.min_score is not None
@@ -261,16 +263,14 @@ class TrajectoryRetriever:
         return Hits(
             [ref for ref, _ in found.hits],
             exact=found.answer.exact,
-            milliseconds=spent,
+            milliseconds=(time.perf_counter() - begun) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
             answered=describe_views(prepared, notes),
         )
 
     @one_blas_thread()  # products are small: threads of BLAS would spin between them
-    def _run(
-        self, prepare: Callable[[], Prepared], find: Callable[[Prepared], FoundHits]
-    ) -> tuple[Prepared, FoundHits]:
+    def _run(self, prepare: Callable[[], Prepared], find: Callable[[Prepared], Found]) -> tuple[Prepared, Found]:
         """Return the prepared query and what it finds; again if an ingest replaces one of its Spaces meanwhile."""
         while True:
             with self._catalog.pin_instant():

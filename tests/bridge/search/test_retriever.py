@@ -507,3 +507,6 @@ def test_an_archive_counts_its_episodes_and_yields_them(own):
         rows = opened.catalog.episodes.rows(opened.catalog.query.ids())
         assert [ref.uid for ref in refs] == [row.uid for row in rows.values()]
         assert refs[0].load().length == refs[0].metadata["length"] == refs[0].span[1]
+    with TrajectoryRetriever(own[0]) as retriever, TrajectoryIngestor(own[0]) as ingestor:
+        assert repr(retriever) == f"<TrajectoryRetriever of {str(own[0])!r}>"
+        assert repr(ingestor) == f"<TrajectoryIngestor of {str(own[0])!r}>"
