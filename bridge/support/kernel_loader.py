@@ -12,6 +12,7 @@ from typing import Any, Final
 
 _BRIEF: Final = 2e-5  # seconds after which the import lets a search go on, which gives way some dozens of times
 _ONE_BY_ONE: Final = threading.Lock()  # numba compiles one at a time, and each sets the interval of the process
+_ENDING: Final = threading.Event()  # of the process: none is to be loaded any more
 
 
 class KernelLoader(MetaPathFinder):
@@ -28,7 +29,6 @@ class KernelLoader(MetaPathFinder):
         self._name = name
         self._left = worth_it
         self._thread: threading.Thread | None = None
-        self._ending = False
 
     def use(self) -> Any:
         """Count one more use, and return the compiled module for it, or None."""
@@ -50,11 +50,11 @@ class KernelLoader(MetaPathFinder):
 
     def find_spec(self, *_: object) -> None:
         """Find nothing, but end the thread that loads the module where the process is ending."""
-        if self._ending and threading.current_thread() is self._thread:
+        if _ENDING.is_set() and threading.current_thread() is self._thread:
             raise SystemExit
 
     def _end(self) -> None:
-        self._ending = True
+        _ENDING.set()
         self.wait()
 
     def _load(self) -> None:

@@ -76,9 +76,10 @@ sys.exit(os.waitpid(child, 0)[1])
 GIVING_UP = f"""
 import atexit, sys
 from bridge.support.kernel_loader import KernelLoader
-kernel = KernelLoader({NAME!r}, 1)
-atexit.register(lambda: kernel.module is not None and sys.stderr.write("waited for the kernel"))  # after its own
-kernel.use()
+kernels = [KernelLoader(name, 1) for name in ({NAME!r}, "bridge.alignment.numba_kernel")]
+atexit.register(lambda: any(one.module for one in kernels) and sys.stderr.write("waited for a kernel"))  # after theirs
+for one in kernels:
+    one.use()
 """
 
 
