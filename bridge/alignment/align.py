@@ -37,7 +37,10 @@ LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""
 
 
-_WORTH_IT: Final = 17  # alignments: one search for moments makes 7 to 16
+_WORTH_IT: Final = 0.25  # seconds of numpy; with all else that it does, as long as it takes to load the compiled kernel
+_PER_DIAGONAL: Final = 1.5e-4  # seconds of numpy
+_PER_PAIR: Final = 1.2e-8  # for a query step and a row, for each channel
+_BESIDE: Final = 10  # channels that take as long as the rest of a pair
 _NARROWEST: Final = 4  # rows to each side of the expected diagonal: rounding alone needs some
 
 
@@ -122,7 +125,9 @@ def align_all(
     rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
     parts = (rows, pieces.edges, pieces.expected)
     bounds = _bounds(len(query), pieces, rule)
-    costs, spans, paths, ends = solver().solve(query, heed, parts, bounds, (*steps, *rates), traced)
+    diagonals, pairs = len(query) + int(np.diff(pieces.edges).max()), len(query) * len(rows)
+    kernel = solver(_PER_DIAGONAL * diagonals + _PER_PAIR * pairs * (channels + _BESIDE))
+    costs, spans, paths, ends = kernel.solve(query, heed, parts, bounds, (*steps, *rates), traced)
     edges = [0, *ends.tolist()]
     return Alignments(costs, spans, [paths[begin:end] for begin, end in pairwise(edges)] if traced else ())
 
@@ -144,9 +149,12 @@ def get_kernel() -> KernelLoader:
     return KernelLoader("bridge.alignment.numba_kernel", _WORTH_IT)
 
 
-def solver() -> Any:
-    """Return the module that does the arithmetic: the compiled one once it is loaded."""
-    return get_kernel().use() or numpy_kernel
+def solver(seconds: float = 0.0) -> Any:
+    """Return the module that does the arithmetic: the compiled one once it is loaded.
+
+    seconds: what numpy would take; as long it is waited for where it is being loaded.
+    """
+    return get_kernel().use(seconds, patience=seconds) or numpy_kernel
 
 
 def _check_array(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ RULES = [
 
 @pytest.fixture(params=BOTH, ids=["numpy", "numba"])
 def kernel(request, monkeypatch):
-    monkeypatch.setattr(alignment, "solver", lambda: request.param)
+    monkeypatch.setattr(alignment, "solver", lambda *_: request.param)
     return request.param
 
 
@@ -109,7 +110,7 @@ def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, see
     found = []
     for module in BOTH:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(alignment, "solver", lambda module=module: module)
+            patch.setattr(alignment, "solver", lambda *_, module=module: module)
             found.append(align(query, rows, rule, weights, (start, stop)))
     if expected is None:
         assert found == [None, None]
@@ -285,9 +286,16 @@ def test_the_compiled_kernel_takes_arrays_of_any_order_and_compiles_nothing_more
 
 
 def test_numpy_aligns_until_the_compiled_kernel_is_loaded(monkeypatch):
-    loader = KernelLoader("bridge.alignment.numba_kernel", 3)
+    loader = KernelLoader("bridge.alignment.numba_kernel", 1.0)
     monkeypatch.setattr(alignment, "get_kernel", lambda: loader)
-    assert [alignment.solver() for _ in range(2)] == [numpy_kernel] * 2
-    assert alignment.solver() in BOTH  # loading has begun
-    loader.wait()
+    assert [alignment.solver(seconds) for seconds in (0.4, 0.4, 0.0)] == [numpy_kernel] * 3
+    assert alignment.solver(0.2) in BOTH  # loading has begun
+    assert alignment.solver(100.0) is numba_kernel  # what would take longer waits for it
     assert alignment.solver() is numba_kernel
+
+
+def test_a_large_alignment_waits_for_the_compiled_kernel_at_once(monkeypatch):
+    monkeypatch.setattr(alignment, "get_kernel", cache(lambda: KernelLoader("bridge.alignment.numba_kernel", 0.5)))
+    monkeypatch.setattr(numpy_kernel, "solve", None)
+    rows = np.random.default_rng(0).normal(size=(3000, 20))
+    assert align_all(rows[:1000:2], Pieces.of([rows] * 3), Rule(band=0.1)).costs.tolist()[0] >= 0
