@@ -100,9 +100,11 @@ export class Camera {
       if (!answer.ok) throw new Error((await answer.json()).message);
       this.known.set(step, await createImageBitmap(await answer.blob()));
       this.problem.textContent = "";
+      this.canvas.hidden = false;
     } catch (error) {
       this.known.delete(step);
       this.problem.textContent = error instanceof Error ? error.message : String(error);
+      this.canvas.hidden = this.shown < 0;
     } finally {
       this.under -= 1;
     }

@@ -69,6 +69,16 @@ export function say(text, options = {}) {
 }
 
 /**
+ * A picture that leaves its place where it cannot be loaded: the frames of a camera may be missing.
+ * @param {string} src
+ * @param {Record<string, unknown>} attributes
+ */
+export function drawPicture(src, attributes) {
+  const picture = h("img", { src, alt: "", ...attributes, onerror: () => picture.remove() });
+  return picture;
+}
+
+/**
  * Draw on a canvas at the screen's own resolution; the size is that of its box.
  * @param {HTMLCanvasElement} canvas
  * @param {number} width
@@ -95,7 +105,7 @@ export function themed(name) {
 }
 
 /**
- * ApiCall `act` once things have been quiet for a while.
+ * Call `act` once things have been quiet for a while.
  * @template {unknown[]} Args
  * @param {number} milliseconds
  * @param {(...args: Args) => void} act

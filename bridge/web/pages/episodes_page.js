@@ -1,7 +1,7 @@
 // The list of all episodes: table, filter, facets, selection, and what one does with it.
 import { address, ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
 import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./annotations.js";
-import { append, fill, h, say } from "./dom.js";
+import { append, drawPicture, fill, h, say } from "./dom.js";
 import { askExport } from "./exports.js";
 import { Facets } from "./facets.js";
 import { FilterBox } from "./filter_box.js";
@@ -181,7 +181,7 @@ class EpisodesPage {
     const width = known.picture ? WIDE.width - 50 : WIDE.width;
     drawSparkline(canvas, known.channels, { width, height: WIDE.height });
     if (!known.picture) return canvas;
-    const picture = h("img", { src: pictureUrl(row.uid, known.picture, known.middle, 96), alt: "", loading: "lazy", height: 34 });
+    const picture = drawPicture(pictureUrl(row.uid, known.picture, known.middle, 96), { loading: "lazy", height: 34 });
     return h("span", { class: "thumbnail" }, picture, canvas);
   }
 

@@ -91,6 +91,9 @@ export class Facets {
     try {
       const where = withoutField(this.where, field);
       const found = await get("/api/facets", { histogram: field, where, bins: 24, sample: true }, signal);
+      const counts = /** @type {number[]} */ (found.histograms[0].counts);
+      const hidden = counts.every((count) => count === 0) && !valuesOf(this.where, field).length;
+      place.closest("details")?.classList.toggle("nothing", hidden);
       const histogram = new Histogram(found.histograms[0], (low, high) => this.onFilter(setRange(this.where, field, low, high)));
       fill(place, histogram.element);
       histogram.draw(rangeOf(this.where, field));

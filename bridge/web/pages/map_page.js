@@ -2,7 +2,7 @@
 import { episodePath, get, isAborted, pictureUrl } from "./api.js";
 import { askCollection, askReview, askTag } from "./annotations.js";
 import { coloursOfLabels, UNLABELLED } from "./colours.js";
-import { debounce, fill, h, say, themed } from "./dom.js";
+import { debounce, drawPicture, fill, h, say, themed } from "./dom.js";
 import { FilterBox } from "./filter_box.js";
 import { number, plain, plural } from "./format.js";
 import { onKey } from "./keys.js";
@@ -234,7 +234,7 @@ class MapPage {
     try {
       const [one] = (await get("/api/series", { of: uid, points: 80, lanes: 1 })).items;
       const spark = h("canvas", {});
-      fill(picture, one.pictures[0] && h("img", { src: pictureUrl(uid, one.pictures[0], Math.floor(one.span[1] / 2), 96), alt: "", height: 48 }), spark);
+      fill(picture, one.pictures[0] && drawPicture(pictureUrl(uid, one.pictures[0], Math.floor(one.span[1] / 2), 96), { height: 48 }), spark);
       drawSparkline(spark, one.lanes[0]?.values || [], { width: 140, height: 48 });
     } catch {
       // a point without a drawing is a point

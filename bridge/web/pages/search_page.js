@@ -86,12 +86,14 @@ class SearchPage {
       return;
     }
     const options = { like, unlike, where: this.box.input.value.trim(), text: this.text.value, onePer: this.onePer.checked, others: true, diversity: Number(this.diversity.value), top: 24, more };
+    this.hits.wait();
     try {
       const found = await findHits(query, options, signal);
       this.box.report(null);
       await this.hits.show(found, query || like[0] || null, signal);
     } catch (error) {
       if (isAborted(error)) return;
+      fill(this.hits.count);
       this.box.report(error);
       say(error instanceof Error ? error.message : String(error), { error: true });
     }

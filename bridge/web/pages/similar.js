@@ -1,7 +1,7 @@
 // Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
 import { address, episodePath, get, isAborted, pictureUrl } from "./api.js";
 import { askCollection } from "./annotations.js";
-import { debounce, fill, h, say } from "./dom.js";
+import { debounce, drawPicture, fill, h, say } from "./dom.js";
 import { plural } from "./format.js";
 import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
 
@@ -58,6 +58,11 @@ export class HitList {
   /** Whether a hit is shown: with the slider at its left end all are, also those with scores below 0. @param {Json} hit */
   passes(hit) {
     return this.least === 0 || hit.score >= this.least;
+  }
+
+  /** Say that a search goes on, where there is nothing to look at yet. */
+  wait() {
+    if (!this.hits.length) fill(this.count, "searching …");
   }
 
   passing() {
@@ -137,7 +142,7 @@ export class HitList {
       const series = item.lanes[0];
       if (!series) return;
       const width = item.pictures.length ? WIDTH - 76 : WIDTH;
-      if (item.pictures.length) fill(picture, h("img", { src: pictureUrl(hit.uid, item.pictures[0], Math.floor((span[0] + span[1]) / 2), 128), alt: "", width: 70 }));
+      if (item.pictures.length) fill(picture, drawPicture(pictureUrl(hit.uid, item.pictures[0], Math.floor((span[0] + span[1]) / 2), 128), { width: 70 }));
       const nothing = { lane: "", steps: [], channels: [], values: [], of: 0 };
       const pairs = query ? pairsOf(hit.alignment || [], asked, span) : series.steps.map((/** @type {number} */ step) => [0, step]);
       drawOverlay(overlay, { query: query && query.of === series.of ? query : nothing, hit: series, pairs, channels, width, height: 96 });
@@ -199,6 +204,7 @@ export class SimilarMoments {
     this.control = new AbortController();
     const { signal } = this.control;
     this.element.setAttribute("aria-busy", "true");
+    this.hits.wait();
     const { like, unlike } = this.options;
     fill(this.marked, like.length + unlike.length > 0 && [
       `with ${plural(like.length, "example")} and ${plural(unlike.length, "counter-example")} `,
@@ -207,7 +213,9 @@ export class SimilarMoments {
     try {
       await this.hits.show(await findHits(this.query, this.options, signal), this.query, signal);
     } catch (error) {
-      if (!isAborted(error)) say(error instanceof Error ? error.message : String(error), { error: true });
+      if (isAborted(error)) return;
+      fill(this.hits.count);
+      say(error instanceof Error ? error.message : String(error), { error: true });
     } finally {
       if (!signal.aborted) this.element.removeAttribute("aria-busy");
     }
