@@ -182,6 +182,7 @@ class EpisodesPage {
     drawSparkline(canvas, known.channels, { width, height: WIDE.height });
     if (!known.picture) return canvas;
     const picture = drawPicture(pictureUrl(row.uid, known.picture, known.middle, 96), { loading: "lazy", height: 34 });
+    picture.addEventListener("error", () => { known.picture = null; }); // it is not asked for again
     return h("span", { class: "thumbnail" }, picture, canvas);
   }
 
