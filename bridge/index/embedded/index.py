@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bridge.index.base import Ids, Point, Request, Vectors
+    from bridge.index.derived_numbers import DerivedNumbers
     from bridge.index.embedded.rerank import Ranking
     from bridge.index.stored_rows import StoredRows
     from catalog.catalog import Catalog
@@ -188,6 +189,11 @@ class EmbeddedIndex:
         with self._lock:
             return self._using(space, lambda snapshot: snapshot.read_vectors(episodes))
 
+    def open_derived(self, space: Space) -> DerivedNumbers | None:
+        """Return what is stored of numbers derived from all vectors as of now; None without a disk copy."""
+        with self._lock:
+            return self._refresh(space).open_derived()
+
     def _using(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
         """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
         while True:
@@ -244,11 +250,9 @@ class EmbeddedIndex:
         return opened
 
     def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy, lean: bool) -> IndexSnapshot:  # noqa: FBT001
-        lists, broken = found.lists, found.broken
-        if found.home / disk_copy.LISTS in self._damaged:
-            lists, broken = None, True
-        header, copy = found.header, SearchCopy(found.segment, lists)
-        return IndexSnapshot(space_id, header.dim, header.seq, copy, found.home, broken, lean)
+        damaged = found.home / disk_copy.LISTS in self._damaged
+        header, copy = found.header, SearchCopy(found.segment, None if damaged else found.lists)
+        return IndexSnapshot(space_id, header.dim, header.seq, copy, found.home, damaged or found.broken, lean)
 
     def _find_folder(self, space: Space) -> Path:
         return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)

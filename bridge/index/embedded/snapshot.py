@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import Point, decode_vectors
+from bridge.index.derived_numbers import DerivedNumbers
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.segment import Segment
 from bridge.index.stored_rows import StoredRows
@@ -110,14 +111,21 @@ class IndexSnapshot:
             self.follow(catalog)
             ledger = catalog.vectors.state(self.space_id)
             if ledger.last <= self.seq:
-                checksum_here = self.base.segment.checksum() + sum(self.terms.values())
-                return (self.count(), checksum_here) == (ledger.vectors, ledger.checksum)
+                return self._state() == (ledger.vectors, ledger.checksum)
 
     def follow(self, catalog: Catalog) -> None:
         """Take in what the catalog's ledger has beyond seq: new vectors, replaced ones, tombstones."""
         entries = catalog.vectors.ledger(self.space_id, since=self.seq)
         while some := [*islice(entries, _TAKEN_AT_ONCE)]:
             self.take(some)
+
+    def open_derived(self) -> DerivedNumbers | None:
+        """Return what is stored beside the disk copy for exactly these vectors; None where there is no copy."""
+        return None if self.home is None else DerivedNumbers(self.home, self._state())
+
+    def _state(self) -> tuple[int, int]:
+        """Return number and checksum of what lives here, to be compared with those of the ledger."""
+        return self.count(), self.base.segment.checksum() + sum(self.terms.values())
 
     def count_tail(self) -> int:
         """Return the number of vectors in the tail."""

@@ -38,6 +38,11 @@ class BlockWeights:
     square: float = 1.0
     windows: float = 1.0
 
+    @staticmethod
+    def of(numbers: Sequence[float], sizes: Sequence[int]) -> BlockWeights:
+        """Return weights from numbers: what windows count, then each block of these sizes; none: all alike."""
+        return BlockWeights(np.repeat(numbers[1:], sizes), windows=numbers[0]) if numbers else BlockWeights()
+
     def weigh(self, vector: Vectors) -> tuple[Vectors, float]:
         """Return the unit vector [E] to search for, and the score that the vector itself has by it."""
         if self.values is None:
@@ -70,15 +75,15 @@ def rescale(scores: Floats, top: float) -> Floats:
     return found
 
 
-def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockWeights:
-    """Return the weights of descriptors of these sizes that a sample of whole episodes [n, E] suggests.
+def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> list[float]:
+    """Return, for BlockWeights.of, what descriptors of these sizes count by a sample of whole episodes [n, E].
 
     A descriptor that tells behaviours apart has groups: the neighbours of an episode are neighbours of each other. One
     that does not has neighbours by chance. The share of such pairs needs no labels, and no scale: each descriptor is
     besides divided by how far apart episodes are by it in general.
     """
     if len(sizes) < 2 or len(sample) < _FEWEST:
-        return BlockWeights()
+        return []
     parts = np.split(sample.astype(np.float64), np.cumsum(sizes)[:-1], axis=1)
     room = np.empty((2, len(sample), len(sample)))  # for all of them: new memory takes longer than what is done in it
     found = [_measure(part / np.linalg.norm(part, axis=1, keepdims=True), *room) for part in parts]
@@ -86,7 +91,7 @@ def measure_weights(sample: NDArray[np.float32], sizes: Sequence[int]) -> BlockW
     relative = groups / max(groups.max(), _NEAREST)
     weights = relative**SHARPNESS / np.array([spread for _, spread in found])
     weights /= weights.mean()
-    return BlockWeights(np.repeat(weights, sizes), windows=float(relative[0] ** 2))
+    return [float(relative[0] ** 2), *weights.tolist()]
 
 
 def _measure(rows: Floats, alike: Floats, ranked: Floats) -> tuple[float, float]:

@@ -11,9 +11,10 @@ from bridge.search.ranking.block_weights import BlockWeights, measure_weights
 from embedders.registry import DEFAULT_EMBEDDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bridge.archive import Archive
+    from bridge.index.derived_numbers import DerivedNumbers
     from bridge.index.stored_rows import StoredRows
     from bridge.search.ranking.query_vector import QueryVector
     from catalog.session import Instant
@@ -62,8 +63,9 @@ class StoredVectors:
         clock = self._now().clock
         taken, weights = self._weights.get(space.fingerprint, (0, None))
         if weights is None or clock > 2 * taken:
-            sample = self._read_sample(space, _GROUPED)
-            weights = measure_weights(sample.vectors, sizes)
+            name = f"block weights {list(sizes)}"
+            measured = self._derive(space, name, lambda: self._measure(space, sizes))
+            weights = BlockWeights.of(measured, sizes)
             self._weights[space.fingerprint] = (clock, weights)
         return weights
 
@@ -72,13 +74,30 @@ class StoredVectors:
         clock = self._now().clock
         taken, sample = self._samples.get(space.fingerprint, (0, None))
         if sample is None or not len(sample.episodes) or clock > 2 * taken:
-            sample = self._read_sample(space, _SAMPLE)
+            chosen = self._derive(space, f"sample {_SAMPLE}", lambda: self._choose(space, _SAMPLE))
+            sample = self.load(space, map(int, chosen))
             self._samples[space.fingerprint] = (clock, sample)
         return sample
 
-    def _read_sample(self, space: Space, about: int) -> StoredRows:
+    def _measure(self, space: Space, sizes: Sequence[int]) -> Sequence[float]:
+        return measure_weights(self.load(space, self._choose(space, _GROUPED)).vectors, sizes)
+
+    def _choose(self, space: Space, about: int) -> Sequence[int]:
         number = self._number(space)
-        return self.load(space, [] if number is None else self._catalog.vectors.sample(number, about))
+        return [] if number is None else self._catalog.vectors.sample(number, about)
+
+    def _derive(self, space: Space, name: str, compute: Callable[[], Sequence[float]]) -> Sequence[float]:
+        """Return numbers that follow from all vectors of a Space: as stored with the search copy, else computed."""
+        before = self._catalog.instant().clock, self._catalog.edition
+        open_derived: Callable[[Space], DerivedNumbers | None] | None = getattr(self._index, "open_derived", None)
+        stored = None if open_derived is None else open_derived(space)
+        known = None if stored is None else stored.read(name)
+        if known is not None:
+            return known
+        found = compute()
+        if stored is not None and (self._catalog.clock(), self._catalog.edition) == before:
+            stored.write(name, found)
+        return found
 
     def _number(self, space: Space) -> int | None:
         """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""

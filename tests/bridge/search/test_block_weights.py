@@ -7,7 +7,7 @@ import pytest
 from bridge_episodes import spaces_of
 
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.ranking.block_weights import measure_weights
+from bridge.search.ranking.block_weights import BlockWeights, measure_weights
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.registry import default_embedder
 from wshard import Channel, Episode, save_wshard
@@ -28,9 +28,13 @@ def make_vectors(seed, *, grouped, count=160):
     return (np.concatenate(parts, axis=1) / np.sqrt(3)).astype(np.float32)
 
 
+def weigh(sample, sizes):
+    return BlockWeights.of(measure_weights(sample, sizes), sizes)
+
+
 @pytest.mark.parametrize("grouped", [0, 1, 2])
 def test_the_descriptor_that_forms_groups_counts_most(grouped):
-    weights = measure_weights(make_vectors(grouped, grouped={grouped}), SIZES)
+    weights = weigh(make_vectors(grouped, grouped={grouped}), SIZES)
     each = [block[0] for block in np.split(weights.values, np.cumsum(SIZES)[:-1])]
     assert int(np.argmax(each)) == grouped
     assert sorted(each)[1] < 0.05 * max(each)
@@ -39,13 +43,13 @@ def test_the_descriptor_that_forms_groups_counts_most(grouped):
 
 def test_few_episodes_and_single_descriptors_are_not_weighed():
     vectors = make_vectors(0, grouped={0})
-    for weights in (measure_weights(vectors[:31], SIZES), measure_weights(vectors, (15,))):
+    for weights in (weigh(vectors[:31], SIZES), weigh(vectors, (15,))):
         assert (weights.values, weights.windows) == (None, 1.0)
 
 
 def test_the_search_vector_ranks_as_the_weighed_cosine_and_scores_itself_with_1():
     vectors = make_vectors(4, grouped={1})
-    weights = measure_weights(vectors, SIZES)
+    weights = weigh(vectors, SIZES)
     for query in (vectors[3], (vectors[3] + vectors[8]) / np.linalg.norm(vectors[3] + vectors[8])):
         searched, top = weights.weigh(query)
         roots = np.sqrt(weights.values)
@@ -71,7 +75,7 @@ def test_an_archive_of_cycles_is_searched_by_which_joint_moves_first(tmp_path):
         assert ingestor.ingest(tmp_path, windows="whole").ok
     (space,) = spaces_of(tmp_path / "archive")
     vectors = default_embedder(space.windows).embed(list(rows.values()), space.scaling)
-    weights = measure_weights(vectors, default_embedder(space.windows).blocks(4))
+    weights = weigh(vectors, default_embedder(space.windows).blocks(4))
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         for number in range(0, 48, 7):
             hits = retriever.search_similar_episodes(rows[str(number)], 48)
