@@ -27,16 +27,20 @@ def check_metric(metric: str) -> None:
         raise SpaceMismatchError(f"metric of a Space: expected {', '.join(METRICS)}, found {metric!r}")
 
 
-def score(metric: str, vectors: Scores, query: Scores) -> Scores:
-    """Return the scores of float64 vectors [n, E] against float64 query [E]: cosine, inner product, or -distance."""
+def score(metric: str, vectors: Scores, query: Scores, room: Scores | None = None) -> Scores:
+    """Return the scores of float64 vectors [n, E] against float64 query [E]: cosine, inner product, or -distance.
+
+    room: [n, E] numbers to compute in.
+    """
     if metric == L2:
-        distances: Scores = 0.0 - np.sqrt(np.square(vectors - query).sum(axis=1))  # so that nothing is -0.0
+        squares = np.square(np.subtract(vectors, query, out=room), out=room)
+        distances: Scores = 0.0 - np.sqrt(squares.sum(axis=1))  # so that nothing is -0.0
         return distances
     total = np.add.reduce  # what sum() and clip() add to this takes as long again for a handful of vectors
-    products: Scores = total(vectors * query, axis=1)
+    products: Scores = total(np.multiply(vectors, query, out=room), axis=1)
     if metric == DOT:
         return products
-    norms = np.sqrt(total(vectors * vectors, axis=1) * total(query * query))
+    norms = np.sqrt(total(np.multiply(vectors, vectors, out=room), axis=1) * total(query * query))
     cosines: Scores = np.minimum(np.maximum(products / norms, -1.0), 1.0)
     return cosines
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.support.scratch import scratch
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -60,7 +62,9 @@ class BlockWeights:
         square, found = own @ weighed, np.empty(len(vectors))
         some = max(1, _AT_ONCE // len(own))
         for start in range(0, len(vectors), some):
-            rows = vectors[start : start + some].astype(np.float64)
+            part = vectors[start : start + some]
+            rows = scratch(*part.shape)
+            rows[:] = part
             products = rows @ weighed
             rows *= rows
             squares = rows.sum(axis=1) if self.values is None else rows @ self.values

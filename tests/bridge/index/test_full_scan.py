@@ -15,7 +15,7 @@ from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.metric import METRICS
+from bridge.index.metric import METRICS, score
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
@@ -129,3 +129,11 @@ def test_a_copy_of_an_older_layout_is_written_again(shelf, tmp_path):
         check(again, space, unit_vectors(1, 3)[0], top(50, distinct=False))
         index.upsert(space, [])
     assert read_copy(shelf, tmp_path, space).header == header
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_scores_do_not_depend_on_the_memory_that_they_are_computed_in(name):
+    rows, query = np.random.default_rng(3).normal(size=(21, 413)), np.random.default_rng(4).normal(size=413)
+    expected = score(name, rows, query)
+    assert score(name, rows, query, np.full(rows.shape, np.nan)).tobytes() == expected.tobytes()
+    assert np.concatenate([score(name, row[None], query) for row in rows]).tobytes() == expected.tobytes()
