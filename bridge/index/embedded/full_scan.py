@@ -99,12 +99,13 @@ def _multiply(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vect
 
 def _scan_all(segment: Segment, prepared: ScanQuery, positions: Ids, request: Request) -> Ids:
     segment.checksums.check()
-    scores = segment.vectors @ prepared.query
+    scores = segment.multiply(prepared.query)
     if prepared.halves is not None:
-        scores -= prepared.halves
+        scores = scores - prepared.halves
     if len(positions) < len(segment.episodes):
         others = np.ones(len(segment.episodes), np.bool_)
         others[positions] = False
+        scores = scores.copy()
         for position in np.flatnonzero(others).tolist():
             scores[segment.starts[position] : segment.starts[position + 1]] = -np.inf
     return _pick(scores, segment.starts[:-1], request, prepared.slack)

@@ -56,6 +56,7 @@ class Segment:
     _ends: Ids = field(init=False)
     _choices: dict[int, tuple[Ids | None, RowSelection]] = field(init=False, default_factory=dict)
     _cached: int = field(init=False, default=0)
+    _products: tuple[bytes, Vectors] = field(init=False, default=(b"", np.zeros(0, np.float32)))
 
     def __post_init__(self) -> None:
         """Index the episodes, which come in the order of their rows."""
@@ -141,6 +142,13 @@ class Segment:
         edges = np.concatenate([[0], (stops - starts).cumsum()])
         rows = starts if edges[-1] == len(positions) else expand_ranges(starts, stops)
         return StoredRows(self.episodes[positions], edges, self.vectors.take(rows, axis=0))
+
+    def multiply(self, query: Vectors) -> Vectors:
+        """Return the products [N] of all rows with a query, unchecked and not to be changed; the last are cached."""
+        name = query.tobytes()
+        if self._products[0] != name:
+            self._products = name, self.vectors @ query
+        return self._products[1]
 
     def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""

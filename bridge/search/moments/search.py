@@ -123,7 +123,10 @@ class MomentSearch:
             if scaling is None:
                 refs = _make_refs(windows.select(limits))
             else:
-                windows = self._add_episodes(windows, query, request) if len(answer.matches) == count else windows
+                # Of so many of the best windows, the first ones are the best of the nearest episodes.
+                nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
+                if len(answer.matches) == count and not nearest:
+                    windows = self._add_episodes(windows, query, request)
                 shifted = self._find_shifted(query, replace(request, top_k=count))
                 refs, stale = self._refine(query, windows, shifted, limits, scaling, most)
             everything = len(answer.matches) < count and (scaling is None or most >= len(windows.scores))

@@ -82,11 +82,12 @@ def test_a_scan_gives_what_brute_force_gives(metric, data):
             if metric == "cosine" and not query.any():
                 continue
             request = Request(int(rng.choice([1, 5, 1000])), EVERYTHING, distinct=bool(rng.integers(2)))
-            for wanted in (None, np.arange(0, 100, 7)):
+            few, many = np.arange(0, 100, 7), np.arange(9, 100)
+            for wanted in (None, few, many, None):  # products are computed once for all of them
                 found = rank((SearchCopy(segment),), query, wanted, SearchPlan(request, metric, 0))
                 right = [point for point in living if wanted is None or point.episode in wanted]
                 assert [tuple(match) for match in found.matches] == brute_force(metric, right, query, request)
-                assert found.found[0].route == ("scan" if wanted is None else "direct")
+                assert found.found[0].route == ("direct" if wanted is few else "scan")
 
 
 @pytest.fixture

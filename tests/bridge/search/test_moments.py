@@ -353,6 +353,29 @@ def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_n
 # ---- files that change, lanes kept in memory ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [{}, {"where": "length:>=60"}, {"per_episode": 1}, {"exclude_self": True}])
+def test_the_nearest_episodes_are_not_searched_for_where_the_best_windows_show_them(archive, monkeypatch, options):
+    monkeypatch.setattr(moment_search, "_EPISODES", 5)
+    monkeypatch.setattr(moment_search, "WINDOWS", 40)
+    with TrajectoryRetriever(archive) as retriever:
+        search = retriever._archive.index.search
+        counts, found = [], []
+        for exact in (True, False):  # an answer that is not proven is no reason to leave out anything
+            asked = []
+
+            def record(space, vector, request, asked=asked, exact=exact):
+                asked.append(request)
+                return replace(search(space, vector, request), exact=exact)
+
+            monkeypatch.setattr(retriever._archive.index, "search", record)
+            query = next(archive.rglob("*.wshard"))
+            found.append(retriever.search_moments((query, 10, 40), 5, **options))
+            counts.append(sum(request.distinct for request in asked))
+        assert len(found[0]) == 5
+        assert [*found[0]] == [*found[1]]
+        assert counts[0] < counts[1]
+
+
 def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
     folder = stored(tmp_path, map(episode_of, range(5)))
     rows = play(0)[0][10:40]
