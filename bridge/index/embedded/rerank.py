@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bridge.index.embedded.segment import Segment
 
 _NOTHING: Final = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
-_WIDENED_AT_ONCE: Final = 1 << 14  # numbers: they stay in the processor's cache
+_WIDENED_AT_ONCE: Final = 1 << 15  # numbers: they stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
