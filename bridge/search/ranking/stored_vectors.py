@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.stored_rows import read_vectors
-from bridge.search.ranking.block_weights import BlockWeights, measure_weights
+from bridge.search.ranking.block_weights import NEIGHBOURS, SHARPNESS, BlockWeights, measure_weights
 from embedders.registry import DEFAULT_EMBEDDER
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class StoredVectors:
         clock = self._now().clock
         taken, weights = self._weights.get(space.fingerprint, (0, None))
         if weights is None or clock > 2 * taken:
-            name = f"block weights {list(sizes)}"
+            name = f"block weights {list(sizes)}, {_GROUPED}, {NEIGHBOURS}, {SHARPNESS}"
             measured = self._derive(space, name, lambda: self._measure(space, sizes))
             weights = BlockWeights.of(measured, sizes)
             self._weights[space.fingerprint] = (clock, weights)
@@ -87,7 +87,10 @@ class StoredVectors:
         return [] if number is None else self._catalog.vectors.sample(number, about)
 
     def _derive(self, space: Space, name: str, compute: Callable[[], Sequence[float]]) -> Sequence[float]:
-        """Return numbers that follow from all vectors of a Space: as stored with the search copy, else computed."""
+        """Return numbers that follow from all vectors of a Space: as stored with the search copy, else computed.
+
+        name: says what they are and how they are computed, so that other versions of this library compute their own.
+        """
         before = self._catalog.instant().clock, self._catalog.edition
         open_derived: Callable[[Space], DerivedNumbers | None] | None = getattr(self._index, "open_derived", None)
         stored = None if open_derived is None else open_derived(space)
