@@ -197,9 +197,9 @@ def test_a_thousand_episodes_of_another_packages_format_are_listed_and_opened(tm
 def test_thousands_of_episodes_are_listed_at_once(tmp_path, announced):
     path = tmp_path / f"many{SUFFIX}"
     path.write_text("".join(f'{{"id": "{number}", "lanes": {{}}}}\n' for number in range(20_000)))
-    begin = time.process_time()
+    begin = time.thread_time()
     assert len(list_episodes(path)) == 20_000
-    assert time.process_time() - begin < 2
+    assert time.thread_time() - begin < 2
 
 
 def test_formats_of_this_package_cannot_be_taken_over(tmp_path, monkeypatch):

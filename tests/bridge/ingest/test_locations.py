@@ -126,10 +126,10 @@ class LocationContract(ABC):
 
     def test_unchanged_episodes_are_not_read(self, archive, place, monkeypatch):
         monkeypatch.setattr("bridge.ingest.register.read_again", None)
-        begun = time.process_time()
+        begun = time.thread_time()
         report = ingest(archive, place)
         assert (report.unchanged, report.embedded) == (self.count, 0)
-        assert time.process_time() - begun < 1
+        assert time.thread_time() - begun < 1
 
     def test_what_is_added_and_changed_is_read_alone(self, archive, place, monkeypatch):
         before = {row.address: row.digest for row in rows(archive)}

@@ -214,9 +214,9 @@ def test_sql_reads(archive: Path) -> None:
 
 def test_a_table_of_huge_values_is_drawn_at_once(archive: Path) -> None:
     many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT hex(zeroblob(2000000)) FROM n"
-    begun = time.process_time()
+    begun = time.thread_time()
     told = run("sql", many, "--seconds", "2").stdout
-    assert time.process_time() - begun < 3
+    assert time.thread_time() - begun < 3
     assert "more available" in told
     assert max(map(len, told.splitlines())) <= 10_000
 

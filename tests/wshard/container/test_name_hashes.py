@@ -193,10 +193,10 @@ def test_many_declared_lanes_take_no_longer_than_a_moment():
     data = bytearray(with_json(FOREIGN, "meta/channels", channels=channels))
     place = hash_place(data, "notes.txt")
     data[place : place + 8] = b"\5" * 8
-    begun = time.process_time()
+    begun = time.thread_time()
     with pytest.warns(FormatWarning, match="'notes.txt'"):
         open_wshard(bytes(data)).close()
-    assert time.process_time() - begun < 10
+    assert time.thread_time() - begun < 10
 
 
 def test_many_wrong_hashes_take_no_longer_than_a_moment():
@@ -205,10 +205,10 @@ def test_many_wrong_hashes_take_no_longer_than_a_moment():
     first = hash_place(data, names[0])
     for place in range(first, first + len(names) * INDEX_ENTRY_SIZE, INDEX_ENTRY_SIZE):
         data[place : place + 8] = b"\5" * 8
-    begun = time.process_time()
+    begun = time.thread_time()
     with pytest.warns(FormatWarning, match="and 1999 more"):
         assert len(load_wshard(bytes(data)).blocks) == 2000
-    assert time.process_time() - begun < 10
+    assert time.thread_time() - begun < 10
 
 
 # ---- what the hashes tell of names, and counts of the rest ---------------------------------------------------------
