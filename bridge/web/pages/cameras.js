@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 const AHEAD = 8;
 const MOST = 160;
 const AT_ONCE = 6;
+const TRIES = 3; // of a camera whose pictures are missing
 
 /** A lane of encoded video, which the browser decodes. */
 export class VideoCamera {
@@ -63,6 +64,7 @@ export class Camera {
     this.wanted = 0;
     this.shown = -1;
     this.frames = 0;
+    this.failed = 0;
     const name = options.title || lane.split("/").slice(1).join("/") || lane;
     this.canvas = h("canvas", { role: "img", "aria-label": `Camera ${name}` });
     this.problem = h("p", { class: "problem" });
@@ -93,6 +95,7 @@ export class Camera {
   /** @param {number} step */
   async fetch(step) {
     if (step >= this.length || this.known.has(step) || (this.under >= AT_ONCE && step !== this.wanted)) return;
+    if (this.shown < 0 && this.failed >= TRIES) return;
     this.known.set(step, null);
     this.under += 1;
     try {
@@ -105,6 +108,7 @@ export class Camera {
       this.known.delete(step);
       this.problem.textContent = error instanceof Error ? error.message : String(error);
       this.canvas.hidden = this.shown < 0;
+      this.failed += 1;
     } finally {
       this.under -= 1;
     }

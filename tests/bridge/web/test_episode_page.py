@@ -68,6 +68,19 @@ def test_cameras_and_plots_follow_one_clock(page, app):
     assert camera.evaluate("canvas => [canvas.width, canvas.height]") == [64, 48]
 
 
+def test_a_camera_without_pictures_says_so_and_is_left_alone(page, app):
+    asked = []
+    missing = {"status": 404, "json": {"message": "expected the video, found no file"}}
+    page.route("**/pictures/**", lambda route: asked.append(route.request.url) or route.fulfill(**missing))
+    open_episode(page, app, "arm-00")
+    page.locator(".camera .problem", has_text="found no file").wait_for()
+    page.locator(".camera canvas").wait_for(state="hidden")
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    page.locator(".transport .time", has_text=re.compile("20 / ")).wait_for()
+    assert len(asked) <= 9  # three, and those that were under way
+
+
 def test_an_address_leads_to_a_time_and_a_span(page, app):
     open_episode(page, app, "arm-01", "?t=1.5&span=20:60")
     page.get_by_text("span 20:60").wait_for()
