@@ -25,7 +25,7 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
         if not hasattr(kind, "value_type"):
             break
         size, sizes = (sizes[0] if sizes else -1), sizes[1:]
-        # Not flatten(): it is a function of pyarrow.compute, whose import takes a tenth of a second.
+        # Not flatten(): it is a function of pyarrow.compute, whose import takes up to a tenth of a second.
         if hasattr(kind, "list_size"):
             lengths, first, last = np.full(1, kind.list_size), rows.offset * size, (rows.offset + len(rows)) * size
         else:
