@@ -145,10 +145,10 @@ class Segment:
 
     def multiply(self, query: Vectors) -> Vectors:
         """Return the products [N] of all rows with a query, unchecked and not to be changed; the last are cached."""
-        name = query.tobytes()
-        if self._products[0] != name:
-            self._products = name, self.vectors @ query
-        return self._products[1]
+        name, last = query.tobytes(), self._products  # which another thread may replace
+        if last[0] != name:
+            last = self._products = name, self.vectors @ query
+        return last[1]
 
     def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
