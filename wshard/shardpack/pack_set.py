@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from wshard.arguments import integer
 from wshard.errors import EntryNotFoundError, ManifestError
 from wshard.messages import shown
+from wshard.shardpack.layout import PARTIAL
 from wshard.shardpack.reader import ShardPackReader
 from wshard.shardpack.shards import expand_shards
 
@@ -55,10 +56,20 @@ class ShardPackSet:
         if number in self._open:
             self._open.move_to_end(number)
         else:
-            self._open[number] = ShardPackReader(self.paths[number])
+            self._open[number] = self._open_file(number)
             if len(self._open) > _OPEN:
                 self._open.popitem(last=False)
         return self._open[number]
+
+    def _open_file(self, number: int) -> ShardPackReader:
+        path = self.paths[number]
+        try:
+            return ShardPackReader(path)
+        except FileNotFoundError:
+            if path.suffix != PARTIAL:
+                raise
+        self.paths[number] = path.with_suffix("")  # it was given its name meanwhile
+        return ShardPackReader(self.paths[number])
 
     def __len__(self) -> int:
         return self._ends[-1]

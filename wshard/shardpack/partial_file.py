@@ -32,7 +32,7 @@ def left_behind(path: Path) -> RecordingExistsError:
 
 
 class PartialFile:
-    """Appends records to `<final>.partial`; finish() adds the index, publish() gives the file its name.
+    """Appends records to `<final>.partial`; finish() adds the index; name_files() gives it its name.
 
     overwrite: replace what a killed writer left. Raises RecordingExistsError for that otherwise, and while another
     writer is active; OSError.
@@ -107,12 +107,6 @@ class PartialFile:
             os.fsync(self._file)
         if not first:
             self.pause()
-
-    def publish(self) -> None:
-        """Give the finished file its name, in place of an older one."""
-        with self._named():
-            self.path.replace(self.final)
-        self.pause()
 
     def discard(self) -> None:
         """Remove what was written."""

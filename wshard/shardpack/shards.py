@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import FormatError, LimitError, MissingFileError
+from wshard.shardpack.layout import PARTIAL
 
 if TYPE_CHECKING:
     import os
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _RANGE: Final = re.compile(r"\{([0-9]+)\.\.([0-9]*)\}")
 _MOST: Final = 10_000_000
+_MOST_OF_A_NOTE: Final = 100  # bytes
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,49 @@ class ShardNames:
                     found.append((place, path))
         return [path for _, path in sorted(found)]
 
+    @property
+    def note(self) -> Path:
+        """Return the path of the note that is there while the files of a range are given their names."""
+        first = self.path(0)
+        return first.with_name(f"{first.name}.publishing")
+
+    def read_note(self) -> int | None:
+        """Return the number of files of a range that is complete, although files may still be named `.partial`.
+
+        None where there is no note, or one that was not written to its end; raises OSError.
+        """
+        try:
+            with self.note.open("rb") as file:
+                count = json.loads(file.read(_MOST_OF_A_NOTE))["shard_count"]
+        except (FileNotFoundError, ValueError, TypeError, LookupError, RecursionError):
+            return None
+        return count if type(count) is int and 0 < count <= _MOST else None
+
     def expand(self) -> list[Path]:
         """Return the paths to read: all of a closed range, of an open one those that are there without a gap.
 
-        Raises MissingFileError for a gap, and where there is none.
+        After a kill while complete files were given their names, those without are read as `.partial`. Raises
+        MissingFileError for a gap, and where there is none.
         """
         if self.first is None:
             return [Path(self.before)]
-        if self.last is not None:
-            return [self.path(number) for number in range(self.last - self.first + 1)]
+        complete = self.read_note()
+        count = complete if self.last is None else self.last - self.first + 1
+        if count is not None:
+            paths = [self.path(number) for number in range(count)]
+            return paths if complete is None else [self._find_complete(path) for path in paths]
         found = self.existing()
         for number in range(max(len(found), 1)):
             if number == len(found) or found[number] != self.path(number):
                 raise MissingFileError(f"{self}: expected the file {self.path(number)}, found none")
         return found
+
+    def _find_complete(self, final: Path) -> Path:
+        """Return the newest of a file with its name and one without; raises MissingFileError for neither."""
+        for path in (final.with_name(final.name + PARTIAL), final):
+            if path.exists():
+                return path
+        raise MissingFileError(f"{self}: expected the file {final}, found none")
 
     def __str__(self) -> str:
         """Return the path unchanged."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from wshard.container.atomic_write import sync_folder
 from wshard.container.layout import checksum
 from wshard.errors import FormatError, LimitError, MetadataError, RecordingExistsError, RecordingStateError
 from wshard.messages import shown
@@ -16,6 +15,7 @@ from wshard.shardpack.index import pack_metadata
 from wshard.shardpack.layout import MAX_ENTRIES, MAX_ENTRY_SIZE, MAX_META_SIZE, PARTIAL, EntryHeader, RecordHeader
 from wshard.shardpack.names import encode_key, encode_name, encode_type, guess_type
 from wshard.shardpack.partial_file import PartialFile, left_behind
+from wshard.shardpack.publishing import finish_interrupted, name_files, write_note
 from wshard.shardpack.record import RecordMetadata
 from wshard.shardpack.shards import ShardNames
 
@@ -87,11 +87,10 @@ class ShardPackWriter:
         self._overwrite = overwrite
         self._shards: list[PartialFile] = []
         pack_metadata(self._about(0))
-        self._older = self._names.existing()
-        if self._older and not overwrite:
-            raise RecordingExistsError(
-                f"{self._older[0]} exists already: name another file, or overwrite (--overwrite)"
-            )
+        finish_interrupted(self._names)
+        older = self._names.existing()
+        if older and not overwrite:
+            raise RecordingExistsError(f"{older[0]} exists already: name another file, or overwrite (--overwrite)")
         self._keys: set[str] = set()
         self._open = True
         self._begin()
@@ -180,28 +179,31 @@ class ShardPackWriter:
         """Finish and publish all files; returns their paths. A second call does nothing."""
         if not self._open:
             return [shard.final for shard in self._shards]
-        self._open = False
+        self._open = noted = False
         try:
             for number, shard in enumerate(self._shards):
                 shard.finish(self._about(number), with_table=self._with_table, first=number == 0)
-            self._publish()
+            noted = self._note_complete()
+            name_files(self._names, len(self._shards))
         except BaseException:
-            self._discard()
+            if not noted:
+                self._discard()
             raise
-        sync_folder(self._names.path(0).parent)
+        finally:
+            self._shards[0].pause()
         return [shard.final for shard in self._shards]
 
-    def _publish(self) -> None:
-        """Give all files their names."""
-        if not self._overwrite and (found := self._names.existing()):
+    def _note_complete(self) -> bool:
+        """Note that all files are complete where several change; raises RecordingExistsError for those of others."""
+        found = self._names.existing()
+        if found and not self._overwrite:
             raise RecordingExistsError(
                 f"{found[0]} was written by another process: choose another file, or overwrite (--overwrite)"
             )
-        if len(self._shards) > 1 or not {self._shards[0].final}.issuperset(self._older):
-            for path in self._older:  # rather an incomplete range than one of two datasets
-                path.unlink(missing_ok=True)
-        for shard in self._shards:
-            shard.publish()
+        several = len({*found, *(shard.final for shard in self._shards)}) > 1
+        if several:
+            write_note(self._names, len(self._shards))
+        return several
 
     def discard(self) -> None:
         """Remove what was written and publish nothing."""
