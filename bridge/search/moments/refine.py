@@ -42,6 +42,7 @@ _APART: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
 _SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
 _ROUNDED: Final = 1e-4  # standard deviations by which what was rounded to float32 may differ
+_TWICE_ROUNDED: Final = 3e-4  # by which two values may differ that both are rounded, and a little more
 _MOVING: Final = 1e-2  # standard deviations from one timestep to the next that are no rounding
 RANKING: Final = Rule(band=0.15, end_penalty=1.0)
 # In costs: bounds are worth next to nothing where a match is next to exact. Approaches differ more than what they lead
@@ -191,9 +192,15 @@ def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Mome
     place, channel = np.unravel_index(np.abs(moves).argmax(), moves.shape) if steps > 1 else (0, 0)
     moving = steps > 1 and abs(moves[place, channel]) > _MOVING  # the largest step settles most
     long = {episode: prepared.rows for episode, prepared in lanes.items() if len(prepared.rows) >= steps}
-    for episode, starts in _find_begins(query, long, (int(place), int(channel)), moving=moving):
-        rows, behind = long[episode], 0
-        for start in starts:
+    largest = [*enumerate(np.abs(moves).argmax(axis=0).tolist())] if moving else []
+    for episode, begins in _find_begins(query, long, (int(place), int(channel)), moving=moving):
+        rows, behind, starts = long[episode], 0, begins
+        for column, step in largest:  # what no other channel does there needs no closer look
+            if not len(starts):
+                break
+            there = rows[starts + step + 1, column] - rows[starts + step, column]
+            starts = starts[np.abs(there - moves[step, column]) <= _TWICE_ROUNDED]
+        for start in starts.tolist():
             if start < behind:
                 continue  # where nothing moves, the next step would begin another one
             offsets = query - rows[start : start + steps]
@@ -210,7 +217,7 @@ def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Mome
 
 def _find_begins(
     query: Rows, lanes: Mapping[int, Rows], step: tuple[int, int], *, moving: bool
-) -> Iterator[tuple[int, list[int]]]:
+) -> Iterator[tuple[int, Ints]]:
     """Yield the episodes and the timesteps at which the query may begin in them, of those that are as long.
 
     step: the largest of the query, and in which channel. Where nothing moves, everything that stands still would be
@@ -219,7 +226,7 @@ def _find_begins(
     if not moving:
         for episode, rows in lanes.items():
             last = len(rows) - len(query) + 1
-            yield episode, np.flatnonzero((rows[:last] == query[0]).all(axis=1)).tolist()
+            yield episode, np.flatnonzero((rows[:last] == query[0]).all(axis=1))
         return
     place, channel = step
     wanted = query[place + 1, channel] - query[place, channel]
@@ -231,7 +238,7 @@ def _find_begins(
     found, owners = found[found < ends[owners + 1] - 1], owners[found < ends[owners + 1] - 1]
     episodes, starts = [*lanes], found - ends[owners]
     for owner in np.unique(owners).tolist():
-        yield episodes[owner], starts[owners == owner].tolist()
+        yield episodes[owner], starts[owners == owner]
 
 
 def _find_bounds(

@@ -189,11 +189,15 @@ class MomentSearch:
         own = found.vectors[:, :levels]
         shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", own, own), _LEVEL))
         cosines = found.vectors @ vector / shapes  # the index knows the product only
-        places = np.repeat(np.arange(len(found.episodes)), np.diff(found.starts))
-        numbers = np.arange(len(cosines)) - found.starts[places]
-        best = np.lexsort((numbers, places, -cosines))[: request.top_k]
-        owners, scores = found.episodes[places[best]], cosines[best].astype(np.float64)
-        return self._find_windows(Matches(owners, numbers[best], scores), query.space)
+        if len(cosines) > request.top_k:  # of all windows of these episodes, sort no more than are taken
+            least = np.partition(cosines, -request.top_k)[-request.top_k]
+            near = np.flatnonzero(cosines >= least)
+        else:
+            near = np.arange(len(cosines))
+        best = near[np.argsort(-cosines[near], kind="stable")[: request.top_k]]
+        places = found.starts.searchsorted(best, side="right") - 1
+        scores = cosines[best].astype(np.float64)
+        return self._find_windows(Matches(found.episodes[places], best - found.starts[places], scores), query.space)
 
     def _refine(
         self, query: WindowQuery, windows: _Windows, shifted: _Windows, limits: MomentLimits, scaling: Statistics,
