@@ -65,9 +65,9 @@ def suppress(episodes: Ints, spans: Ints, limits: MomentLimits, is_there: Callab
 
 
 def _overlaps(start: int, stop: int, others: Sequence[tuple[int, int]], limit: float) -> bool:
-    for begin, end in others:  # conditions are faster than min and max
-        both = (stop if stop < end else end) - (start if start > begin else begin)
-        if both > 0 and both > limit * ((end if stop < end else stop) - (begin if start > begin else start)):
+    for begin, end in others:
+        both = min(stop, end) - max(start, begin)
+        if both > 0 and both > limit * (max(stop, end) - min(start, begin)):
             return True
     return False
 
