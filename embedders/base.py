@@ -25,7 +25,8 @@ Vectors: TypeAlias = NDArray[np.float32]
 """float32 [N, E], rows of length 1."""
 
 _UNIT: Final = 1e-5  # tolerance of the squared length of a unit row
-_AT_ONCE: Final = 32  # windows per batch: few calls, and all of it fits into the processor's cache
+_AT_ONCE: Final = 32  # windows per batch: few calls
+_NUMBERS: Final = 1 << 16  # per batch of several windows: all of it fits into the processor's cache
 
 
 @runtime_checkable
@@ -229,12 +230,23 @@ def project(
         return np.empty((0, 0 if channels is None else embedder.dim(channels)), np.float32)
     frozen = statistics if embedder.uses_statistics else None
     parts = []
-    for first in range(0, len(windows), _AT_ONCE):
-        batch = validate_windows(windows[first : first + _AT_ONCE], channels, first=first)
+    for first, stop in _batches(windows):
+        batch = validate_windows(windows[first:stop], channels, first=first)
         channels = batch.rows.shape[1]
         rows = batch.rows if frozen is None else standardise(batch.rows, frozen)
         parts.append(unit_rows(describe(batch.windows(rows))))
     return np.concatenate(parts)
+
+
+def _batches(windows: Sequence[NDArray[Any]]) -> Iterator[tuple[int, int]]:
+    first = size = 0
+    for number, window in enumerate(windows):
+        more = getattr(window, "size", 0)  # what is no array is refused later
+        if number > first and (number - first == _AT_ONCE or size + more > _NUMBERS):
+            yield first, number
+            first, size = number, 0
+        size += more
+    yield first, len(windows)
 
 
 def _check_shape(window: NDArray[Any], channels: int | None, where: str) -> None:

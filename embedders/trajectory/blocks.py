@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from embedders.numeric import Rows
+    from embedders.trajectory.resample import Spans
 
 MOST_PAIRED: Final = 64
 """Maximum number of channels with an area per pair; of more, each has one area with the mean of all."""
@@ -78,7 +80,7 @@ class Blocks(LaneEmbedder):
         eye = np.eye(channels)
         if channels == 1:
             return np.tile(eye, (SIZE, 1))
-        first, second = np.triu_indices(channels, k=1)
+        first, second = _pairs(channels)
         halves = (eye[first] + eye[second]) / 2 if channels <= MOST_PAIRED else eye
         return np.concatenate([np.tile(eye, (self.coefficients + self.time_coefficients - 1, 1)), halves])
 
@@ -86,15 +88,15 @@ class Blocks(LaneEmbedder):
         """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
         if windows[0].shape[1] == 1:
             return _unit(np.stack([quantiles(rows[:, 0]) for rows in windows])).astype(np.float64)
-        smoothed = [smooth(rows, self.smoothing) for rows in windows]
         rows, spans = joined(windows)
-        arcs = np.concatenate([smooth(window, self.arc_smoothing) * steadiness(window) for window in windows])
+        steady = np.repeat(steadiness(rows, spans), spans[:, 1] - spans[:, 0], axis=0)
+        arcs = smooth(rows, self.arc_smoothing, spans) * steady
         even = arc_resample(rows, spans, self.length, path=arcs, epsilon=_EPSILON)
         damped = np.exp(-self.damping * np.arange(self.coefficients))
         path = spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))
-        in_time = np.stack([resample(window, self.length) for window in windows])
+        in_time = resample(rows, spans, self.length)
         shape = spectra(in_time, dct_matrix(self.length, self.time_coefficients)[1:])
-        between = np.stack([areas(window) for window in smoothed])
+        between = areas(smooth(rows, self.smoothing, spans), spans)
         parts = [_unit(block) for block in (path, shape, between)]
         return np.concatenate(parts, axis=1, dtype=np.float64) / sqrt(len(parts))
 
@@ -104,18 +106,26 @@ def _unit(block: NDArray[np.float64]) -> Vectors:
     return unit_rows(np.where(silent[:, None], 0.0, block))
 
 
-def steadiness(rows: Rows) -> NDArray[np.float64]:
-    """Return [D] of rows [T, D]: how steadily each channel moves, from 1 (steps continue) to 0 (each is turned back).
+def steadiness(rows: Rows, spans: Spans) -> NDArray[np.float64]:
+    """Return [N, D] of windows of rows: how steadily each channel moves, from 1 (steps continue) to 0 (turned back).
 
     It is 1 minus the energy of second differences in the most that those steps could have, to the fourth power; 1 for
     a channel that never moves. Rows are averaged over 3 timesteps first, so that noise on a position counts little.
     """
-    steps = np.diff(smooth(rows, 3), axis=0)
-    turns = np.diff(steps, axis=0)
-    most = 4 * np.einsum("td,td->d", steps, steps)
-    share = np.divide(np.einsum("td,td->d", turns, turns), most, out=np.zeros(most.shape), where=most > _SILENT)
+    smoothed = smooth(rows, 3, spans)
+    steps = smoothed[1:] - smoothed[:-1]
+    turns = steps[1:] - steps[:-1]  # of each window its own are read
+    bounds = spans.tolist()
+    most = 4 * np.stack([_energy(steps[start : stop - 1]) for start, stop in bounds])
+    turned = np.stack([_energy(turns[start : max(stop - 2, start)]) for start, stop in bounds])
+    share = np.divide(turned, most, out=np.zeros(most.shape), where=most > _SILENT)
     found: NDArray[np.float64] = np.maximum(1 - share, 0.0) ** 4
     return found
+
+
+def _energy(steps: Rows) -> Rows:
+    energy: Rows = np.einsum("td,td->d", steps, steps)
+    return energy
 
 
 def area_count(channels: int) -> int:
@@ -123,29 +133,46 @@ def area_count(channels: int) -> int:
     return channels * (channels - 1) // 2 if channels <= MOST_PAIRED else channels
 
 
-def areas(rows: Rows) -> NDArray[np.float64]:
-    """Return [area_count(D)] of z-scored rows [T, D]: the signed root of the area between every two channels.
+def areas(rows: Rows, spans: Spans) -> NDArray[np.float64]:
+    """Return [N, area_count(D)] of windows of z-scored rows: the signed root of the area between every two channels.
 
     It is swept by their path around its mean along the arc, so it does not depend on speed; it is positive if the first
     channel moves before the second.
     """
-    steps = np.diff(rows, axis=0)
-    before = rows[:-1] - _arc_mean(rows, steps)
-    channels = rows.shape[1]
-    if channels > MOST_PAIRED:
-        found = (before * steps.mean(axis=1, keepdims=True) - before.mean(axis=1, keepdims=True) * steps).sum(
-            axis=0
-        ) / 2
-    else:
-        ordered = before.T @ steps
-        first, second = np.triu_indices(channels, k=1)
-        found = (ordered[first, second] - ordered[second, first]) / 2
+    steps = rows[1:] - rows[:-1]  # of each window its own are read
+    lengths = np.sqrt(np.einsum("td,td->t", steps, steps))[:, None]
+    middles = (rows[:-1] + steps / 2) * lengths
+    found = np.stack(
+        [
+            _areas(
+                rows[start : stop - 1],
+                steps[start : stop - 1],
+                _arc_mean(rows[start], middles[start : stop - 1], lengths[start : stop - 1]),
+            )
+            for start, stop in spans.tolist()
+        ]
+    )
     rooted: NDArray[np.float64] = np.sign(found) * np.sqrt(np.abs(found))
     return rooted
 
 
-def _arc_mean(rows: Rows, steps: Rows) -> Rows:
-    """Return the mean [D] of rows [T, D] along their path: the middles of steps weighted by their lengths."""
-    lengths = np.sqrt(np.einsum("td,td->t", steps, steps))
-    middles = rows[:-1] + steps / 2
-    return np.average(middles, axis=0, weights=lengths) if lengths.any() else rows[0]
+def _areas(rows: Rows, steps: Rows, mean: Rows) -> Rows:
+    before = rows - mean
+    channels = steps.shape[1]
+    if channels > MOST_PAIRED:
+        turned = before * steps.mean(axis=1, keepdims=True) - before.mean(axis=1, keepdims=True) * steps
+        return np.asarray(turned.sum(axis=0) / 2)
+    ordered = before.T @ steps
+    first, second = _pairs(channels)
+    return np.asarray((ordered[first, second] - ordered[second, first]) / 2)
+
+
+def _arc_mean(first: Rows, middles: Rows, lengths: Rows) -> Rows:
+    """Return the mean [D] of a window along its path: the middles of its steps, weighted by their lengths already."""
+    total = lengths.sum(axis=0)
+    return np.asarray(middles.sum(axis=0) / total) if total[0] else first
+
+
+@lru_cache(maxsize=16)
+def _pairs(channels: int) -> tuple[NDArray[np.intp], ...]:
+    return np.triu_indices(channels, k=1)

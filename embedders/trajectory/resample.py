@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     Spans = NDArray[np.int64]
 
 
-def resample(rows: Rows, length: int) -> Rows:
-    """Return `length` >= 2 rows of `rows` [T, D], T >= 1, evenly spaced in time; linear in between."""
-    places = np.arange(length) * (len(rows) - 1) / (length - 1)
-    even: Rows = _read_at(rows, np.zeros(1, np.int64), places[None])[0]
-    return even
+def resample(rows: Rows, spans: Spans, length: int) -> NDArray[np.float64]:
+    """Return [N, length, D]: of each window rows[start:stop] `length` >= 2 rows, evenly in time; linear in between."""
+    places = np.arange(length) * (spans[:, 1:] - spans[:, :1] - 1) / (length - 1)
+    return _read_at(rows, spans[:, 0], places)
 
 
 def arc_resample(rows: Rows, spans: Spans, length: int, *, path: Rows, epsilon: float) -> NDArray[np.float64]:
@@ -93,13 +92,24 @@ def _places(arcs: NDArray[np.float64], sizes: Spans, length: int) -> NDArray[np.
     return places
 
 
-def smooth(rows: Rows, count: int) -> Rows:
-    """Return rows [T, D], each the mean of `count` (odd) rows around it, fewer at the ends, to remove jitter."""
-    total, counts = rows.copy(), np.ones((len(rows), 1))
-    for apart in range(1, min(count // 2, len(rows) - 1) + 1):  # in one order for every row: equal rows stay equal
-        total[apart:] += rows[:-apart]
-        total[:-apart] += rows[apart:]
-        counts[apart:] += 1
-        counts[:-apart] += 1
-    total /= counts
-    return total
+def smooth(rows: Rows, count: int, spans: Spans | None = None) -> Rows:
+    """Return rows [T, D], each the mean of `count` (odd) rows around it, fewer at the ends, to remove jitter.
+
+    spans: windows of the rows one after the other [N, 2], each smoothed by itself, to the last bit; None: one.
+    """
+    most, sizes = count // 2, np.array([len(rows)]) if spans is None else spans[:, 1] - spans[:, 0]
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    numbers = np.arange(len(rows))
+    # Zeros between the windows add nothing.
+    places = numbers + np.repeat(np.arange(len(sizes)) * most, sizes)
+    apart = np.zeros((len(rows) + len(sizes) * most, rows.shape[1]))
+    apart[places] = rows
+    total = apart.copy()
+    for step in range(1, most + 1):  # in one order for every row: equal rows stay equal
+        total[step:] += apart[:-step]
+        total[:-step] += apart[step:]
+    before = numbers - starts
+    counts = np.minimum(before, most) + np.minimum(np.repeat(sizes, sizes) - 1 - before, most) + 1
+    found: Rows = total.take(places, axis=0)
+    found /= counts[:, None]
+    return found

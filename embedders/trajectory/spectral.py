@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from embedders.base import LaneEmbedder
-from embedders.trajectory.resample import resample
+from embedders.trajectory.resample import joined, resample
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Dct(LaneEmbedder):
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, before scaling to unit length."""
-        even = np.stack([resample(window, self.length) for window in windows])
+        even = resample(*joined(windows), self.length)
         return spectra(even, dct_matrix(self.length, self.coefficients))
 
 

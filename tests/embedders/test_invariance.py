@@ -10,6 +10,7 @@ from embedders.registry import default_embedder
 from embedders.space import Statistics
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import areas
+from embedders.trajectory.resample import joined
 from embedders.trajectory.spectral import Dct
 from embedders.windows import BOTH
 
@@ -68,7 +69,7 @@ def test_the_order_of_channels_changes_no_similarity(seed, order, windows):
 def test_areas_see_neither_speed_nor_where_it_is(seed, speeds, many, shift):
     curve = make_curve(seed, np.linspace(0, 1, 400)) @ np.eye(5, 70 if many else 5)
     rotated = curve + np.roll(curve, 3, axis=1)  # of many channels each with the mean of all
-    first, second = areas(rotated), areas(retime(rotated, speeds) + shift)
+    first, second = areas(*joined([rotated, retime(rotated, speeds) + shift]))
     assert first @ second > 0.999 * np.linalg.norm(first) * np.linalg.norm(second)
 
 
