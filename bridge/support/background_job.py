@@ -21,12 +21,12 @@ class BackgroundJob:
         """Say whether a job is running."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, job: Callable[[], None]) -> None:
+    def start(self, job: Callable[[], object]) -> None:
         """Run the job in a thread; only while none is running. A process does not end before its job has."""
         self._thread = threading.Thread(target=self._run, args=(job,), name="background-job")
         self._thread.start()
 
-    def _run(self, job: Callable[[], None]) -> None:
+    def _run(self, job: Callable[[], object]) -> None:
         try:
             job()
         except Exception as error:  # noqa: BLE001  (raised by raise_failure(), in the caller's thread)

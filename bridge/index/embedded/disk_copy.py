@@ -89,7 +89,7 @@ class CopyHeader:
 class OpenCopy:
     """A disk copy that can be searched; `home` is its folder, which no other copy will ever have.
 
-    lists: None where there are none; broken: they were written, but are damaged.
+    lists: None where there are none; broken: they were written, but are damaged; listless: they were left for later.
     """
 
     home: Path
@@ -97,6 +97,7 @@ class OpenCopy:
     segment: Segment
     lists: InvertedLists | None
     broken: bool
+    listless: bool
 
 
 def find_folder(index: Path, archive_id: str, fingerprint: str) -> Path:
@@ -124,7 +125,8 @@ def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> OpenCop
         vectors = np.asarray(np.memmap(home / _VECTORS, "<f4", "r")).reshape(header.vectors, header.dim)
         lists = lists_file.read(home / LISTS, stored["checksum"], vectors.shape, starts)
         segment = Segment(episodes, seqs, starts, vectors, sums)
-        return OpenCopy(home, header, segment, lists, broken=bool(stored["has_lists"]) and lists is None)
+        broken, listless = bool(stored["has_lists"]) and lists is None, bool(stored.get("listless"))
+        return OpenCopy(home, header, segment, lists, broken, listless)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -133,11 +135,15 @@ def _checksum(header: CopyHeader, points: NDArray[np.int64]) -> int:
     return checksum(np.ascontiguousarray(points, "<i8").data, checksum(header.to_json().encode()))
 
 
+def leave_for_later(_vectors: Vectors) -> None:
+    """Make no groups: a copy will soon be replaced, and one that is not gets its lists then."""
+
+
 def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None) -> None:
     """Write a copy of these points and make it current; of no points nothing is written.
 
     header.vectors: about how many vectors they have: what is replaced meanwhile may be missing. recluster: makes
-    the groups of vectors [n, E] for inverted lists; without it there are none.
+    the groups of vectors [n, E] for inverted lists, or is leave_for_later; without it there are none.
     It is built under a temporary name and flushed before CURRENT names it; a crash in between leaves a folder that a
     later build removes. Several processes may write at once: the last one's counts. Raises OSError.
     """
@@ -202,7 +208,7 @@ def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster
             lists_file.write(building / LISTS, copy_checksum, vectors, starts, clustering)
     with publish(building / _HEADER) as file:
         stored = {"header": asdict(header), "checksum": copy_checksum, "has_lists": clustering is not None}
-        file.write(json.dumps(stored).encode())
+        file.write(json.dumps(stored | {"listless": recluster is leave_for_later}).encode())
     return True
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -30,6 +30,7 @@ from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from bridge.index.base import Ids, Point, Request, Vectors
@@ -50,8 +51,8 @@ class EmbeddedIndex:
     they are of unit length, a copy has inverted lists, and is written in a thread beside everything else; close() waits
     for it. direct_rows: where a filter leaves no more vectors, lists are not worth a look.
 
-    Several processes may read and write at once: each search sees everything committed before it. Threads may share
-    one instance. Use as a context manager, or close() it.
+    Processes and threads may read and write at once: each search sees everything committed before it. Use as a context
+    manager, or close() it.
     """
 
     def __init__(
@@ -112,10 +113,9 @@ class EmbeddedIndex:
             if self._job.busy:
                 self._waiting[space.fingerprint] = space
                 return
-            searched = space.fingerprint in self._spaces
-            # Another process may have written a newer copy meanwhile: look before writing one.
-            while (snapshot := self._open(space, lean=not searched)).needs_copy(self._rule):
-                if self._build(space, snapshot):
+            searched = space.fingerprint in self._spaces  # look before writing: another process may have done so
+            while (snapshot := self._open(space, lean=not searched)).needs_copy(self._rule, ingesting=bool(points)):
+                if self._build(space, snapshot, ingesting=bool(points)):
                     self._uncopied[space.fingerprint] = 0, snapshot.count()
                     break
             else:
@@ -251,8 +251,9 @@ class EmbeddedIndex:
 
     def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy, lean: bool) -> IndexSnapshot:  # noqa: FBT001
         damaged = found.home / disk_copy.LISTS in self._damaged
-        header, copy = found.header, SearchCopy(found.segment, None if damaged else found.lists)
-        return IndexSnapshot(space_id, header.dim, header.seq, copy, found.home, damaged or found.broken, lean)
+        copy, broken = SearchCopy(found.segment, None if damaged else found.lists), damaged or found.broken
+        dim, seq = found.header.dim, found.header.seq
+        return IndexSnapshot(space_id, dim, seq, copy, found.home, broken, found.listless, lean)
 
     def _find_folder(self, space: Space) -> Path:
         return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
@@ -263,33 +264,32 @@ class EmbeddedIndex:
         self._spaces = {fingerprint: one for fingerprint, one in self._spaces.items() if fingerprint in living}
         return find_space(living, space)
 
-    def _build(self, space: Space, snapshot: IndexSnapshot) -> bool:
+    def _build(self, space: Space, snapshot: IndexSnapshot, *, ingesting: bool) -> bool:
         """Write a new disk copy, a large one beside everything else; False if the older one turned out damaged."""
         vectors = snapshot.count()
         header = disk_copy.CopyHeader(self._catalog.edition, space.fingerprint, space.dim, snapshot.seq, vectors)
-        large = self._rule.has_lists(vectors, space.dim)
-        recluster = partial(cluster, before=snapshot.restore_clustering()) if large else None
+        recluster: disk_copy.Recluster | None = None
+        if self._rule.has_lists(vectors, space.dim, ingesting=ingesting):
+            recluster = partial(cluster, before=snapshot.restore_clustering())
+        elif self._rule.has_lists(vectors, space.dim):
+            recluster, self._waiting[space.fingerprint] = disk_copy.leave_for_later, space
         disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
         points = snapshot.points(self._catalog)
 
-        def write() -> bool:
+        def write(lock: AbstractContextManager[object]) -> bool:
+            whole = True
             try:
                 disk_copy.write_or_explain(self._find_folder(space), header, points, recluster)
             except ChecksumError:
                 self._condemn(snapshot)
-                return False
-            return True
-
-        def write_beside() -> None:
-            write()
-            with self._lock:
+                whole = False
+            with lock:
                 self._spaces.pop(space.fingerprint, None)
+            return whole
 
         if recluster is None:
-            done = write()
-            self._spaces.pop(space.fingerprint, None)
-            return done
-        self._job.start(write_beside)
+            return write(nullcontext())
+        self._job.start(partial(write, self._lock))
         return True
 
 

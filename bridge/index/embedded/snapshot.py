@@ -31,6 +31,7 @@ _GROWING_NUMBERS: Final = 2 << 20  # the same while an ingest goes on: these are
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
 _PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
 _LISTS_NUMBERS: Final = 3 << 20  # from here on inverted lists are quicker than to compare everything
+_LISTS_LATER: Final = 8  # times as many before there are lists while an ingest goes on, for they will soon be replaced
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,15 @@ class CopyRule:
 
     def is_due(self, tail: int, base: int, dim: int, *, ingesting: bool = False) -> bool:
         """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
-        if base and self.has_lists(base + tail, dim) and not self.has_lists(base, dim):
+        before, now = (self.has_lists(count, dim, ingesting=ingesting) for count in (base, base + tail))
+        if base and now and not before:
             return True
         least = min(self.tail_rows, (_GROWING_NUMBERS if ingesting else _TAIL_NUMBERS) // dim)
         return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
 
-    def has_lists(self, vectors: int, dim: int) -> bool:
+    def has_lists(self, vectors: int, dim: int, *, ingesting: bool = False) -> bool:
         """Say whether a copy of so many vectors of this size has inverted lists."""
-        return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim)
+        return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim) * (_LISTS_LATER if ingesting else 1)
 
 
 @dataclass(eq=False)
@@ -57,8 +59,8 @@ class IndexSnapshot:
     """One Space as this process knows it: the disk copy and, after it, the tail.
 
     seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
-    home: the copy's folder; broken: its inverted lists are damaged; lean: vectors of the tail are counted, and stay in
-    the ledger: good for writing a copy, not for searching.
+    home: the copy's folder; broken: its inverted lists are damaged; listless: they were left for later; lean: vectors
+    of the tail are counted, and stay in the ledger: good for writing a copy, not for searching.
     """
 
     space_id: int
@@ -67,6 +69,7 @@ class IndexSnapshot:
     base: SearchCopy
     home: Path | None = None
     broken: bool = False
+    listless: bool = False
     lean: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
@@ -131,9 +134,11 @@ class IndexSnapshot:
         """Return the number of vectors in the tail."""
         return sum(len(point.vectors) for point in self.tail.values())
 
-    def needs_copy(self, rule: CopyRule) -> bool:
-        """Say whether a new disk copy is worth it."""
-        return self.broken or rule.is_due(self.count_tail(), len(self.base.segment.vectors), self.dim)
+    def needs_copy(self, rule: CopyRule, *, ingesting: bool) -> bool:
+        """Say whether a new disk copy is worth it; that of an ingest that has ended gets its lists."""
+        tail, base = self.count_tail(), len(self.base.segment.vectors)
+        listless = self.listless and not ingesting and rule.has_lists(base + tail, self.dim)
+        return self.broken or listless or rule.is_due(tail, base, self.dim)
 
     def points(self, catalog: Catalog) -> Iterator[Point]:
         """Yield what there is now, whatever is taken in later; raises ChecksumError.

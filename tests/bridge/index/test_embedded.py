@@ -285,7 +285,9 @@ def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
     assert [rule.is_due(tail, 60_000, 32, ingesting=True) for tail in (30_000, 30_001)] == [False, True]
     assert [rule.is_due(tail, 10**7, 32, ingesting=True) for tail in (500_000, 500_001)] == [False, True]
     assert [rule.has_lists(count, 512) for count in (6143, 6144)] == [False, True]
+    assert [rule.has_lists(count, 512, ingesting=True) for count in (49_151, 49_152)] == [False, True]
     assert rule.is_due(1, 6143, 512)  # the lists
+    assert [rule.is_due(1, count, 512, ingesting=True) for count in (6143, 49_151)] == [False, True]
 
 
 def test_vectors_are_read_from_the_disk_copy_and_the_tail(tmp_path):

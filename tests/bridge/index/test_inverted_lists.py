@@ -329,6 +329,42 @@ def test_a_tail_that_a_killed_process_left_is_written_when_the_index_is_notified
     assert opened(shelf, tmp_path).header.vectors == 320
 
 
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_copies_of_an_ingest_get_their_lists_when_it_has_ended(tmp_path, end):
+    space, rules = make_space(), {"tail_rows": 0, "lists_rows": 100, "direct_rows": 0}
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        index = EmbeddedIndex(catalog, tmp_path / "index", **rules)
+        shelf = Shelf(catalog, index)
+        shelf.put(space, {id_: unit_vectors(4, id_) for id_ in shelf.register(60)})
+        index._job.wait()
+        during = opened(shelf, tmp_path)
+        assert (during.header.vectors, during.lists, during.listless, during.broken) == (240, None, True, False)
+        check_everything(shelf)
+        if end == "closed":
+            index.close()
+        else:
+            with EmbeddedIndex(catalog, tmp_path / "index", **rules) as later:
+                later.upsert(space, [])
+        after = opened(shelf, tmp_path)
+        assert (len(after.lists.rows), after.listless) == (240, False)
+        check_everything(shelf)
+
+
+def test_vectors_that_get_no_lists_are_not_written_again_and_again(tmp_path):
+    space, rules = make_space(metric="dot"), {"tail_rows": 0, "lists_rows": 100}
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        homes = []
+        with EmbeddedIndex(catalog, tmp_path / "index", **rules) as index:
+            shelf = Shelf(catalog, index)
+            shelf.put(space, {id_: 3 * unit_vectors(4, id_) for id_ in shelf.register(60)})
+        for _ in range(2):
+            with EmbeddedIndex(catalog, tmp_path / "index", **rules) as index:
+                index.upsert(space, [])
+            found = disk_copy.read(home_of(tmp_path, space), catalog.edition, space.fingerprint, catalog.clock())
+            homes.append((found.home, found.lists, found.listless))
+        assert homes == [(homes[0][0], None, False)] * 2
+
+
 FILES = [*lists_file._SMALL, "list_sketches.i16", "sketches.i16", "residual_codes.i8", "inverted_lists.json"]
 
 
