@@ -30,6 +30,7 @@ import numpy as np
 
 from bridge.index import derived_numbers
 from bridge.index.embedded import lists_file
+from bridge.index.embedded.kmeans import leave_for_later
 from bridge.index.embedded.segment import Segment
 from bridge.support.blas_threads import one_blas_thread
 from bridge.support.file_lock import locked
@@ -108,8 +109,7 @@ def find_folder(index: Path, archive_id: str, fingerprint: str) -> Path:
 def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> OpenCopy | None:
     """Open the current copy; None if there is none, or if it is of another edition, Space or future.
 
-    One that is damaged where it can be seen at once reads as None too: it is a copy, and the ledger can make another.
-    Damaged lists read as none.
+    One that is damaged where it can be seen at once reads as None too, damaged lists as none: they can be made again.
     """
     try:
         home = folder / (folder / _CURRENT).read_text("ascii")
@@ -125,18 +125,13 @@ def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> OpenCop
         vectors = np.asarray(np.memmap(home / _VECTORS, "<f4", "r")).reshape(header.vectors, header.dim)
         lists = lists_file.read(home / LISTS, stored["checksum"], vectors.shape, starts)
         segment = Segment(episodes, seqs, starts, vectors, sums)
-        broken, listless = bool(stored["has_lists"]) and lists is None, bool(stored.get("listless"))
-        return OpenCopy(home, header, segment, lists, broken, listless)
+        return OpenCopy(home, header, segment, lists, lists is None and stored["has_lists"], "listless" in stored)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
 def _checksum(header: CopyHeader, points: NDArray[np.int64]) -> int:
     return checksum(np.ascontiguousarray(points, "<i8").data, checksum(header.to_json().encode()))
-
-
-def leave_for_later(_vectors: Vectors) -> None:
-    """Make no groups: a copy will soon be replaced, and one that is not gets its lists then."""
 
 
 def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None) -> None:
@@ -206,9 +201,9 @@ def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster
         if clustering is not None:
             starts = np.concatenate(([0], np.cumsum(table[2])))
             lists_file.write(building / LISTS, copy_checksum, vectors, starts, clustering)
+    stored = {"header": asdict(header), "checksum": copy_checksum, "has_lists": clustering is not None}
     with publish(building / _HEADER) as file:
-        stored = {"header": asdict(header), "checksum": copy_checksum, "has_lists": clustering is not None}
-        file.write(json.dumps(stored | {"listless": recluster is leave_for_later}).encode())
+        file.write(json.dumps(stored | {"listless": True} if recluster is leave_for_later else stored).encode())
     return True
 
 

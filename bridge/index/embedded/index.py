@@ -17,7 +17,7 @@ from bridge.index.base import Answer, check_points, check_query, find_space, loa
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.explain import explain
 from bridge.index.embedded.inverted_lists import SearchCopy
-from bridge.index.embedded.kmeans import cluster
+from bridge.index.embedded.kmeans import cluster, leave_for_later
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
@@ -272,7 +272,7 @@ class EmbeddedIndex:
         if self._rule.has_lists(vectors, space.dim, ingesting=ingesting):
             recluster = partial(cluster, before=snapshot.restore_clustering())
         elif self._rule.has_lists(vectors, space.dim):
-            recluster, self._waiting[space.fingerprint] = disk_copy.leave_for_later, space
+            recluster, self._waiting[space.fingerprint] = leave_for_later, space
         disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
         points = snapshot.points(self._catalog)
 

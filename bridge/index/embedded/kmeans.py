@@ -38,6 +38,10 @@ class Clustering:
     trained: int
 
 
+def leave_for_later(_vectors: Vectors) -> None:
+    """Make no groups: a copy will soon be replaced, and one that is not gets its lists then."""
+
+
 def cluster(vectors: Vectors, before: Clustering | None = None) -> Clustering | None:
     """Group vectors [N, E], N >= 1, of which `before` holds the first.
 
