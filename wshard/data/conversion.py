@@ -40,12 +40,13 @@ def convert(
     source: a name, or any Dataset. kwargs: options of the writer (mode, jpeg_quality, fps, codec, table_name), all
     others of the reader (keys_to_load, primary_camera_key, ...). Values do not change, except for frames that
     dest_format encodes. dest gets the suffix of the format if it has none. Raises the errors of load_dataset and of the
-    writer.
+    writer, DatasetError where dest is the source.
     """
     options = {name: value for name, value in kwargs.items() if name not in _WRITER}
     data = source if isinstance(source, Dataset) else load_dataset(source, cache_dir, source_format, **options)
     writing = {name: value for name, value in kwargs.items() if name in _WRITER}
-    return _write([data], dest, dest_format, writing, f"Converting → {dest_format}" if progress else "")
+    place = _choose_place(dest, dest_format, [source], writing)
+    return _write([data], place, dest_format, writing, f"Converting → {dest_format}" if progress else "")
 
 
 def merge(  # noqa: PLR0913  (as above)
@@ -78,12 +79,21 @@ def merge(  # noqa: PLR0913  (as above)
             name = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
             raise DatasetError(f"merge: {name}: missing columns: {missing}; unexpected columns: {unexpected}")
     writing = {name: value for name, value in kwargs.items() if name in _WRITER} | {"mode": mode}
-    return _write(loaded, dest, dest_format, writing, "Merging" if progress else "")
+    place = _choose_place(dest, dest_format, sources, writing)
+    return _write(loaded, place, dest_format, writing, "Merging" if progress else "")
 
 
-def _write(data: Sequence[Dataset], dest: Place, format_name: str, options: dict[str, Any], title: str) -> Path:
+def _choose_place(dest: Place, format_name: str, sources: Sequence[Place | Dataset], options: dict[str, Any]) -> Path:
+    """Return the destination with its suffix; raises DatasetError where it is a source, which would be doubled."""
+    place = _with_suffix(Path(dest), get_format(format_name), "table_name" in options)
+    paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
+    if place.exists() and any(path.exists() and place.samefile(path) for path in paths):
+        raise DatasetError(f"{place}: expected a destination that is not the source")
+    return place
+
+
+def _write(data: Sequence[Dataset], place: Path, format_name: str, options: dict[str, Any], title: str) -> Path:
     kind = get_format(format_name)
-    place = _with_suffix(Path(dest), kind, "table_name" in options)
     with kind.open_writer(place, **options) as writer:
         writer.write_episodes(_read(data, title, _stated_by_all(data) if kind.supports_episode_data else ()))
     return place

@@ -154,6 +154,10 @@ class ColumnNormalizer:
         """Return the item with the scaled column."""
         return {**item, self.target: self.scaler(item[self.source])}
 
+    def __repr__(self) -> str:
+        """Return the columns and the kind of the scaler."""
+        return f"<ColumnNormalizer: {self.source} -> {self.target} by {type(self.scaler).__name__}>"
+
 
 def column_normalizer(
     dataset: Dataset, source: str, target: str, method: str = "zscore", **kw: Any

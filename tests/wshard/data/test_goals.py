@@ -11,6 +11,7 @@ from world_model_sets import expected_values, make_columns, write_hdf5
 
 from wshard.data import ClipLoader, ConcatDataset, GoalDataset, HDF5Dataset, MergeDataset, ReplayBuffer
 from wshard.data.sampler import EpochIndex
+from wshard.errors import DatasetError
 
 ALL = (0.25, 0.25, 0.25, 0.25)
 
@@ -104,6 +105,10 @@ def test_wrong_probabilities_are_refused_and_no_goals_change_nothing(data):
     for probabilities, message in (((1, 0, 0), "4-tuple"), ((1, 1, 0, 0), r"sum to 1.0")):
         with pytest.raises(ValueError, match=message):
             GoalDataset(data, probabilities)
+    wrong = (({"counts": "goal"}, "expected columns of the data set, count"), (["count"], "expected a dict"))
+    for keys, message in wrong:
+        with pytest.raises(DatasetError, match=message):
+            GoalDataset(data, goal_keys=keys)
     plain = GoalDataset(data, goal_keys={})
     assert plain[3].keys() == data[3].keys()
     place = data.episodes.sources[0]._location

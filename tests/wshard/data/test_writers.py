@@ -210,6 +210,19 @@ def test_jpeg_frames_are_converted_byte_for_byte(dataset_fixtures, tmp_path):
     assert all(torch.equal(column, new[7][key]) for key, column in old[7].items())
 
 
+def test_a_destination_that_is_a_source_is_refused(tmp_path):
+    write_hdf5(tmp_path / "a.h5", make_columns())
+    write_hdf5(tmp_path / "b.h5", make_columns())
+    before = (tmp_path / "a.h5").read_bytes()
+    (tmp_path / "link.h5").symlink_to(tmp_path / "a.h5")
+    for place in ("a.h5", "a", "link.h5"):
+        with pytest.raises(DatasetError, match="a destination that is not the source"):
+            convert(tmp_path / "a.h5", tmp_path / place, dest_format="hdf5", progress=False)
+    with pytest.raises(DatasetError, match="a destination that is not the source"):
+        merge([tmp_path / "b.h5", tmp_path / "a.h5"], tmp_path / "a.h5", dest_format="hdf5", mode="append")
+    assert (tmp_path / "a.h5").read_bytes() == before
+
+
 def test_readers_and_writers_get_their_options_and_sets_of_any_kind_are_converted(tmp_path):
     write_hdf5(tmp_path / "a.h5", make_columns())
     place = convert(

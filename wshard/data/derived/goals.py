@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -13,9 +14,10 @@ from wshard.data.derived.base import DerivedDataset
 from wshard.data.sampler import EpochIndex
 from wshard.data.tensors import worker_seed
 from wshard.errors import DatasetError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -55,6 +57,12 @@ class GoalDataset(DerivedDataset):
         self.gamma = gamma
         self.current_goal_offset = current_goal_offset or dataset.num_steps
         known = _GOALS if goal_keys is None else goal_keys
+        if not isinstance(known, Mapping):
+            raise DatasetError(f"goal_keys: expected a dict {{column: name of the goal}}, found {shown(known)}")
+        unknown = [key for key in goal_keys or () if key not in dataset.column_names]
+        if unknown and dataset.transform is None:  # which may add columns
+            columns = ", ".join(dataset.column_names)
+            raise DatasetError(f"goal_keys: expected columns of the data set, {columns}; found {shown(unknown[0])}")
         self.goal_keys = {key: name for key, name in known.items() if goal_keys or key in dataset.column_names}
         self.seed = secrets.randbits(63) if seed is None else int(seed)
         self.epoch: int | None = None
