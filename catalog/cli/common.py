@@ -65,6 +65,18 @@ def open_catalog(archive: str | Path | None) -> Catalog:
     return open_place(place_of(archive))
 
 
+def _is_filter(text: str) -> bool:
+    """Say whether a text that names no episode was meant as a filter."""
+    from catalog.filters.parse import parse_where
+    from wshard.errors import FilterError
+
+    try:
+        parse_where(text)
+    except FilterError:
+        return False
+    return ":" in text  # else it is a word for the full text
+
+
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     """Return the episode of that address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
     from catalog.filters.where import Compare
@@ -93,7 +105,8 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
         # Path.exists raises for names too long for a file, which an id may be
         if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
             raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
-        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
+        hint = ": filters are given as --where, as in `wshard ls --where ...`" if _is_filter(name) else ""
+        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive{hint}")
     places = "\n".join(f"  {row.uid}  {shorten(str(row.address))}" for row in page.rows)
     raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
 
