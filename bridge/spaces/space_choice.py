@@ -52,7 +52,12 @@ class SpaceChoice:
             spaces = _of_lanes(self._lanes, spaces)
         spaces = newest(spaces) if self._embedder is None else self._of_embedder(self._embedder, spaces)
         if not spaces:
-            listed = "\n".join(f"  {describe(space)}" for space in self.active()) or "  nothing"
+            listed = "\n".join(f"  {describe(space)}" for space in self.active())
+            if not listed:
+                raise QueryError(
+                    f"there are no vectors for this search, nor for any other: `wshard ingest` makes them"
+                    f"{self._unfinished()}"
+                )
             raise QueryError(
                 "there are no vectors for this search: first ingest with these --embedder, --lanes, --windows "
                 f"(moments need `--windows both`, for example), or search what there is by the same options:\n{listed}"
