@@ -314,7 +314,7 @@ def test_a_search_while_the_first_ingest_is_unfinished_says_so(archive, folder, 
         patched.setattr(bridge.ingest.fill, "embed_episodes", stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(archive, folder)
-    told = r"(?s)`wshard ingest` makes them\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n.*state"
+    told = r"`wshard ingest` makes them\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n.*state"
     with TrajectoryRetriever(archive) as retriever:
         with pytest.raises(QueryError, match=told):
             retriever.search_similar_episodes(episode(1, 0))
