@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,16 @@ ROOT = Path(__file__).resolve().parent.parent
 # compiled kept, also where the environment says otherwise, a child starts in two thirds of the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What collecting tests makes stays until the end: half a million objects, at which the collector need not look again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector look at what tests make, and at nothing older."""
+    gc.freeze()
+    gc.enable()
+
 
 # Whoever runs a command within the process makes the command line of all verbs each time, which takes ten times as long
 # as most verbs do. It keeps no state; typer.testing, which is imported later, finds this one.

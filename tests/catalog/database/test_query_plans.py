@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from copy import copy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,10 +19,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Watch, Path]:
+    """Give what a watch knows of the catalog in a file, which is closed."""
+    file = tmp_path_factory.mktemp("archive") / "catalog.db"
+    with Catalog.open(file, create=True) as catalog:
+        return Watch(catalog), file
+
+
 @pytest.fixture
-def watch(tmp_path: Path) -> Iterator[Watch]:
-    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        yield Watch(catalog)
+def watch(filled: tuple[Watch, Path], tmp_path: Path) -> Iterator[Watch]:
+    made, file = filled
+    with Catalog.open(shutil.copy(file, tmp_path / "catalog.db")) as catalog:
+        own = copy(made)
+        own.catalog = catalog
+        yield own
 
 
 WALKED = {

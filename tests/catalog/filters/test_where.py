@@ -95,7 +95,7 @@ def everywhere(server, tmp_path_factory) -> Iterator[tuple[Filled, Filled]]:
 
 @contextmanager
 def filling(location: Path | str) -> Iterator[Filled]:
-    """Return a catalog of 300 episodes with awkward values everywhere, the rows and the facts."""
+    """Return a catalog of 200 episodes with awkward values everywhere, the rows and the facts."""
     random = Random(1)
     with Catalog.open(location, create=True) as catalog:
         done = catalog.episodes.register(
@@ -112,7 +112,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
                     lanes=LANES[: random.randrange(4)],
                     assets=make_assets(make_record(number).path) if number % 5 == 0 else (),
                 )
-                for number in range(300)
+                for number in range(200)
             ]
         )
         ids = [registered.id for registered in done]

@@ -72,7 +72,7 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
     # Words as people use them: a few in nearly every task, most in hardly any.
     dice, common = Random(7), ["the", "pick", "red", *(f"thing{n}" for n in range(60))]
     shares = [1 / rank for rank in range(1, len(common) + 1)]
-    tasks = [" ".join(dice.choices(common, shares, k=dice.randint(*words_each))) for _ in range(600)]
+    tasks = [" ".join(dice.choices(common, shares, k=dice.randint(*words_each))) for _ in range(400)]
     with Catalog.open(location, create=True) as catalog:
         made = [make_record(number, metadata={"task": task}) for number, task in enumerate(tasks)]
         ids = [done.id for done in catalog.episodes.register(made)]
@@ -80,9 +80,9 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
         event.listen(
             catalog._session.database._engine, "before_cursor_execute", lambda *details: statements.append(details[2])
         )
-        for _ in range(10):
+        for _ in range(6):
             text = " ".join(dict.fromkeys(dice.choices(common, shares, k=dice.randint(1, 5))))
-            wanted = slow(text, range(600), tasks)
+            wanted = slow(text, range(400), tasks)
             found = catalog.query.relevant(text)
             assert dict(found) == pytest.approx({ids[number]: score for number, score in wanted.items()})
             statements.clear()

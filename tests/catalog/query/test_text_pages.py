@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-EPISODES = 150
+EPISODES = 75
 ORDERS = ("total_reward", "length", "env_id", "success", "size", "score.quality")
 WORDS = ("cube", "red cube", '"red cube"', "cu*", '"the red c*"', "pick", "absent", "cube -red", "plate OR cube")
 
