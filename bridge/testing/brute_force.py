@@ -13,7 +13,7 @@ import numpy as np
 from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
 from catalog.filters.evaluate import matches
 from catalog.filters.where import EVERYTHING
-from catalog.testing.contract import make_record
+from catalog.testing.records import make_record
 from catalog.vectors.records import EmbeddingRow
 from embedders.space import LaneSpec, Space
 from embedders.windows import WindowPlan

@@ -15,6 +15,7 @@ from catalog.filters.url import parse_query, where_query
 from catalog.query.pages import ORDERS
 from catalog.records import Asset
 from catalog.testing.random_filters import FIELD_NAMES, wheres
+from catalog.testing.random_records import record_lists
 from catalog.testing.records import (
     AWKWARD,
     JSON_NUMBERS,
@@ -26,7 +27,6 @@ from catalog.testing.records import (
     TAGS,
     make_assets,
     make_record,
-    record_lists,
 )
 from catalog.vectors.records import EmbeddingRow
 from wshard.errors import StatementError

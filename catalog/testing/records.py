@@ -1,4 +1,4 @@
-"""Awkward episodes for tests, as builders and Hypothesis strategies.
+"""Awkward episodes for tests.
 
 Values come from small pools, so that random filters match random episodes.
 """
@@ -9,8 +9,6 @@ import struct
 from dataclasses import replace
 from itertools import chain
 from typing import Any
-
-from hypothesis import strategies as st
 
 from catalog.episode_record import EpisodeRecord
 from catalog.records import Asset, LaneRecord, Spread, Storage
@@ -86,34 +84,3 @@ def make_record(number: int, *, folder: str = "/data/set", **changes: Any) -> Ep
         lanes=LANES,
     )
     return replace(record, **changes)
-
-
-def records(number: int) -> st.SearchStrategy[EpisodeRecord]:
-    """Draw an episode with the path of that number and awkward values everywhere else."""
-    text = st.sampled_from(AWKWARD)
-    return st.builds(
-        make_record,
-        st.just(number),
-        key=text,
-        episode_id=text,
-        env_id=text,
-        length=st.sampled_from(LENGTHS),
-        total_reward=st.none() | st.sampled_from(REWARDS),
-        success=st.none() | st.booleans(),
-        metadata=metadata(),
-        format=st.sampled_from(("wshard", "lerobot")),
-        lane_map=st.sampled_from(("", "a=b")),
-    )
-
-
-def metadata() -> st.SearchStrategy[dict[str, Any]]:
-    """Draw an episode's metadata."""
-    leaves = st.none() | st.booleans() | st.sampled_from(JSON_NUMBERS) | st.sampled_from((*AWKWARD, *PHRASES))
-    deep = st.dictionaries(st.sampled_from(("deep", "other")), leaves, max_size=2)
-    return st.dictionaries(st.sampled_from((*KEYS, *AWKWARD)), leaves | deep | st.lists(leaves, max_size=2), max_size=4)
-
-
-def record_lists(*, max_size: int = 20) -> st.SearchStrategy[list[EpisodeRecord]]:
-    """Draw episodes at different places."""
-    sizes = st.integers(0, max_size)
-    return sizes.flatmap(lambda size: st.tuples(*(records(number) for number in range(size))).map(list))

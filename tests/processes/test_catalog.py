@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from catalog import Among, Catalog
-from catalog.testing.contract import make_record
+from catalog.testing.records import make_record
 from wshard.errors import CatalogError
 
 BATCH = 5
@@ -23,7 +23,7 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[4:]
 from catalog import Catalog, EmbeddingRow
-from catalog.testing.contract import make_record
+from catalog.testing.records import make_record
 path, name, batches = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with Catalog.open(path) as catalog:
     for batch in range(batches):

@@ -1,4 +1,4 @@
-"""4,000 episodes, and a server that is killed twice while they come in: in the end nothing is missing or double.
+"""2,000 episodes, and a server that is killed twice while they come in: in the end nothing is missing or double.
 
 The server is the fake one, as a process; with DEEPDATA_URL a real one and 10,000 episodes, killed and started by
 the commands DEEPDATA_KILL and DEEPDATA_START (without them it is left alone).
@@ -29,10 +29,10 @@ from bridge.testing.index_contract import top
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, build_where
 from catalog.location import place_of
-from catalog.testing.contract import make_record
+from catalog.testing.records import make_record
 from catalog.vectors.records import EmbeddingRow
 
-EPISODES, BATCH = (10_000, 500) if LIVE else (4_000, 200)
+EPISODES, BATCH = (10_000, 500) if LIVE else (2_000, 100)
 DIM = 64
 SPACE = make_space("ten thousand", DIM)
 

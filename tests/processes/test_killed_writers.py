@@ -15,7 +15,7 @@ import pytest
 from paths import SUPPORT
 
 KILLS = int(os.environ.get("WSHARD_KILLS", "1"))
-QUICK = ("pack over", "hdf5, overwrite", "folder, append", "lance, append", "lance, overwrite", "shardify")
+QUICK = ("pack over", "hdf5, overwrite", "folder, append", "lance, overwrite", "shardify")
 
 
 def test_a_writer_that_is_killed_at_any_stage_leaves_the_old_or_the_new():

@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from catalog import Among, Catalog, CheckFinding, CheckResult, Compare, EmbeddingRow, build_where
 from catalog.database import schema
-from catalog.testing.contract import make_record
+from catalog.testing.records import make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,7 +33,7 @@ from ways_to_write import TRAINING_WAYS, Way, nothing
 
 from bridge.archive import restore_archive
 from catalog import Catalog, EmbeddingRow
-from catalog.testing.contract import make_record
+from catalog.testing.records import make_record
 from wshard.array_fields import DType
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
@@ -351,7 +351,8 @@ WAYS = {
     "cat": Way(
         lambda f: run_plainly("cat", f / "a.wshard", "camera/rgb", "--output", f / "a.npy", folder=f),
         lane_file,
-        save_new,
+        # What a command imports, it imports here: each forked process would anew.
+        lambda f: (save_new(f), run_plainly("cat", f / "a.wshard", "reward", "--output", f / "b.npy", folder=f)),
     ),
     **TRAINING_WAYS,
     "create": Way(
@@ -381,6 +382,7 @@ WAYS = {
 
 LONG = ("pack", "pack files over", "folder, overwrite", "video, append", "video, overwrite", "lance, overwrite")
 LONG += ("hdf5, append", "lance_video, append", "lance_video, overwrite", "convert a set", "merge sets")
+LONG += ("save", "record", "chunked", "convert to npz", "repair", "unpack", "ingest", "restore")
 """Ways that are like others: with one size of the disk, they are left out."""
 
 

@@ -45,16 +45,17 @@ def test_s7_import_is_never_used(filled):
     assert not [line for line in filled.fake.requests if "import" in line]
 
 
-@pytest.mark.parametrize("arrived", [0, 1, 13, 20])
-@pytest.mark.parametrize("fresh", [False, True], ids=["same process", "killed"])
-def test_s8_an_interrupted_batch_is_looked_up_before_anything_is_sent_again(filled, arrived, fresh):
+@pytest.mark.parametrize(
+    ("arrived", "again"), [(0, "killed"), (1, "same process"), (13, "killed"), (20, "same process")]
+)
+def test_s8_an_interrupted_batch_is_looked_up_before_anything_is_sent_again(filled, arrived, again):
     filled.commit(50)
     filled.fake.faults = [f"batch breaks:{arrived}"]
     with pytest.raises(IndexUnreachableError):
         filled.shelf.index.upsert(filled.space, [])
     assert len(filled.collection.documents) == 40 + arrived
     filled.check()
-    if fresh:
+    if again == "killed":
         filled.again()
     searches = spy(filled)
     filled.shelf.index.upsert(filled.space, [])

@@ -143,8 +143,8 @@ def assert_right(answer, points, query, request):
 @pytest.mark.parametrize("clustering", GROUPINGS)
 @pytest.mark.parametrize("data", DATA)
 def test_lists_give_what_brute_force_gives(data, clustering, tmp_path):
-    """18 x 24 = 432 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
-    for seed in range(3):
+    """18 x 16 = 288 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
+    for seed in range(2):
         rng = np.random.default_rng([seed, len(data), len(clustering)])
         count, dim = int(rng.integers(1, 900)), int(rng.choice([1, 2, 3, 8, 40]))
         base = cut(rng, DATA[data](rng, count, dim))
@@ -370,6 +370,7 @@ FILES = [*lists_file._SMALL, "list_sketches.i16", "sketches.i16", "residual_code
 
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
+    """Each file is damaged in two of four ways."""
     space, random = make_space(), Random(name)
     shutil.copytree(tmp_path / "index", tmp_path / "whole")
     damages = [
@@ -378,7 +379,7 @@ def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
         lambda data: flipped(data, random.randrange(8 * len(data))),
         None,
     ]
-    for damage in damages:
+    for damage in damages[FILES.index(name) % 2 :: 2]:
         shutil.rmtree(tmp_path / "index")
         shutil.copytree(tmp_path / "whole", tmp_path / "index")
         path = opened(shelf, tmp_path).home / "inverted_lists" / name
@@ -539,6 +540,7 @@ def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf,
     processes = [writer(tmp_path, 1) for _ in range(2)]
     while any(process.poll() is None for process in processes):
         check_everything(shelf, [2])
+        time.sleep(0.05)
     for process in processes:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
