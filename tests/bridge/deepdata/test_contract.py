@@ -40,7 +40,7 @@ class _OnAServer(IndexContract):
 
 
 class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer):
-    batch = 7
+    batch = 17
     token = "t"  # noqa: S105  (invented)
 
 

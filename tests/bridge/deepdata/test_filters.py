@@ -23,7 +23,7 @@ def single(filters):
     return not key.startswith("$") and (not isinstance(value, dict) or len(value) == 1)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(record_lists(max_size=8), st.lists(wheres(), min_size=20, max_size=40))
 def test_nothing_that_passes_is_left_out_and_every_object_has_one_key(tmp_path_factory, records, filters):
     with Catalog.open(tmp_path_factory.mktemp("filters") / "catalog.db", create=True) as catalog:

@@ -84,7 +84,7 @@ def test_many_threads_ask_while_one_writes(tmp_path, archive):
     for watcher in watchers:
         watcher.start()
     try:
-        for number in range(1, 40):
+        for number in range(1, 20):
             archive.episodes.register([make_record(number)])
             with closing(sqlite3.connect(tmp_path / "catalog.db")) as plain:
                 (written,) = plain.execute("SELECT clock FROM archive").fetchone()

@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT sum(x) FROM n"
 
 
-@pytest.fixture
-def catalog(location: Path | str) -> Iterator[Catalog]:
-    with Catalog.open(location, create=True) as opened:
+@pytest.fixture(scope="module")
+def catalog(shared_location: Path | str) -> Iterator[Catalog]:
+    """Give a catalog that is the same after each test."""
+    with Catalog.open(shared_location, create=True) as opened:
         opened.episodes.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(20)])
         yield opened
 
 
-def test_statements_that_read_are_answered(catalog: Catalog, location: Path | str) -> None:
+def test_statements_that_read_are_answered(catalog: Catalog, shared_location: Path | str) -> None:
     answer = catalog.query.sql("SELECT env_id, count(*) AS n FROM episode GROUP BY 1 ORDER BY 1", limit=3)
     assert answer.columns == ("env_id", "n")
     assert answer.rows == (("env-0", 4), ("env-1", 4), ("env-2", 4))
     assert answer.more
     assert not catalog.query.sql("SELECT 1 WHERE 1 = 0").rows
-    binary = "BYTEA" if isinstance(location, str) else "BLOB"
+    binary = "BYTEA" if isinstance(shared_location, str) else "BLOB"
     assert catalog.query.sql(f"SELECT CAST('bytes' AS {binary})").rows == ((b"bytes",),)
 
 
@@ -116,6 +117,7 @@ def test_huge_values_neither_outlast_the_time_limit_nor_fill_the_memory(catalog:
     # Other statements on the same connection read and write longer values.
     catalog.episodes.register([make_record(20, metadata={"text": "x" * 5_000_000})])
     assert len(catalog.episodes.get(21).metadata["text"]) == 5_000_000
+    assert catalog.episodes.remove([21]) == 1
 
 
 @pytest.mark.parametrize("seconds", ["1", None, float("nan"), float("inf"), True])

@@ -72,7 +72,7 @@ def test_any_episode_comes_back_whole_from_its_chunks(tmp_path_factory, ep, size
     assert_same_episode(reader.load(), ep)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(ep=episodes(max_length=12).map(whole), data=st.data())
 def test_cutting_anywhere_and_joining_changes_nothing(ep, data):
     borders = sorted(data.draw(st.sets(st.integers(1, max(1, ep.length - 1)))) | {0, ep.length})
@@ -80,7 +80,7 @@ def test_cutting_anywhere_and_joining_changes_nothing(ep, data):
     assert_same_episode(join(parts), replace(ep, timestep_range=None))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13), start=st.integers(-15, 15), data=st.data())
 def test_lazy_slices_are_slices_of_the_whole(tmp_path_factory, ep, size, start, data):
     folder = tmp_path_factory.mktemp("chunks")

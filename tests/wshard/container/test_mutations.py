@@ -36,7 +36,7 @@ from wshard.types import Channel
 if TYPE_CHECKING:
     from pathlib import Path
 
-COUNT = int(os.environ.get("WSHARD_MUTATIONS", "3000"))
+COUNT = int(os.environ.get("WSHARD_MUTATIONS", "1500"))
 
 
 def originals() -> list[bytes]:
@@ -314,7 +314,7 @@ def replaced(value: object, path: tuple, new: object) -> object:
     return twin
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(st.data())
 def test_any_json_value_anywhere_brings_no_error_but_ours(data):
     """E-2 to E-11: no value in the meta blocks brings an error that is not ours."""

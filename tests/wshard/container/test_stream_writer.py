@@ -199,7 +199,7 @@ print(tracemalloc.get_traced_memory()[1])
 """
 
 
-@pytest.mark.parametrize(("count", "size", "most"), [(64, 1 << 20, 6 << 20), (30_000, 1, 10 << 20)])
+@pytest.mark.parametrize(("count", "size", "most"), [(64, 1 << 20, 6 << 20), (10_000, 1, 4 << 20)])
 def test_memory_does_not_grow_with_the_file(count, size, most, tmp_path):
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "a.shard"), str(count), str(size)]
     child = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)

@@ -287,7 +287,7 @@ def test_two_episodes_of_one_key_are_refused(tmp_path):
         DreamerSource(tmp_path).keys()
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(steps=st.integers(1, 12), data=st.data())
 def test_a_file_is_cut_at_first_steps_as_a_folder_is(tmp_path_factory, steps, data):
     folder = tmp_path_factory.mktemp("one")

@@ -157,7 +157,7 @@ LANES = lane_rows(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(LANES, LANES, st.tuples(st.integers(1, 9), st.sampled_from([None, np.float32, np.float64]), st.booleans()))
 def test_lanes_survive_the_way_to_a_data_set_and_back(tmp_path_factory, seen, done, about):
     length, reward, ends = about
