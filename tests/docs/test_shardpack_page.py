@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+import shlex
 
+from bridge_episodes import command
 from paths import ROOT
 
 PAGE = ROOT / "docs" / "shardpack.md"
@@ -27,8 +25,10 @@ def test_the_commands_of_the_page_run_in_order(tmp_path):
     for name in ("1.left.jpg", "1.json", "2.left.jpg"):
         (tmp_path / "images" / "sub" / name).write_text(name)
     (commands,) = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    script = "\n".join(["set -e", *(line.removeprefix("$ ") for line in commands.splitlines())])
-    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=tools, check=True, capture_output=True)
+    for line in commands.splitlines():
+        prompt, program, *arguments = shlex.split(line)
+        assert (prompt, program) == ("$", "wshard")
+        done = command(*arguments, folder=tmp_path)
+        assert done.exit_code == 0, f"{line}: {done.stderr}"
     assert (tmp_path / "copy" / "sub" / "1.left.jpg").read_text() == "1.left.jpg"
     assert (tmp_path / "samples.tar").exists()

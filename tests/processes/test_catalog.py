@@ -45,7 +45,7 @@ def start(path: Path | str, name: str, batches: int) -> subprocess.Popen[str]:
 
 
 def test_two_processes_write_at_once_and_nothing_is_lost(location: Path | str) -> None:
-    batches = 15
+    batches = 10
     with Catalog.open(location, create=True) as catalog:
         space = catalog.vectors.add_space("fingerprint", "family", "{}").id
         writers = [start(location, name, batches) for name in ("one", "two")]
@@ -106,7 +106,7 @@ def test_threads_share_one_catalog(location: Path | str) -> None:
 
         def work(name: str) -> None:
             try:
-                for number in range(20):
+                for number in range(10):
                     catalog.episodes.register([make_record(number, folder=f"/data/{name}", digest=f"{name} {number}")])
                     assert catalog.query.select(order="-length", limit=5).rows
             except BaseException as error:  # noqa: BLE001 -- shown by the assertion below
@@ -118,7 +118,7 @@ def test_threads_share_one_catalog(location: Path | str) -> None:
         for thread in threads:
             thread.join()
         assert errors == []
-        assert catalog.query.count() == 160
+        assert catalog.query.count() == 80
 
 
 def test_a_forked_process_must_open_its_own(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def fill_and_compact(folder, episodes=30):
     return shelf.stored, space, ids
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_in_whatever_order_answers_equal_brute_force(tmp_path, seed):
     random, space, held = Random(seed), make_space(), {}
     for _ in range(6):
@@ -155,7 +155,7 @@ def test_a_damaged_copy_is_ignored_and_made_again(tmp_path, name):
         lambda data: data + b"\0" * 8,
         lambda data: bytes(len(data)),
         lambda data: random.randbytes(len(data)),
-        *[lambda data: _flip(data, random.randrange(8 * len(data)))] * 4,
+        *[lambda data: _flip(data, random.randrange(8 * len(data)))] * 2,
         None,
     ]
     for damage in damages:

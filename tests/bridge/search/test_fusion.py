@@ -98,7 +98,7 @@ def scan(archive, query, *, expand=8):
 
 @pytest.mark.parametrize("expand", [None, 0, 3])
 def test_hits_are_those_of_a_full_scan(archive, retriever, expand):
-    for pair, query in ((pair, state(made(*pair))) for pair in ALL[::5]):
+    for pair, query in ((pair, state(made(*pair))) for pair in ALL[::9]):
         disturbed = query[: int(0.6 * len(query))] + np.random.default_rng(pair).normal(0, 0.2, 4)
         for asked in (query, disturbed):
             wanted = scan(archive, asked, expand=8 if expand is None else expand)

@@ -191,7 +191,7 @@ def test_views_together_are_called_exact_only_where_nothing_beyond_their_lists_c
     monkeypatch.setattr("bridge.search.ranking.fusion._DEEPER", (1,))
     left, right = make_space("left", 5), make_space("right", 5)
     proven = 0
-    for seed in range(18):
+    for seed in range(12):
         rows, others = units(500, seed=seed), units(500, seed=1000 + seed)
         near = rows + (0.02, 0.5, 5.0)[seed % 3] * others  # views that agree, and views that do not
         near = (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float32)
@@ -214,7 +214,7 @@ def test_views_together_are_called_exact_only_where_nothing_beyond_their_lists_c
         if answer.exact:
             proven += 1
             assert [match.episode for match in answer.matches] == [one.episode for one in everything.matches[:3]]
-    assert proven > 5
+    assert proven > 3
 
 
 @pytest.mark.parametrize("count", [90, 300])

@@ -141,7 +141,7 @@ with Catalog.open(url, create=True) as catalog:
 
 def test_processes_that_create_at_once_get_one_archive(server: Server) -> None:
     url = server.empty()
-    assert len(set(children(CREATE, *[[url]] * 3))) == 1
+    assert len(set(children(CREATE, *[[url]] * 2))) == 1
     with Catalog.open(url) as catalog:
         assert len(catalog.query.sql("SELECT * FROM migration").rows) == len(STEPS)
         assert len(catalog.query.sql("SELECT * FROM archive").rows) == 1

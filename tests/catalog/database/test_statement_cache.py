@@ -81,7 +81,7 @@ def test_threads_share_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -
     wrong: list[object] = []
 
     def ask() -> None:
-        for limit in list(expected) * 10:
+        for limit in list(expected) * 4:
             try:
                 answer = found(catalog, f"length:>={limit}", limit=limit)
             except BaseException as error:  # noqa: BLE001 -- shown by the assertion below
