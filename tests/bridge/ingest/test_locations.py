@@ -73,6 +73,11 @@ class LocationContract(ABC):
         assert (report.new, report.embedded, report.failed, report.skipped) == (self.count, self.count, [], {})
         return tmp_path / "archive"
 
+    @pytest.fixture
+    def windowed(self, tmp_path, place):
+        assert ingest(tmp_path / "archive", place, windows="both").embedded == self.count
+        return tmp_path / "archive"
+
     def test_every_episode_is_catalogued_by_its_address(self, archive, place):
         assert {row.address for row in rows(archive)} == set(self.episodes(place))
         for row in rows(archive)[:5]:
@@ -92,17 +97,17 @@ class LocationContract(ABC):
                     part = replace(best, span=(1, 4)).load_span()
                     assert_same_episode(part, reader.slice(1, 4))
 
-    def test_timesteps_of_an_episode_find_where_they_are(self, archive, place):
+    def test_timesteps_of_an_episode_find_where_they_are(self, windowed, place):
         address = self.episodes(place)[1]
-        with TrajectoryRetriever(archive) as retriever:
+        with TrajectoryRetriever(windowed) as retriever:
             (best, *_) = retriever.search_moments(f"{address}@2:7", 2)
         assert (best.address, best.score) == (address, pytest.approx(1, abs=1e-3))
         assert isinstance(best, EpisodeRef)
         assert best.load_span().length == best.span[1] - best.span[0]
 
-    def test_the_command_line_takes_and_shows_addresses(self, archive, place):
+    def test_the_command_line_takes_and_shows_addresses(self, windowed, place):
         def run(*arguments: str):
-            return command(*arguments, "--archive", archive, folder=place.parent)
+            return command(*arguments, "--archive", windowed, folder=place.parent)
 
         address = self.episodes(place)[2]
         found = run("search", str(address), "--plain", "--json")
@@ -347,9 +352,9 @@ def write_replay(place: Path, uuid: str, successor: str, *, seed: int, steps: in
 
 
 def ingest(archive: Path, place: Path, **options: Any):
-    """Ingest a location."""
+    """Ingest a location, by default one vector per episode."""
     with TrajectoryIngestor(archive) as ingestor:
-        return ingestor.ingest(place, **options)
+        return ingestor.ingest(place, **{"windows": "whole", **options})
 
 
 def check(archive: Path, **options: Any):
