@@ -50,10 +50,16 @@ def archive(dataset_fixtures, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def retriever(archive):
+    with TrajectoryRetriever(archive) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("place", SETS)
-def test_they_are_searched_and_loaded_in_place(dataset_fixtures, archive, place):
+def test_they_are_searched_and_loaded_in_place(dataset_fixtures, retriever, place):
     location = (dataset_fixtures / place).resolve()
-    with open_location(location) as source, TrajectoryRetriever(archive) as retriever:
+    with open_location(location) as source:
         key = source.keys()[-1]
         hits = retriever.search_similar_episodes(f"{location}#{key}" if key else str(location), top_k=5)
         (hit,) = (
