@@ -18,7 +18,7 @@ from databases import Server, serving
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from playwright.sync_api import Browser
 
@@ -28,16 +28,6 @@ ROOT = Path(__file__).resolve().parent.parent
 # compiled kept, also where the environment says otherwise, a child starts in two thirds of the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-# What collecting tests makes stays until the end: half a million objects, at which the collector need not look again.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Have the collector look at what tests make, and at nothing older."""
-    gc.freeze()
-    gc.enable()
-
 
 # Whoever runs a command within the process makes the command line of all verbs each time, which takes ten times as long
 # as most verbs do. It keeps no state; typer.testing, which is imported later, finds this one.
@@ -53,6 +43,17 @@ _PROFILE = {"deadline": None, "database": None, "suppress_health_check": [Health
 settings.register_profile("gate", derandomize=True, max_examples=15, **_PROFILE)
 settings.register_profile("properties", max_examples=100, **_PROFILE)
 settings.load_profile(os.environ.get("WSHARD_PROPERTIES", "gate"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector from looking, ever again, at the half million objects that stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
