@@ -40,9 +40,14 @@ def check_place(path: str | os.PathLike[str]) -> Path:
             raise FileExistsError(
                 errno.EEXIST, "expected a file or an unused path, found a pipe or a device", str(final)
             )
-    if not final.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(final))
+    check_folder_of(final)
     return final
+
+
+def check_folder_of(path: Path) -> None:
+    """Raise FileNotFoundError where the folder of a file or folder to write is missing."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"cannot be written: there is no folder {path.parent}", str(path))
 
 
 @contextlib.contextmanager

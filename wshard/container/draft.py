@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from wshard.container.atomic_write import lock_descriptor, sync_folder
+from wshard.container.atomic_write import check_folder_of, lock_descriptor, sync_folder
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ class DraftLock:
         self.adopted = wanted is not None and self._adopt(target, wanted)
         if self.adopted:
             return
+        check_folder_of(target)
         while True:
             name = f".{target.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.draft"
             self.draft = target.with_name(name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wshard.container.atomic_write import check_folder_of
 from wshard.errors import FormatError
 from wshard.formats.base import open_sink, sink_class
 from wshard.formats.detect import detect_format, known_format
@@ -68,6 +69,7 @@ class ConversionTarget:
             return
         if path.exists() or path.suffix.lower() in _NAMED_BY_SUFFIX:
             raise FormatError(f"{path}: expected a folder for the {count} episode(s)")
+        check_folder_of(path)
         path.mkdir()
 
     def open(self) -> Sink:
