@@ -181,6 +181,8 @@ def test_spans_have_the_clips_within_them_and_their_weights():
     for wrong, message in (([(0, 3, 9)], "expected 0 <= start"), ([(0, 0, 1), (0, 0, 1)], "weights: expected one")):
         with pytest.raises(DatasetError, match=message):
             SpanDataset(data, wrong, weights=[1.0])
+    with pytest.raises(DatasetError, match=r"parts: expected names and shares, .*, found \[0.8, 0.2\]"):
+        split_episodes(data, [0.8, 0.2])
 
 
 @given(count=st.integers(1, 30), seed=st.integers(0, 5), share=st.sampled_from([0.0, 0.1, 0.5, 0.8]))

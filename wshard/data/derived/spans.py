@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from wshard.data.derived.base import DerivedDataset
 from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -76,6 +77,8 @@ def split_episodes(
     groups: one value per episode; episodes with equal values stay in the same part, for example copies of each other.
     Raises DatasetError.
     """
+    if not isinstance(parts, Mapping):
+        raise DatasetError(f"parts: expected names and shares, e.g. {{'train': 0.8, 'val': 0.2}}, found {parts!r}")
     total = len(dataset.lengths)
     shares = np.array(list(parts.values()), np.float64)
     if not len(shares) or (shares < 0).any() or not np.isclose(shares.sum(), 1):
