@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 
 from bridge.episodes.open import open_at, open_unchanged
 from wshard.arguments import whole_number
@@ -215,6 +215,17 @@ class Hits(list[EpisodeRef]):
         self.missing = missing
         self.explained = explained
         self.answered = answered
+
+    @overload
+    def __getitem__(self, place: SupportsIndex, /) -> EpisodeRef: ...
+    @overload
+    def __getitem__(self, place: slice, /) -> Hits: ...
+    def __getitem__(self, place: SupportsIndex | slice, /) -> EpisodeRef | Hits:
+        """Return a hit, or for a slice the Hits of it: `hits[:5].to_pandas()`."""
+        chosen = super().__getitem__(place)
+        if not isinstance(chosen, list):
+            return chosen
+        return Hits(chosen, **vars(self))
 
     def __repr__(self) -> str:
         """Return how many hits there are, and the first ones."""

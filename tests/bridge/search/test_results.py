@@ -25,6 +25,13 @@ def test_reprs_are_short(hits):
     assert repr(Hits()) == "<0 hits>"
 
 
+def test_slices_are_hits_of_the_same_search(hits):
+    hits.exact, hits.missing = False, 3
+    assert repr(hits[2:]) == "<2 hits: 'three' 0.5000, 'four' 0.2500>"
+    assert (hits[:1].exact, hits[:1].missing) == (False, 3)
+    assert [ref.episode_id for ref in hits[::-2]] == ["four", "<two>"]
+
+
 def test_notebooks_show_an_escaped_table(hits):
     html = hits._repr_html_()
     assert "<td>&lt;two&gt;</td>" in html
