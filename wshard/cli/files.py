@@ -102,7 +102,8 @@ def verify(
     ]
     checks += [partial(check_episode, job) for jobs in named.values() for job in jobs or ()]
     if not checks:
-        typer.echo(f"error: nothing to verify: no {' or '.join(SUFFIXES)} files found", err=True)
+        own = " or ".join(SUFFIXES)
+        typer.echo(f"error: nothing to verify: no {own} files found; give other formats by their own paths", err=True)
         raise typer.Exit(EXIT_FAILED)
     results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
     for result in [] if as_json else results:

@@ -259,7 +259,9 @@ def patch(path: Path, place: int, data: bytes) -> None:
 def test_verify_with_nothing_to_check_fails(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     assert run("verify", tmp_path).exit_code == 1
-    assert "nothing to verify" in run("verify", tmp_path).stderr
+    message = run("verify", tmp_path).stderr
+    assert "nothing to verify" in message
+    assert "give other formats by their own paths" in message
     told = run("verify", tmp_path, tmp_path / "never")
     assert (told.exit_code, told.stderr) == (1, f"error: {tmp_path / 'never'}: No such file or directory\n")
     assert run("verify").exit_code == 2
