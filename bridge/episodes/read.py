@@ -22,13 +22,14 @@ from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.episodes.open import OpenLocations
     from catalog.records import EpisodeRow
     from embedders.space import Space
+    from wshard.episode.meta_reader import Declaration
     from wshard.episode.protocol import EpisodeReader, Fingerprint
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
@@ -83,18 +84,22 @@ class Reading:
     measured: Measured | None
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Lanes(NamedTuple):
+    """Lanes of an episode, as most often of the next one too, and the names of those that are read."""
+
+    recorded: Mapping[str, Declaration]
+    definitions: tuple[LaneDefinition, ...]
+    summarised: list[str]
+
+
+class _Look(NamedTuple):
     """Contents of an open file, before anything is computed from its numbers."""
 
     address: EpisodeAddress
     about: dict[str, Any]  # as the EpisodeRecord has it
+    kind: _Lanes
     lanes: tuple[_Lane, ...]
     numbers: Numbers
-
-
-_LookedAt: TypeAlias = dict[tuple[LaneDefinition, ...], list[str]]
-"""The lanes that are read of episodes with these lanes; most episodes have those of the one before."""
 
 
 def read_episodes(
@@ -113,13 +118,14 @@ def read_episodes(
     readings: list[Reading] = []
     failures: list[Failure] = []
     looks, size = [], 0
-    looked_at: _LookedAt = {}
+    kind: _Lanes | None = None
     for found in episodes:
-        look = attempt(partial(_look, found, wanted, locations, looked_at=looked_at), found.address)
+        look = attempt(partial(_look, found, wanted, locations, kind), found.address)
         if isinstance(look, Failure):
             failures.append(look)
             continue
         looks.append(look)
+        kind = look.kind
         size += look.numbers.size
         if size >= _TOGETHER:
             _finish(looks, readings, failures, measuring=measuring)
@@ -148,18 +154,17 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
         failures.append(found)
 
 
-def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, *, looked_at: _LookedAt) -> _Look:
+def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, before: _Lanes | None) -> _Look:
     address = found.address
     seen = found.fingerprint or locations.fingerprint(address)
     with locations.open(address, hashed=True) as file:
         _check_whole(file)
         check_length(file)
         assets = () if address.key else assets_of(file, seen)
-        recorded = [lane for name, lane in file.lanes().items() if file.has(name)]
-        definitions = tuple(LaneDefinition(lane.block, lane.dtype.value, lane.shape) for lane in recorded)
-        if definitions not in looked_at:
-            looked_at[definitions] = _summarised(definitions, wanted, str(address))
-        summarised = looked_at[definitions]
+        recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
+        kind = before
+        if kind is None or kind.recorded != recorded or [*kind.recorded] != [*recorded]:
+            kind = _kind_of(recorded, wanted, str(address))
         success = file.metadata.get("success")
         format_name, lane_map = parse_read_as(address.read_as)
         about = {
@@ -181,9 +186,9 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, *, 
         rate = None if file.timebase.assumed else file.timebase.tick_hz
         lanes = tuple(
             (*definition, file.length, lane.sampling_rate_hz or rate, Storage(*file.stored(lane.block)))
-            for definition, lane in zip(definitions, recorded, strict=True)
+            for definition, lane in zip(kind.definitions, recorded.values(), strict=True)
         )
-        return _Look(address, about, lanes, numbers_of(file, summarised))
+        return _Look(address, about, kind, lanes, numbers_of(file, kind.summarised))
 
 
 def _record(look: _Look, summary: Summary) -> EpisodeRecord:
@@ -199,9 +204,11 @@ def _check_whole(file: EpisodeReader) -> None:
         )
 
 
-def _summarised(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> list[str]:
+def _kind_of(recorded: Mapping[str, Declaration], wanted: LaneChoice, path: str) -> _Lanes:
+    definitions = tuple(LaneDefinition(lane.block, lane.dtype.value, lane.shape) for lane in recorded.values())
     chosen = _chosen(definitions, wanted, path)
-    return [lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))]
+    read = [lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))]
+    return _Lanes(recorded, definitions, read)
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:

@@ -28,6 +28,8 @@ def match_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[Epis
     others = _others(catalog, records, there)
     movers = _movers(catalog, [one for one in records if one.address not in there or one.address in others])
     staying = {*movers.values(), *_find_annotated(catalog, others.values())}
+    if not movers and not others:
+        return [*records]
     matched: list[EpisodeRecord] = []
     for record in records:
         mover, other = movers.get(record.address), others.get(record.address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -85,7 +86,6 @@ class LazyEpisode(EpisodeReader):
         self._info: EpisodeInfo = source.info(key)
         self._open = True
         self._small: dict[str, Array] = {}
-        self.where = source.where_of(key)
 
     def close(self) -> None:
         """Release the Source: the description stays available, further reads raise ClosedError."""
@@ -93,6 +93,11 @@ class LazyEpisode(EpisodeReader):
             self._open = False
             self._small.clear()
             self._source.release()
+
+    @cached_property
+    def where(self) -> str:  # type: ignore[override]
+        """Name in messages."""
+        return self._source.where_of(self._key)
 
     @property
     def info(self) -> EpisodeInfo:

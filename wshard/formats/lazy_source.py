@@ -84,7 +84,8 @@ class LazySource(FilesSource[_Found]):
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode without reading its data; raises EntryNotFoundError, FormatError."""
-        return self._remember("infos", key, lambda: self._describe(key, self._find(key)))
+        known: EpisodeInfo | None = self._cache("infos").get(key)  # several times for each lane
+        return known or self._remember("infos", key, lambda: self._describe(key, self._find(key)))
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane by its block name; raises EntryNotFoundError, StepError."""

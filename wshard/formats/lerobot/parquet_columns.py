@@ -138,6 +138,8 @@ class ParquetColumns:
         starts, (leaf, *_) = self._footer.starts, self._leaves[name]
         if (starts[first], starts[last]) == (start, stop):
             rows = [self._footer.metadata.row_group(group).column(leaf).statistics for group in range(first, last)]
+            if len(rows) == 1 and rows[0] is not None and rows[0].has_min_max:  # as most episodes are written
+                return rows[0].min, rows[0].max
             if all(row is not None and row.has_min_max for row in rows):
                 return min(row.min for row in rows), max(row.max for row in rows)
         values = self.numbers(name, (), start, stop)

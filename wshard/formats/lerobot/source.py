@@ -269,7 +269,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
             return find_positions(texts, info.metadata[block.removeprefix(STEP_TEXTS)], f"{self._folder}: {block}")
         feature = self._blocks[block]
         values = file.numbers(feature.name, feature.shape, start, stop).reshape(-1, *lane.shape)
-        return values.astype(np.bool_) if block in {DONE, TRUNCATIONS} else values
+        return values.astype(np.bool_, copy=False) if block in {DONE, TRUNCATIONS} else values
 
     def _texts(self, found: EpisodeEntry, name: str) -> list[str]:
         rows = self._open(found).texts(name, found.start, found.start + found.length) if found.length else []
