@@ -56,6 +56,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let libraries in C++ find at the end that nothing of theirs is left."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests fork after others have imported lance, which warns of every later fork of the process."""
     for item in items:
