@@ -38,15 +38,8 @@ class OpenLocations:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close_early(0)
-
-    def __reduce__(self) -> tuple[type[OpenLocations], tuple[()]]:
-        return OpenLocations, ()  # another process opens them itself
-
-    def close_early(self, left: int) -> None:
-        """Close the locations that were opened first; the `left` last ones stay open."""
-        while len(self._sources) > left:
-            self._sources.pop(next(iter(self._sources))).close()
+        while self._sources:
+            self._sources.popitem()[1].close()
 
     def open(self, address: EpisodeAddress, *, hashed: bool = False) -> EpisodeReader:
         """Open an episode; hashed: compare chunks with their hashes. Raises as wshard.open.open_episode."""

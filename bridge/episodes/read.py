@@ -13,6 +13,7 @@ import numpy as np
 
 from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
+from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord, Storage
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.episodes.open import OpenLocations
     from catalog.records import EpisodeRow
     from embedders.space import Space
     from wshard.episode.meta_reader import Declaration
@@ -103,14 +103,13 @@ class _Look(NamedTuple):
 
 
 def read_episodes(
-    episodes: Sequence[FoundEpisode], wanted: LaneChoice, locations: OpenLocations, *, measuring: bool = True
+    episodes: Sequence[FoundEpisode], wanted: LaneChoice, *, measuring: bool = True
 ) -> tuple[list[Reading], list[Failure]]:
     """Read what the catalog stores about episodes: metadata, lanes, moments, reward, digest; and measure them.
 
     measuring: compute the measures of quality checks. wanted: the lanes to embed (see choose_lanes); named ones must
     exist. A lane with NaN or infinities is catalogued without moments. Every lane is read once. The chunks of a chunked
     episode are compared with their hashes here; later only their digests, which need few bytes of each, are compared.
-    locations: the last one stays open, for the next episodes are often there, too.
 
     Returns results and failures, each in order; causes are IngestErrors (ValueErrors), FormatErrors,
     SourceNotFoundErrors and OSErrors.
@@ -119,19 +118,19 @@ def read_episodes(
     failures: list[Failure] = []
     looks, size = [], 0
     kind: _Lanes | None = None
-    for found in episodes:
-        look = attempt(partial(_look, found, wanted, locations, kind), found.address)
-        if isinstance(look, Failure):
-            failures.append(look)
-            continue
-        looks.append(look)
-        kind = look.kind
-        size += look.numbers.size
-        if size >= _TOGETHER:
-            _finish(looks, readings, failures, measuring=measuring)
-            looks, size = [], 0
+    with OpenLocations() as locations:
+        for found in episodes:
+            look = attempt(partial(_look, found, wanted, locations, kind), found.address)
+            if isinstance(look, Failure):
+                failures.append(look)
+                continue
+            looks.append(look)
+            kind = look.kind
+            size += look.numbers.size
+            if size >= _TOGETHER:
+                _finish(looks, readings, failures, measuring=measuring)
+                looks, size = [], 0
     _finish(looks, readings, failures, measuring=measuring)
-    locations.close_early(left=1)
     return readings, failures
 
 

@@ -70,29 +70,28 @@ def read_again(
     """
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(episodes))
+    read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     more: list[str] = []
     aside: dict[int, EpisodeRecord] = {}
-    with OpenLocations() as locations:
-        read = partial(read_episodes, wanted=wanted, locations=locations, measuring=checker is not None)
-        for readings, failed in run.crew.each(read, batches(episodes)):
-            records = match_moved(catalog, [found.record for found in readings])
-            aside |= {record.displaces: record for record in records if record.displaces is not None}
-            done = catalog.episodes.register(records)
-            for registered in done:
-                name = registered.outcome
-                setattr(report, name, getattr(report, name) + 1)
-            superseded = [id_ for registered in done for id_ in registered.superseded]
-            report.removed += len(superseded)
-            run.index_sync.delete(superseded)
-            run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
-            if checker is not None:
-                _check(run, checker, readings, [registered.id for registered in done])
-            listed = [[] if failure.key else find_whole_files(failure.path) for failure in failed]
-            failures = [_name_whole_files(*one) for one in zip(failed, listed, strict=True)]
-            more += [path for paths in listed for path in paths]
-            _withdraw(run, failures)
-            report.leave_out(failures)
-            run.watch.advance(len(readings) + len(failures))
+    for readings, failed in run.crew.each(read, batches(episodes)):
+        records = match_moved(catalog, [found.record for found in readings])
+        aside |= {record.displaces: record for record in records if record.displaces is not None}
+        done = catalog.episodes.register(records)
+        for registered in done:
+            name = registered.outcome
+            setattr(report, name, getattr(report, name) + 1)
+        superseded = [id_ for registered in done for id_ in registered.superseded]
+        report.removed += len(superseded)
+        run.index_sync.delete(superseded)
+        run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
+        if checker is not None:
+            _check(run, checker, readings, [registered.id for registered in done])
+        listed = [[] if failure.key else find_whole_files(failure.path) for failure in failed]
+        failures = [_name_whole_files(*one) for one in zip(failed, listed, strict=True)]
+        more += [path for paths in listed for path in paths]
+        _withdraw(run, failures)
+        report.leave_out(failures)
+        run.watch.advance(len(readings) + len(failures))
     report.replaced += find_displaced(catalog, aside)
     return more
 

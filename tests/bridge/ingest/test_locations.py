@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 from bridge_episodes import command
-from jsonl_source import JsonlSource, announce, line_of, some_episodes, write_lines
+from jsonl_source import announce, line_of, some_episodes, write_lines
 
 from bridge.archive import open_archive
 from bridge.ingest import register
@@ -315,21 +315,6 @@ def test_hundreds_of_episodes_in_one_file_are_taken_in_and_one_of_them_changes(t
     with TrajectoryRetriever(archive) as retriever:
         (best, *_) = retriever.search_similar_episodes(f"{place}#line-0267", 3)
     assert best.episode_id == "line-0267"
-
-
-def test_reading_opens_each_location_once_however_many_batches_there_are(tmp_path, monkeypatch):
-    announce(tmp_path / "site", monkeypatch)
-    places = [write_lines(tmp_path / f"runs-{number}.jsonl", some_episodes(5)) for number in range(2)]
-    opened, closed, read = [], [], JsonlSource.load
-    monkeypatch.setattr("bridge.support.batches.BATCH", 2)
-    monkeypatch.setattr(JsonlSource, "close", lambda source: closed.append(id(source)))
-    monkeypatch.setattr(JsonlSource, "load", lambda source, key: opened.append(source) or read(source, key))
-    monkeypatch.setattr("bridge.ingest.ingestor.fill", lambda *_: None)
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        assert ingestor.ingest(places).new == 10
-    assert len(opened) == 10
-    assert len({*map(id, opened)}) == 2
-    assert {*map(id, opened)} <= {*closed}
 
 
 def test_uris_are_ingested_and_searched_as_the_paths_that_they_lead_to(tmp_path):
