@@ -102,8 +102,12 @@ def test_what_does_not_fit_is_refused():
             buffer.write_episode(episode)
     with pytest.raises(ValueError, match="max_steps must be positive"):
         ReplayBuffer(0)
-    with pytest.raises(RuntimeError, match="no clips"):
-        ReplayBuffer(8, 2).sample(1)
+    short = ReplayBuffer(8, 2, 3)
+    with pytest.raises(RuntimeError, match="no clips of 6 timesteps: there are no episodes"):
+        short.sample(1)
+    short.write_episode({"action": np.zeros(5)})
+    with pytest.raises(RuntimeError, match="no clips of 6 timesteps: the longest of 1 episode has 5"):
+        short.sample(1)
     with pytest.raises(DatasetError, match="sampler: expected 2 numbers below 3"):
         ReplayBuffer.sample(_with_sampler(buffer), 2)
     buffer.clear()
