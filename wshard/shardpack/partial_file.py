@@ -12,7 +12,7 @@ from wshard.container.atomic_write import lock_descriptor
 from wshard.container.layout import name_hash
 from wshard.errors import RecordingExistsError
 from wshard.shardpack.index import PackIndex, key_table
-from wshard.shardpack.layout import PARTIAL
+from wshard.shardpack.shards import partial_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class PartialFile:
 
     def __init__(self, final: Path, *, overwrite: bool) -> None:
         self.final = final
-        self.path = final.with_name(final.name + PARTIAL)
+        self.path = partial_path(final)
         self.size = 0
         self._offsets: list[int] = []
         self._hashes: list[int] = []

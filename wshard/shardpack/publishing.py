@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wshard.container.atomic_write import lock_descriptor, sync_folder
 from wshard.errors import RecordingExistsError
-from wshard.shardpack.layout import PARTIAL
+from wshard.shardpack.shards import partial_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def write_note(names: ShardNames, count: int) -> None:
-    """Note that the new files of a range are complete: readers take them from now on; raises OSError."""
+    """Note that the new files of a range are complete: readers take them from now on; raises OSError.
+
+    It is written in place: one that was cut short means nothing, and a kill leaves no temporary file beside it.
+    """
     try:
         with names.note.open("wb") as file:
             file.write(json.dumps({"shard_count": count}).encode())
@@ -30,18 +33,17 @@ def write_note(names: ShardNames, count: int) -> None:
     sync_folder(names.note.parent)
 
 
-def name_files(names: ShardNames, count: int) -> None:
+def name_files(names: ShardNames, count: int, *, again: bool = False) -> None:
     """Give complete files their names, remove older ones that the range has no more, then the note; raises OSError.
 
-    The first file is the last one to get its name: its writer's lock is that of the range.
+    The first file is the last one to get its name: its writer's lock is that of the range. again: some have theirs.
     """
     finals = [names.path(number) for number in range(count)]
     for path in set(names.existing()).difference(finals):
         path.unlink(missing_ok=True)
     for final in reversed(finals):
-        partial = _partial(final)
-        if partial.exists():
-            partial.replace(final)
+        if not again or partial_path(final).exists():
+            partial_path(final).replace(final)
     sync_folder(finals[0].parent)
     if names.first is not None:
         names.note.unlink(missing_ok=True)
@@ -49,19 +51,19 @@ def name_files(names: ShardNames, count: int) -> None:
 
 def finish_interrupted(names: ShardNames) -> None:
     """Name the complete files of a killed writer; raises RecordingExistsError while one is active, OSError."""
-    if names.first is None or not names.note.exists():
+    if names.first is None:
         return
-    with names.note.open("rb") as note:
-        if lock_descriptor(note.fileno()) is False or _is_locked(_partial(names.path(0))):
+    try:
+        note = names.note.open("rb")
+    except FileNotFoundError:
+        return
+    with note:
+        if lock_descriptor(note.fileno()) is False or _is_locked(partial_path(names.path(0))):
             raise RecordingExistsError(f"{names}: another writer is active")
         count = names.read_note()
         if count is not None:
-            name_files(replace(names, last=None), count)
+            name_files(replace(names, last=None), count, again=True)
         names.note.unlink(missing_ok=True)
-
-
-def _partial(final: Path) -> Path:
-    return final.with_name(final.name + PARTIAL)
 
 
 def _is_locked(path: Path) -> bool:

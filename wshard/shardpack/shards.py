@@ -109,7 +109,7 @@ class ShardNames:
 
     def _find_complete(self, final: Path) -> Path:
         """Return the newest of a file with its name and one without; raises MissingFileError for neither."""
-        for path in (final.with_name(final.name + PARTIAL), final):
+        for path in (partial_path(final), final):
             if path.exists():
                 return path
         raise MissingFileError(f"{self}: expected the file {final}, found none")
@@ -120,6 +120,11 @@ class ShardNames:
             return self.before
         last = "" if self.last is None else f"{self.last:0{self.digits}d}"
         return f"{self.before}{{{self.first:0{self.digits}d}..{last}}}{self.after}"
+
+
+def partial_path(final: Path) -> Path:
+    """Return the path of a file until it is given its name."""
+    return final.with_name(final.name + PARTIAL)
 
 
 def expand_shards(path: str | os.PathLike[str]) -> Iterator[Path]:

@@ -81,6 +81,16 @@ def test_the_next_writer_waits_for_the_active_one_and_finishes_what_a_killed_one
     assert list(ShardPackSet(shards).keys()) == NEW
 
 
+def test_a_file_that_another_program_removed_while_it_was_written_is_told(tmp_path):
+    write(tmp_path / "a.shardpack", 2)
+    writer = ShardPackWriter(tmp_path / "a.shardpack", overwrite=True)
+    writer.write_record("new", {"a": b"1"})
+    (tmp_path / "a.shardpack.partial").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.shardpack"):
+        writer.close()
+    assert names(tmp_path) == ["a.shardpack"]
+
+
 @pytest.mark.parametrize("note", [b"", b"{", b"[" * 100, b"[]", b"{}", b'{"shard_count": 0}', b'{"shard_count": true}'])
 def test_a_note_that_is_damaged_says_nothing(tmp_path, note):
     shards = tmp_path / "a-{0..}.shardpack"
