@@ -244,6 +244,13 @@ def find_firsts(ids: Ids) -> Ids:
     return np.sort(order[new])
 
 
+def find_kth(scores: NDArray[np.floating], count: int) -> float:
+    """Return the count-th greatest of the scores; -inf where there are no more than so many."""
+    if len(scores) <= count:
+        return float("-inf")
+    return float(np.partition(scores, len(scores) - count)[len(scores) - count])
+
+
 def check_points(space: Space, points: Sequence[Point]) -> None:
     """Raise SpaceMismatchError unless every point holds float32 vectors [n, E] of the Space's size."""
     for point in points:

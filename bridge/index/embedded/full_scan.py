@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.index.base import find_kth
 from bridge.index.embedded.segment import expand_ranges
 from bridge.index.embedded.sketches import bound_rounding
 from bridge.index.metric import COSINE, DOT, bound_distance_error, measure_length
@@ -118,14 +119,8 @@ def _pick(scores: Vectors, firsts: Ids, request: Request, slack: float) -> Ids:
     best row of each episode counts, those far below it are not among them, however many reach the k-th.
     """
     tops = np.maximum.reduceat(scores, firsts)
-    places = np.flatnonzero(scores >= max(_find_kth(tops, request.top_k) - 2 * slack, _LOWEST))
+    places = np.flatnonzero(scores >= max(find_kth(tops, request.top_k) - 2 * slack, _LOWEST))
     close = scores[places]
     owners = np.searchsorted(firsts, places, side="right") - 1
-    own = tops[owners] if request.distinct else _find_kth(close, request.top_k)
+    own = tops[owners] if request.distinct else find_kth(close, request.top_k)
     return places[close >= own - 2 * slack]
-
-
-def _find_kth(scores: Vectors, top_k: int) -> float:
-    if len(scores) <= top_k:
-        return float("-inf")
-    return float(np.partition(scores, len(scores) - top_k)[len(scores) - top_k])

@@ -74,7 +74,7 @@ class EmbeddedIndex:
         self._filters = FilterCache(catalog)
         self._life = ""
         self._job = BackgroundJob()
-        self._waiting: dict[str, Space] = {}  # a new copy of these is due, but another one is being written
+        self._waiting: dict[str, Space] = {}  # a new copy of these is due, or the lists of the one that they have
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
 

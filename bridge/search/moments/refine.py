@@ -192,15 +192,9 @@ def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Mome
     place, channel = np.unravel_index(np.abs(moves).argmax(), moves.shape) if steps > 1 else (0, 0)
     moving = steps > 1 and abs(moves[place, channel]) > _MOVING  # the largest step settles most
     long = {episode: prepared.rows for episode, prepared in lanes.items() if len(prepared.rows) >= steps}
-    largest = [*enumerate(np.abs(moves).argmax(axis=0).tolist())] if moving else []
-    for episode, begins in _find_begins(query, long, (int(place), int(channel)), moving=moving):
-        rows, behind, starts = long[episode], 0, begins
-        for column, step in largest:  # what no other channel does there needs no closer look
-            if not len(starts):
-                break
-            there = rows[starts + step + 1, column] - rows[starts + step, column]
-            starts = starts[np.abs(there - moves[step, column]) <= _TWICE_ROUNDED]
-        for start in starts.tolist():
+    for episode, starts in _find_begins(query, long, (int(place), int(channel)), moving=moving):
+        rows, behind = long[episode], 0
+        for start in (_keep_alike(rows, starts, moves) if moving else starts).tolist():
             if start < behind:
                 continue  # where nothing moves, the next step would begin another one
             offsets = query - rows[start : start + steps]
@@ -213,6 +207,16 @@ def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Mome
                 cost = 0.0 if equal else SHIFT_COST * float(np.sqrt((offset**2).mean()))
                 same.append(_equal(episode, start, behind, cost))
     return same
+
+
+def _keep_alike(rows: Rows, starts: Ints, moves: Rows) -> Ints:
+    """Keep the timesteps from which every channel does the largest of its steps [n, D]: few need a closer look."""
+    for channel, step in enumerate(np.abs(moves).argmax(axis=0).tolist()):
+        if not len(starts):
+            break
+        there = rows[starts + step + 1, channel] - rows[starts + step, channel]
+        starts = starts[np.abs(there - moves[step, channel]) <= _TWICE_ROUNDED]
+    return starts
 
 
 def _find_begins(

@@ -10,7 +10,7 @@ import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.episodes.open import OpenLocations
-from bridge.index.base import Matches
+from bridge.index.base import Matches, find_kth
 from bridge.index.stored_rows import read_vectors
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
@@ -189,11 +189,7 @@ class MomentSearch:
         own = found.vectors[:, :levels]
         shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", own, own), _LEVEL))
         cosines = found.vectors @ vector / shapes  # the index knows the product only
-        if len(cosines) > request.top_k:  # of all windows of these episodes, sort no more than are taken
-            least = np.partition(cosines, -request.top_k)[-request.top_k]
-            near = np.flatnonzero(cosines >= least)
-        else:
-            near = np.arange(len(cosines))
+        near = np.flatnonzero(cosines >= find_kth(cosines, request.top_k))  # sort no more than are taken
         best = near[np.argsort(-cosines[near], kind="stable")[: request.top_k]]
         places = found.starts.searchsorted(best, side="right") - 1
         scores = cosines[best].astype(np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from wshard.data.derived.base import DerivedDataset
 from wshard.errors import DatasetError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ def split_episodes(
     Raises DatasetError.
     """
     if not isinstance(parts, Mapping):
-        raise DatasetError(f"parts: expected names and shares, e.g. {{'train': 0.8, 'val': 0.2}}, found {parts!r}")
+        raise DatasetError(f"parts: expected names and shares, e.g. {{'train': 0.8, 'val': 0.2}}, found {shown(parts)}")
     total = len(dataset.lengths)
     shares = np.array(list(parts.values()), np.float64)
     if not len(shares) or (shares < 0).any() or not np.isclose(shares.sum(), 1):
