@@ -39,7 +39,7 @@ class _Plan:
 
     choice: Choice
     family: Family
-    asked: Sequence[int] | None
+    asked: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
     Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
     catalog = run.archive.catalog
-    known = [found.id for _, found in known_episodes(catalog, addresses) if found is not None]
+    known = tuple(found.id for _, found in known_episodes(catalog, addresses) if found is not None)
     alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
@@ -93,7 +93,7 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     unfit: dict[int, NoLaneError] = {}
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
-        _embed(run, [_Target(plan.family, row, _among(run, plan)) for plan, row in active.items()])
+        _embed(run, [_Target(one.family, row, Among(one.family.layout_ids, one.asked)) for one, row in active.items()])
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
@@ -119,7 +119,7 @@ def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | 
 
 
 def _among(run: Run, plan: _Plan) -> Among:
-    """Return the episodes for which the family's Spaces are meant.
+    """Return the episodes for which a new Space of the family is meant.
 
     Whole-episode vectors are for every episode of the archive, so that any run finishes the work of an earlier one;
     windows are many, and only for the episodes for which they were requested.

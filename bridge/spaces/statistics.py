@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +70,11 @@ class Family:
     layout_ids: tuple[int, ...]
     weights: tuple[float, ...] | None = None
 
+    @cached_property
+    def name(self) -> str:
+        """What all its Spaces have in common (see Space.family)."""
+        return self.space(None).family
+
     def space(self, frozen: Statistics | None, rates: tuple[float | None, ...] | None = None) -> Space:
         """Return the family's Space with these statistics and rates; without any it serves to name the family only."""
         return Space(
@@ -121,12 +127,12 @@ def count_channels(lanes: Sequence[LaneSpec]) -> int:
 
 def current(catalog: Catalog, family: Family) -> SpaceRow | None:
     """Return the family's active Space, None before its first episodes are embedded."""
-    return _of(catalog, family, "active")
+    return _living(catalog, family).get("active")
 
 
-def _of(catalog: Catalog, family: Family, state: str) -> SpaceRow | None:
-    wanted = family.space(None).family
-    return next((row for row in catalog.vectors.spaces(state) if row.family == wanted), None)
+def _living(catalog: Catalog, family: Family) -> dict[str, SpaceRow]:
+    """Return the family's Spaces that no other one has replaced, by state: one at most is active, and one built."""
+    return {row.state: row for row in catalog.vectors.live_spaces() if row.family == family.name}
 
 
 def find_space_to_fill(catalog: Catalog, family: Family) -> SpaceRow | None:
@@ -134,10 +140,10 @@ def find_space_to_fill(catalog: Catalog, family: Family) -> SpaceRow | None:
 
     None: the active Space is true to the archive. Raises NoLaneError where no episode has finite numbers in a lane.
     """
-    building = _of(catalog, family, "building")
-    if building is not None:
-        return building
-    active = current(catalog, family)
+    living = _living(catalog, family)
+    if "building" in living:
+        return living["building"]
+    active = living.get("active")
     clock = catalog.clock()
     if active is not None and not _worth_checking(catalog, family, active, clock):
         return None

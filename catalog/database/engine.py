@@ -21,6 +21,7 @@ from sqlalchemy import (
     bindparam,
     func,
     literal,
+    literal_column,
     make_url,
     select,
 )
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from catalog.database.data_version import Glance
 
 BUSY_SECONDS = 30.0
+
+_VALUE: ColumnElement[Any] = literal_column("value")  # of json_each
 
 A_FILE = "a file"
 
@@ -218,8 +221,8 @@ def one_of(connection: Connection, column: ColumnElement[Any], values: Collectio
         # SQLite's own reading of decimals may be off by the last bit.
         exact = func.json_each(json.dumps([float(value).hex() for value in listed])).table_valued("value")
         return column.in_(select(func.float_from_hex(exact.c.value)))
-    table = func.json_each(json.dumps(listed, ensure_ascii=False)).table_valued("value")
-    return column.in_(select(table.c.value))
+    # In most statements, and made in half the time of a table-valued function.
+    return column.in_(select(_VALUE).select_from(func.json_each(json.dumps(listed, ensure_ascii=False))))
 
 
 def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -21,7 +21,7 @@ from bridge.index.embedded.kmeans import cluster, leave_for_later
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot
+from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot, UncopiedVectors
 from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
 from bridge.support.background_job import BackgroundJob
@@ -69,12 +69,11 @@ class EmbeddedIndex:
         self._rule = CopyRule(tail_rows, lists_rows)
         self._direct_rows = direct_rows
         self._spaces: dict[str, IndexSnapshot] = {}
-        self._uncopied: dict[str, tuple[int, int]] = {}  # vectors after the copy, and in it, as far as upsert knows
+        self._uncopied = UncopiedVectors(self._rule)
         self._damaged: set[Path] = set()
         self._filters = FilterCache(catalog)
         self._life = ""
         self._job = BackgroundJob()
-        self._waiting: dict[str, Space] = {}  # a new copy of these is due, or the lists of the one that they have
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
 
@@ -90,9 +89,10 @@ class EmbeddedIndex:
         Raises VectorIndexError where the disk refused one.
         """
         self._job.wait()
-        while self._waiting:
+        self._uncopied.forget()
+        while self._uncopied.waiting:
             with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile
-                self.upsert(self._waiting.popitem()[1], [])
+                self.upsert(self._uncopied.waiting.popitem()[1], [])
             self._job.wait()
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
@@ -108,25 +108,18 @@ class EmbeddedIndex:
             self._check_living(space)
             if missing := [point.episode for point in points if point.seq > clock]:
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
-            if not self._is_due(space, points):
+            if not self._uncopied.is_due(space, points):
                 return
             if self._job.busy:
-                self._waiting[space.fingerprint] = space
+                self._uncopied.waiting[space.fingerprint] = space
                 return
             searched = space.fingerprint in self._spaces  # look before writing: another process may have done so
             while (snapshot := self._open(space, lean=not searched)).needs_copy(self._rule, ingesting=bool(points)):
+                self._uncopied.note(space, 0, snapshot.count())
                 if self._build(space, snapshot, ingesting=bool(points)):
-                    self._uncopied[space.fingerprint] = 0, snapshot.count()
                     break
             else:
-                self._uncopied[space.fingerprint] = snapshot.count_tail(), len(snapshot.base.segment.vectors)
-
-    def _is_due(self, space: Space, points: Sequence[Point]) -> bool:
-        """Count the vectors that the disk copy lacks, and say whether to look if a new one is worth it."""
-        tail, base = self._uncopied.get(space.fingerprint, (0, 0))
-        tail += sum(len(point.vectors) for point in points)
-        self._uncopied[space.fingerprint] = tail, base
-        return not points or self._rule.is_due(tail, base, space.dim, ingesting=True)
+                self._uncopied.note(space, snapshot.count_tail(), len(snapshot.base.segment.vectors))
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
@@ -170,6 +163,7 @@ class EmbeddedIndex:
         """Remove the Space's copies; they are made again when the ledger holds it."""
         self._job.wait()
         with self._lock:
+            self._uncopied.forget()
             self._spaces.pop(space.fingerprint, None)
             disk_copy.drop(self._find_folder(space))
 
@@ -209,6 +203,7 @@ class EmbeddedIndex:
         if snapshot.home is None:
             raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
         lists = snapshot.home / disk_copy.LISTS
+        self._uncopied.forget()
         try:
             if snapshot.base.lists is not None and lists not in self._damaged:
                 snapshot.base.lists.check()
@@ -232,7 +227,8 @@ class EmbeddedIndex:
         """Return the catalog's clock; snapshots of an archive that was restored since are dropped."""
         life, clock = self._catalog.instant()
         if life != self._life:
-            self._life, self._spaces, self._uncopied = life, {}, {}
+            self._life, self._spaces = life, {}
+            self._uncopied.forget()
         return clock
 
     def _open(self, space: Space, *, lean: bool = False) -> IndexSnapshot:
@@ -272,7 +268,7 @@ class EmbeddedIndex:
         if self._rule.has_lists(vectors, space.dim, ingesting=ingesting):
             recluster = partial(cluster, before=snapshot.restore_clustering())
         elif self._rule.has_lists(vectors, space.dim):
-            recluster, self._waiting[space.fingerprint] = leave_for_later, space
+            recluster, self._uncopied.waiting[space.fingerprint] = leave_for_later, space
         disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
         points = snapshot.points(self._catalog)
 

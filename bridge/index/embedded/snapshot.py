@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bridge.index.embedded.kmeans import Clustering
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
+    from embedders.space import Space
 
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
 _TAIL_NUMBERS: Final = 1 << 18  # numbers of vectors: each search compares all, and the first one reads them one by one
@@ -52,6 +53,39 @@ class CopyRule:
     def has_lists(self, vectors: int, dim: int, *, ingesting: bool = False) -> bool:
         """Say whether a copy of so many vectors of this size has inverted lists."""
         return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim) * (_LISTS_LATER if ingesting else 1)
+
+
+class UncopiedVectors:
+    """How many vectors each Space has after its disk copy and in it, as far as that is known without looking.
+
+    waiting: the Spaces that must be looked at: a new copy is due, or the lists of the one that they have.
+    """
+
+    def __init__(self, rule: CopyRule) -> None:
+        self._rule = rule
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._known: set[str] = set()
+        self.waiting: dict[str, Space] = {}
+
+    def is_due(self, space: Space, points: Sequence[Point]) -> bool:
+        """Count more vectors, and say whether to look if a new copy is worth it; without points an ingest has ended."""
+        tail, base = self._counts.get(space.fingerprint, (0, 0))
+        tail += sum(len(point.vectors) for point in points)
+        self._counts[space.fingerprint] = tail, base
+        if not points and (space.fingerprint in self.waiting or space.fingerprint not in self._known):
+            return True
+        return self._rule.is_due(tail, base, space.dim, ingesting=bool(points))
+
+    def note(self, space: Space, tail: int, base: int) -> None:
+        """Take in what was found by looking."""
+        self._counts[space.fingerprint] = tail, base
+        self._known.add(space.fingerprint)
+        self.waiting.pop(space.fingerprint, None)
+
+    def forget(self) -> None:
+        """Have every Space looked at again."""
+        self._counts.clear()
+        self._known.clear()
 
 
 @dataclass(eq=False)

@@ -290,6 +290,26 @@ def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
     assert [rule.is_due(1, count, 512, ingesting=True) for count in (6143, 49_151)] == [False, True]
 
 
+def test_the_tail_is_read_once_however_many_ingests_end(tmp_path, monkeypatch):
+    with opened(tmp_path, tail_rows=20) as shelf:
+        ids, space = shelf.register(30), make_space()
+        read, ledger = [], shelf.catalog.vectors.ledger
+
+        def watched(space_id, **arguments):
+            for entry in ledger(space_id, **arguments):
+                read.append(entry.episode_id)
+                yield entry
+
+        monkeypatch.setattr(shelf.catalog.vectors, "ledger", watched)
+        for number in range(20):
+            shelf.put(space, {ids[number]: unit_vectors(1, number)})
+            shelf.index.upsert(space, [])
+        assert read == [ids[0]]
+        shelf.put(space, {ids[20]: unit_vectors(1, 20)})
+        shelf.index.upsert(space, [])
+        assert generation_of(tmp_path, space).exists()
+
+
 def test_vectors_are_read_from_the_disk_copy_and_the_tail(tmp_path):
     held, space, ids = fill_and_compact(tmp_path)
     with opened(tmp_path, held=held) as shelf:
