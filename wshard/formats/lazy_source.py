@@ -84,12 +84,11 @@ class LazySource(FilesSource[_Found]):
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode without reading its data; raises EntryNotFoundError, FormatError."""
-        known: EpisodeInfo | None = self._cache("infos").get(key)  # several times for each lane
-        return known or self._remember("infos", key, lambda: self._describe(key, self._find(key)))
+        return self._look_up(key)[1]
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane by its block name; raises EntryNotFoundError, StepError."""
-        info = self.info(key)
+        found, info = self._look_up(key)
         last = info.length if stop is None else stop
         if name not in info.lanes:
             known = ", ".join(info.lanes) or "none"
@@ -98,20 +97,29 @@ class LazySource(FilesSource[_Found]):
             raise StepError(
                 f"{self.where_of(key)}: expected 0 <= start <= stop <= {info.length}, found {start} and {last}"
             )
-        return self._read(self._find(key), info, name, slice(start, last))
+        return self._read(found, info, name, slice(start, last))
 
     def encoded(self, key: str, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane, None for a numeric lane."""
-        info = self.info(key)
-        return self._encoded(self._find(key), info, name) if info.lanes[name].encoding else None
+        found, info = self._look_up(key)
+        return self._encoded(found, info, name) if info.lanes[name].encoding else None
 
     def identify(self, key: str, block: str) -> bytes:
         """Return bytes that differ if the encoded frames of a lane do."""
-        return self._identify(self._find(key), self.info(key), block)
+        return self._identify(*self._look_up(key), block)
 
     def blocks(self, key: str) -> dict[str, bytes]:
         """Return the other data of an episode, by block name."""
         return self._extra_blocks(self._find(key))
+
+    def _look_up(self, key: str) -> tuple[_Found, EpisodeInfo]:
+        """Return where an episode is, and its description; quick for the last one, of which all lanes are read."""
+        last: tuple[str, _Found, EpisodeInfo] | None = self._cache("last").get("")  # another thread may replace it
+        if last is None or last[0] != key:
+            found = self._find(key)
+            info = self._remember("infos", key, lambda: self._describe(key, found))
+            last = self._cache("last")[""] = key, found, info
+        return last[1], last[2]
 
     def open(self, key: str) -> LazyEpisode:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""

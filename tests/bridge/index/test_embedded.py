@@ -295,8 +295,8 @@ def test_the_tail_is_read_once_however_many_ingests_end(tmp_path, monkeypatch):
         ids, space = shelf.register(30), make_space()
         read, ledger = [], shelf.catalog.vectors.ledger
 
-        def watched(space_id, **arguments):
-            for entry in ledger(space_id, **arguments):
+        def watched(space_id, since):
+            for entry in ledger(space_id, since=since):
                 read.append(entry.episode_id)
                 yield entry
 
