@@ -98,9 +98,9 @@ class ShardNames:
             return [Path(self.before)]
         complete = self.read_note()
         count = complete if self.last is None else self.last - self.first + 1
-        if count is not None:
-            paths = [self.path(number) for number in range(count)]
-            return paths if complete is None else [self._find_complete(path) for path in paths]
+        if count is not None:  # one by one: a note may name millions that are not there
+            paths = map(self.path, range(count))
+            return [*(paths if complete is None else map(self._find_complete, paths))]
         found = self.existing()
         for number in range(max(len(found), 1)):
             if number == len(found) or found[number] != self.path(number):

@@ -101,6 +101,7 @@ def test_a_note_that_is_damaged_says_nothing(tmp_path, note):
     assert (names(tmp_path), list(ShardPackSet(shards).keys())) == (["a-0.shardpack"], ["new0", "new1"])
 
 
+@pytest.mark.timeout(10)
 def test_a_note_of_more_files_than_there_are_is_told(tmp_path):
     shards = tmp_path / "a-{0..}.shardpack"
     write(shards, 4)
