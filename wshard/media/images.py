@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ENCODINGS: Final = ("jpeg", "png")
 DEFAULT_QUALITY: Final = 95
 
+_PNG_LEVEL: Final = 4  # of zlib: half the time of 6, and 6 % more bytes
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _REFUSALS: Final = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
 
@@ -141,5 +142,5 @@ def _encode_with_pillow(pixels: NDArray[Any], encoding: str, quality: int) -> by
     if encoding == "jpeg":
         image.save(file, "JPEG", quality=quality, subsampling="4:2:0")
     else:
-        image.save(file, "PNG")
+        image.save(file, "PNG", compress_level=_PNG_LEVEL)
     return file.getvalue()
