@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.windows import WindowPlan
 
-_CACHED: Final = 512  # episodes in memory
+_CACHE_BYTES: Final = 1 << 27  # of episodes in memory
+_FEWEST: Final = 16  # of them, however large
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ def _listed(spaces: Sequence[Space]) -> str:
 
 
 def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows | None]:
-    """Return a function that reads an episode of the sets, all of one Space, by its id, with a cache of a few hundred.
+    """Return a function that reads an episode of the sets, all of one Space, by its id, and keeps those read last.
 
     It returns the lanes concatenated as in the Space, [T, D] in standard deviations of the archive; None if the file is
     missing, changed or damaged, and for lanes of images.
@@ -158,8 +159,9 @@ def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows
     space = sets[0].space
     by_id = {row.id: row for vectors in sets for row in vectors.episodes}
     scale = _deviations(archive, space) if by_id else None
+    size = 4 * space.channels * sum(row.length for row in by_id.values())
 
-    @lru_cache(_CACHED)
+    @lru_cache(max(_FEWEST, len(by_id) * _CACHE_BYTES // max(size, 1)))
     def read(id_: int) -> Rows | None:
         return None if scale is None else _standardised(by_id[id_], space, scale)
 

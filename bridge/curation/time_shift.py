@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,10 +46,7 @@ def find_shift(left: Rows, right: Rows) -> Shift | None:
     """
     if not is_comparable(len(left), len(right)):
         return None
-    least = _least_overlap(len(left), len(right))
-    steps = np.arange(least - len(right), len(left) - least + 1)
-    first, last = max(0, int(-steps[0])), min(len(right), len(left) - int(steps[-1]))
-    sampled = np.unique(np.linspace(first, max(last - 1, first), _SAMPLES).astype(np.int64))
+    steps, sampled = _choose_offsets(len(left), len(right))
     gaps = (left[sampled + steps[:, None]] - right[sampled]).reshape(len(steps), -1)
     apart = np.einsum("st,st->s", gaps, gaps) / gaps.shape[1]
     nearest = int(apart.argmin())
@@ -91,6 +89,16 @@ def find_shared_piece(left: Rows, right: Rows, start: int, steps: Ids, *, size: 
     while stop < last and _apart(left, right, step, (stop, min(last, stop + _AVERAGED))) <= 2 * within:
         stop = min(last, stop + _AVERAGED)
     return Piece(start, stop, step, _apart(left, right, step, (start, stop)))
+
+
+@lru_cache
+def _choose_offsets(left: int, right: int) -> tuple[Ids, Ids]:
+    """Return the offsets to try for these lengths, and timesteps of the right that all of them compare; read-only."""
+    least = _least_overlap(left, right)
+    steps = np.arange(least - right, left - least + 1)
+    first, last = max(0, int(-steps[0])), min(right, left - int(steps[-1]))
+    sampled = np.unique(np.linspace(first, max(last - 1, first), _SAMPLES).astype(np.int64))
+    return steps, sampled
 
 
 def _least_overlap(left: int, right: int) -> int:
