@@ -251,7 +251,9 @@ class Hits(list[EpisodeRef]):
         """
         from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches need it not)
 
-        places = [ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint) for ref in self]
+        places = [
+            ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.metadata.get("length")) for ref in self
+        ]
         return open_clips(places, weights, options)
 
     def to_arrow(self) -> pa.Table:

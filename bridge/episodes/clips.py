@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClipPlace:
-    """Timesteps [start, stop) of an episode, and what the catalog saw of it."""
+    """Timesteps [start, stop) of an episode, and what the catalog saw of it; length: that of the whole episode."""
 
     address: EpisodeAddress
     start: int
     stop: int
     digest: str = ""
     fingerprint: Fingerprint | None = None
+    length: int | None = None
 
 
 def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, options: dict[str, Any]) -> SpanDataset:
@@ -45,6 +46,7 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
     sources: dict[tuple[str, str], int] = {}
     opened: list[Source] = []
     episodes: list[tuple[int, str]] = []
+    lengths: list[int | None] = []
     for place in places:
         address = place.address
         if address in numbers:
@@ -55,7 +57,9 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
             opened.append(_open(address))
         numbers[address] = len(episodes)
         episodes.append((sources[where], address.key))
-    data = SourceDataset(opened, episodes=episodes, **options)
+        lengths.append(place.length)
+    known = [length for length in lengths if length is not None]
+    data = SourceDataset(opened, episodes=episodes, lengths=known if len(known) == len(lengths) else None, **options)
     clips = SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
     if lack := explain_no_clips(clips):
         raise NoClipsError(lack)

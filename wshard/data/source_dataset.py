@@ -32,10 +32,11 @@ Merges = Mapping[str, Sequence[str] | str]
 class SourceDataset(Dataset):
     """Clips of the episodes of Sources.
 
-    episodes: (number of the Source, key) of each, by default all. keys_to_load: columns, or native names of lanes, by
-    default all; one may be a text; a mapping {column: name} renames them. keys_to_cache: columns that are read into
-    memory once. keys_to_merge: {new column: columns, or a regular expression for them} to concatenate. Raises
-    DatasetError for a location whose columns differ from those of the first, EntryNotFoundError for unknown columns.
+    episodes: (number of the Source, key) of each, by default all; lengths: theirs, if they are known. keys_to_load:
+    columns, or native names of lanes, by default all; one may be a text; a mapping {column: name} renames them.
+    keys_to_cache: columns that are read into memory once. keys_to_merge: {new column: columns, or a regular expression
+    for them} to concatenate. Raises DatasetError for a location whose columns differ from those of the first,
+    EntryNotFoundError for unknown columns.
     """
 
     def __init__(  # noqa: PLR0913  (the options that readers of the original have)
@@ -46,6 +47,7 @@ class SourceDataset(Dataset):
         transform: Callable[[Item], Item] | None = None,
         *,
         episodes: Sequence[tuple[int, str]] | None = None,
+        lengths: Sequence[int] | None = None,
         keys_to_load: Sequence[str] | Mapping[str, str] | None = None,
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
@@ -56,8 +58,10 @@ class SourceDataset(Dataset):
             chosen = [(place, key) for place, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
         places = np.array([place for place, _ in chosen], np.int64)
         self.episodes = EpisodeList(sources, places, [key for _, key in chosen])
-        lengths = np.array([_length(sources[place], key) for place, key in chosen], np.int64)
-        super().__init__(lengths, np.cumsum(lengths) - lengths, frameskip, num_steps, transform)
+        if lengths is None:
+            lengths = [_length(sources[place], key) for place, key in chosen]
+        counts = np.array(lengths, np.int64)
+        super().__init__(counts, np.cumsum(counts) - counts, frameskip, num_steps, transform)
         self._cached: dict[str, Any] = {}
         self._merged: dict[str, tuple[list[str], int]] = {}
         self._natives: dict[str, str] = {}

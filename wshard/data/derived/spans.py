@@ -89,8 +89,8 @@ def split_episodes(
     members: dict[Any, list[int]] = {}
     for episode in range(total):
         members.setdefault(episode if groups is None else groups[episode], []).append(episode)
-    order = np.random.default_rng(seed).permutation(len(members))
-    ordered = [list(members.values())[place] for place in order]
+    together = [*members.values()]
+    ordered = [together[place] for place in np.random.default_rng(seed).permutation(len(together)).tolist()]
     middles = np.cumsum([len(group) for group in ordered]) - np.array([len(group) for group in ordered]) / 2
     owners = np.searchsorted(np.cumsum(shares) * total, middles, side="left").clip(max=len(shares) - 1)
     chosen = {
