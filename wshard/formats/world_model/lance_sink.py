@@ -44,6 +44,7 @@ class LanceSink(RowsSink):
         self._version: int | None = None
         self._table = ""
         self._batches: list[Any] = []
+        self._buffered = 0  # bytes of these
         self._fragments: list[Any] = []
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
@@ -83,7 +84,8 @@ class LanceSink(RowsSink):
 
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         self._batches.append(self._make_batch(columns, length))
-        if sum(batch.nbytes for batch in self._batches) >= _BUFFER_SIZE:
+        self._buffered += self._batches[-1].nbytes
+        if self._buffered >= _BUFFER_SIZE:
             self._flush()
 
     def _make_batch(self, columns: Mapping[str, Any], length: int) -> Any:
@@ -118,7 +120,7 @@ class LanceSink(RowsSink):
             mode = "create" if self._version is None and not self._fragments else "append"
             self._schema = table.schema
             self._fragments += import_library("lance.fragment", "lance").write_fragments(table, self._table, mode=mode)
-            self._batches = []
+            self._batches, self._buffered = [], 0
 
     def _publish(self) -> None:
         self._flush()
