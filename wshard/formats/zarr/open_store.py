@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_ARRAYS: Final = 4096
 _MOST_DEPTH: Final = 8
+_KEPT: Final = 1 << 22  # bytes of chunks
 
 OWN: Final = "wshard"
 """Attribute of the root for data without a field in a replay buffer, and its key stating that no chunk is missing."""
@@ -38,6 +39,8 @@ class OpenStore:
         self.files: ZarrFiles = ZarrZip(path) if path.is_file() else ZarrFolder(path)
         self._store: Any = None
         self._layouts: dict[str, ArrayLayout] = {}
+        self._arrays: dict[str, Any] = {}
+        self._last: dict[str, tuple[int, Array]] = {}  # first row, and rows, of the chunks of each array read last
         self._reported: set[str] = set()
 
     @cached_property
@@ -64,6 +67,11 @@ class OpenStore:
 
     def array(self, name: str) -> Any:
         """Return an array of the zarr library; raises FormatError, MissingExtraError for a codec."""
+        if name not in self._arrays:
+            self._arrays[name] = self._open_array(name)
+        return self._arrays[name]
+
+    def _open_array(self, name: str) -> Any:
         layout, where = self.layout(name), f"{self.path}: {name}"
         try:
             return self._group[name]
@@ -80,9 +88,24 @@ class OpenStore:
             ) from error
 
     def rows(self, name: str, start: int, stop: int) -> Array:
-        """Return rows of an array of numbers, a new array; raises FormatError, MissingExtraError for a codec."""
-        array, where = self.array(name), f"{self.path}: {name}"
+        """Return rows of an array of numbers, a new array; raises FormatError, MissingExtraError for a codec.
+
+        Small chunks stay in memory until others are read: most hold the rows of several episodes.
+        """
         self._check_chunks(name, start, stop)
+        layout = self.layout(name)
+        first = start - start % layout.chunks[0]
+        last = min(stop + -stop % layout.chunks[0], layout.shape[0])
+        if not start < stop <= last or (last - first) * math.prod(layout.shape[1:]) * layout.dtype.itemsize > _KEPT:
+            return self._read_rows(name, start, stop)
+        read = self._last.get(name)
+        if read is None or not read[0] <= start <= stop <= read[0] + len(read[1]):
+            read = self._last[name] = first, self._read_rows(name, first, last)
+        found: Array = read[1][start - read[0] : stop - read[0]].copy()
+        return found
+
+    def _read_rows(self, name: str, start: int, stop: int) -> Array:
+        array, where = self.array(name), f"{self.path}: {name}"
         try:
             rows = np.asarray(array[start:stop])
         except MemoryError:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
-    from wshard.types import Channel, Episode
+    from wshard.types import Array, Channel, Episode
 
 _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
 _MOST_ROWS: Final = 1 << 16
@@ -57,6 +57,7 @@ class ReplayBufferSink(DraftSink):
         self._ends: list[int] = []
         self._notes: list[dict[str, Any]] = []
         self._names: dict[str, str] = {}
+        self._arrays: dict[str, _GrowingArray] = {}
         self._root: Any = self._zarr.open_group(os.fspath(draft), mode="a", zarr_format=2)
         self._complete = not continues or bool(as_object(self._root.attrs.get(OWN)).get(EVERY_CHUNK))
         if not continues:
@@ -90,28 +91,35 @@ class ReplayBufferSink(DraftSink):
         if names.keys() != lanes.keys():
             raise EpisodeError(f"episode {id_!r}: expected the lanes {sorted(names)}, found {sorted(lanes)}")
         for block, lane in lanes.items():
-            known = self._root.get(f"data/{names[block]}")
+            known = self._find_array(names[block])
             if 0 in lane.shape:
                 raise EpisodeError(f"episode {id_!r}: {block}: expected at least one number a timestep")
-            if known is not None and (known.dtype, known.shape[1:]) != (lane.dtype, lane.shape):
+            if known is not None and (known.dtype, known.shape) != (lane.dtype, lane.shape):
                 raise EpisodeError(
-                    f"episode {id_!r}: {block}: expected {known.dtype} {list(known.shape[1:])}, "
+                    f"episode {id_!r}: {block}: expected {known.dtype} {list(known.shape)}, "
                     f"found {lane.dtype} {list(lane.shape)}"
                 )
 
+    def _find_array(self, name: str) -> _GrowingArray | None:
+        """Return an array that is there; None for a new one."""
+        if name not in self._arrays:
+            array = self._root.get(f"data/{name}")
+            if array is None:
+                return None
+            self._arrays[name] = _GrowingArray(array)
+        return self._arrays[name]
+
     def _append(self, name: str, lane: _Lane, start: int, length: int) -> None:
-        array = self._root.get(f"data/{name}")
+        array = self._find_array(name)
         if array is None:
             size = lane.dtype.itemsize * math.prod(lane.shape)
             rows = min(max(_CHUNK_SIZE // size, 1), _MOST_ROWS)
             about = {"dtype": lane.dtype, "compressors": "auto", "fill_value": 0}
-            path, shape = f"data/{name}", (start + length, *lane.shape)
-            array = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **about)
-        array = array.with_config({"write_empty_chunks": True})
-        array.resize((start + length, *lane.shape))
+            path, shape = f"data/{name}", (start, *lane.shape)
+            made = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **about)
+            array = self._arrays[name] = _GrowingArray(made)
         for step in range(0, length, _BATCH):
-            stop = min(step + _BATCH, length)
-            array[start + step : start + stop] = lane.read(step, stop)
+            array.put(start + step, lane.read(step, min(step + _BATCH, length)))
 
     def _is_own(self, name: str) -> bool:
         return name.startswith(_FILES)
@@ -119,14 +127,62 @@ class ReplayBufferSink(DraftSink):
     def _finish(self, draft: Path) -> None:
         total, count = self._ends[-1], len(self._ends)
         for name in self._names.values():
-            array = self._root[f"data/{name}"]
-            array.resize((total, *array.shape[1:]))  # without rows of a refused episode
+            if (array := self._find_array(name)) is not None:
+                array.end(total)
         about = {"dtype": "int64", "overwrite": True}
         ends = self._root.create_array("meta/episode_ends", shape=(count,), chunks=(count,), **about)
         ends.with_config({"write_empty_chunks": True})[:] = np.array(self._ends)
         names = {name: block for block, name in self._names.items()}
         whole = {EVERY_CHUNK: True} if self._complete else {}
         self._root.attrs[OWN] = {"lanes": names, "episodes": self._notes} | whole
+
+
+class _GrowingArray:
+    """An array of a buffer; its rows are written by whole chunks, so that each is compressed once."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array.with_config({"write_empty_chunks": True})
+        self._written: int = array.shape[0]
+        self._waiting: list[Array] = []
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its numbers."""
+        found: np.dtype[Any] = self._array.dtype
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a row."""
+        found: tuple[int, ...] = self._array.shape[1:]
+        return found
+
+    def put(self, start: int, rows: Array) -> None:
+        """Add rows from the row `start` on: what is there already is of an episode that was refused."""
+        self._drop(start)
+        self._waiting.append(rows.copy())
+        end, chunk = start + len(rows), self._array.chunks[0]
+        if end // chunk > self._written // chunk:
+            self._write(end - end % chunk)
+
+    def end(self, total: int) -> None:
+        """Write all rows, which are so many."""
+        self._drop(total)
+        self._write(total)
+        self._array.resize((total, *self.shape))
+
+    def _drop(self, start: int) -> None:
+        end = self._written + sum(map(len, self._waiting))
+        if start < end:
+            kept = np.concatenate(self._waiting)[: start - self._written] if start > self._written else None
+            self._waiting, self._written = [] if kept is None else [kept], min(self._written, start)
+
+    def _write(self, stop: int) -> None:
+        if stop > self._written:
+            rows = np.concatenate(self._waiting)
+            self._array.resize((stop, *self.shape))
+            self._array[self._written : stop] = rows[: stop - self._written]
+            self._waiting, self._written = [rows[stop - self._written :]], stop
 
 
 class _Lane(NamedTuple):

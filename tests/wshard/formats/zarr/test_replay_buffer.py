@@ -344,6 +344,45 @@ def test_episodes_are_added_whole_or_not_at_all(tmp_path):
         open_sink(place, "zarr", compression="zstd")
 
 
+class BrokenFrames(ImageFrames):
+    """Frames whose last images cannot be read."""
+
+    def decode(self, start, stop):
+        if stop > 70:
+            raise EpisodeError("broken")
+        return super().decode(start, stop)
+
+
+@pytest.mark.parametrize("rows", [7, 64, 1000])
+def test_rows_are_written_by_whole_chunks_without_those_of_refused_episodes(tmp_path, monkeypatch, rows):
+    monkeypatch.setattr("wshard.formats.zarr.sink._MOST_ROWS", rows)
+    rng, there = np.random.default_rng(rows), []
+    image = encode_image(np.zeros((2, 2, 3), np.uint8), "png")
+
+    def make(length, frames):
+        camera = Channel.of("rgb", frames("png", [image] * length))
+        lanes = {"a": rng.normal(size=(length, 2)).astype(np.float32), "rgb": camera, "z": rng.normal(size=length)}
+        return Episode(f"{len(there)}-{length}", observations=lanes, actions={"u": lanes["z"]})
+
+    for lengths in ((3, 90, 64), (1, 130), (5,)):  # the second and third go on with what is there
+        with open_sink(tmp_path / "buffer", "zarr") as sink:
+            for length in lengths:
+                there.append(make(length, ImageFrames))
+                sink.write(there[-1])
+                with pytest.raises(EpisodeError, match="broken"):
+                    sink.write(make(80, BrokenFrames))
+    with ReplayBufferSource(tmp_path / "buffer") as source:
+        assert len(source.keys()) == len(there)
+        for key, ep in zip(source.keys(), there, strict=True):
+            found = source.load(key)
+            assert found.length == ep.length
+            for name in ("a", "z"):
+                assert np.array_equal(found.observations[name].data, ep.observations[name].data)
+    state = zarr.open_group(tmp_path / "buffer", mode="r")["data/a"]
+    assert state.shape == (sum(ep.length for ep in there), 2)
+    assert len(list((tmp_path / "buffer" / "data" / "a").glob("[0-9]*"))) == -(-state.shape[0] // rows)
+
+
 def test_equal_episodes_give_equal_bytes_and_frames_are_decoded(tmp_path):
     images = [encode_image(np.full((8, 8, 3), n, np.uint8), "png") for n in range(70)]
     ep = Episode("a", "", 70, observations={"cam": ImageFrames("png", images)}, actions={"ctrl": np.zeros((70, 1))})
