@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_ARRAYS: Final = 4096
 _MOST_DEPTH: Final = 8
-_KEPT: Final = 1 << 22  # bytes of chunks
+_CACHED_BYTES: Final = 1 << 22  # of the chunks of an array
 
 OWN: Final = "wshard"
 """Attribute of the root for data without a field in a replay buffer, and its key stating that no chunk is missing."""
@@ -96,7 +96,7 @@ class OpenStore:
         layout = self.layout(name)
         first = start - start % layout.chunks[0]
         last = min(stop + -stop % layout.chunks[0], layout.shape[0])
-        if not start < stop <= last or (last - first) * math.prod(layout.shape[1:]) * layout.dtype.itemsize > _KEPT:
+        if not start < stop <= last or (last - first) * math.prod(layout.shape[1:]) * layout.dtype.itemsize > _CACHED_BYTES:
             return self._read_rows(name, start, stop)
         read = self._last.get(name)
         if read is None or not read[0] <= start <= stop <= read[0] + len(read[1]):

@@ -174,8 +174,8 @@ class _GrowingArray:
     def _drop(self, start: int) -> None:
         end = self._written + sum(map(len, self._waiting))
         if start < end:
-            kept = np.concatenate(self._waiting)[: start - self._written] if start > self._written else None
-            self._waiting, self._written = [] if kept is None else [kept], min(self._written, start)
+            before = [np.concatenate(self._waiting)[: start - self._written]] if start > self._written else []
+            self._waiting, self._written = before, min(self._written, start)
 
     def _write(self, stop: int) -> None:
         if stop > self._written:
