@@ -96,7 +96,8 @@ class OpenStore:
         layout = self.layout(name)
         first = start - start % layout.chunks[0]
         last = min(stop + -stop % layout.chunks[0], layout.shape[0])
-        if not start < stop <= last or (last - first) * math.prod(layout.shape[1:]) * layout.dtype.itemsize > _CACHED_BYTES:
+        size = (last - first) * math.prod(layout.shape[1:]) * layout.dtype.itemsize
+        if size > _CACHED_BYTES or not start < stop <= last:
             return self._read_rows(name, start, stop)
         read = self._last.get(name)
         if read is None or not read[0] <= start <= stop <= read[0] + len(read[1]):
