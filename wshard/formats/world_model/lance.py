@@ -172,12 +172,18 @@ class LanceSource(RowsSource):
         if not first <= start <= stop <= end:
             goes_on = start == end > first and rows.dtype != object
             more = min(2 * len(rows), len(rows) * _AHEAD // max(rows.nbytes, 1)) if goes_on else 0
-            with self._translate():
-                table = self._table().to_table(columns=[column], offset=start, limit=max(stop - start, more))
-                first, rows = start, self._as_array(table, column)
+            try:
+                first, rows = start, self._read_rows(column, start, max(stop, start + more))
+            except FormatError:  # perhaps of the rows of other episodes
+                first, rows = start, self._read_rows(column, start, stop)
             self._cache("rows")[column] = first, rows if rows.nbytes <= _AHEAD else rows[:0]
         found: Array = rows[start - first : stop - first].copy()
         return found
+
+    def _read_rows(self, column: str, start: int, stop: int) -> Array:
+        with self._translate():
+            table = self._table().to_table(columns=[column], offset=start, limit=stop - start)
+            return self._as_array(table, column)
 
     def _as_array(self, table: Any, column: str) -> Array:
         rows = table.column(column).combine_chunks()

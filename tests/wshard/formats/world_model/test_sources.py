@@ -213,6 +213,24 @@ def test_rows_of_a_table_are_one_episode_after_the_other(tmp_path):
 # ---- damage --------------------------------------------------------------------------------------------------------
 
 
+def test_rows_without_a_value_damage_their_episode_alone(tmp_path):
+    lengths, step = [3, 3, 3, 3, 3, 3], pa.list_(pa.float32(), 2)
+    values = [None if row == 13 else [row, row] for row in range(sum(lengths))]
+    table = {
+        "episode_idx": pa.array(np.repeat(np.arange(6), lengths), pa.int32()),
+        "step_idx": pa.array(np.concatenate([np.arange(length) for length in lengths]), pa.int32()),
+        "state": pa.array(values, step),
+    }
+    lance.write_dataset(pa.table(table), tmp_path / "a.lance")
+    with LanceSource(tmp_path / "a.lance") as source:
+        for key in map(str, range(6)):  # read ahead, too
+            if key == "4":
+                with pytest.raises(FormatError, match="expected values, found 1 nulls"):
+                    source.lane(key, "signal/state")
+            else:
+                assert source.lane(key, "signal/state")[:, 0].tolist() == [3 * int(key) + step for step in range(3)]
+
+
 def _add_virtual(file: h5py.File) -> None:
     layout = h5py.VirtualLayout((12,), "f4")
     layout[:] = h5py.VirtualSource("other.h5", "x", (12,))
