@@ -20,7 +20,7 @@ from catalog.location import DATABASE
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.container.atomic_write import TEMPORARY
 from wshard.container.draft import DRAFT_LOCK, is_dead_draft
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.formats.base import load_matchers
 from wshard.repair.inspect import check_file
@@ -73,7 +73,10 @@ def _absent(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -
 
 
 def _missing(name: str, path: str) -> str:
-    return "no such file" if Path(name) == Path(path) else f"no such file: {Path(name).name}"
+    file, place = Path(name), Path(path)
+    if file == place:
+        return "no such file"
+    return f"no such file: {file.relative_to(place) if file.is_relative_to(place) else file.name}"
 
 
 def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *, data: bool) -> tuple[str, str]:
@@ -84,10 +87,11 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
         return "", ""
     with locations.open(row.address) as reader:
         digest = reader.digest()
-        if row.key and data:
+        own = row.format == OWN_FORMAT
+        if data and not own:
             reader.verify()
     # A chunk that is another one than its manifest lists can be no newer version of the episode.
-    looked = not row.key and (data or (digest != row.digest and len(files) > 1))
+    looked = own and (data or (digest != row.digest and len(files) > 1))
     _, damaged = check_file(Path(row.path)) if looked else (0, {})
     if damaged:
         named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_NAMED])

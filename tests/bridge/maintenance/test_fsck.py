@@ -25,6 +25,7 @@ from bridge_episodes import (
     spaces_of,
 )
 from databases import SQLITE_ALONE, SQLITE_FIRST
+from topic_logs import robot_messages, write_ros2
 from typer.testing import CliRunner
 
 import bridge.ingest.ingestor
@@ -200,6 +201,32 @@ def test_a_destroyed_file_is_found_without(archive, folder, damage):
     assert codes(archive) == ["corrupt"]
     assert mended(archive) == ["corrupt"]
     assert said(archive) == 12
+
+
+def test_a_recording_of_another_format_is_read_as_what_it_is(tmp_path):
+    log = write_ros2(tmp_path / "run.mcap", robot_messages(cameras=False))
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    shutil.copy(log, bag / "run_0.mcap")
+    about = "rosbag2_bagfile_information: {storage_identifier: mcap, relative_file_paths: [run_0.mcap]}"
+    (bag / "metadata.yaml").write_text(about)
+    ingest(tmp_path / "logs", log, bag)
+    assert codes(tmp_path / "logs", data=True) == []
+    damaged = bytearray(log.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    log.write_bytes(damaged)
+    assert codes(tmp_path / "logs", data=True) == ["corrupt"]
+
+
+def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset_fixtures):
+    place = shutil.copytree(dataset_fixtures / "lerobot" / "lerobot_v3_video_h264", tmp_path / "set")
+    ingest(tmp_path / "clips", place)
+    video = next((place / "videos" / "observation.images.top").rglob("*.mp4"))
+    video.unlink()
+    with open_archive(tmp_path / "clips") as opened:
+        found = check(opened, data=True).findings
+    assert {one.message for one in found} == {f"no such file: {video.relative_to(place)}"}
+    assert {one.code for one in found} == {"missing"}
 
 
 @SQLITE_FIRST
