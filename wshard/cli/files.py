@@ -21,6 +21,7 @@ from wshard.cli.common import (
     printable,
     reported,
 )
+from wshard.errors import FormatError
 
 if TYPE_CHECKING:
     from wshard.repair.report import RepairReport
@@ -96,15 +97,12 @@ def verify(
     for path in paths:
         (path if path.exists() else named_place(path)).stat()  # report missing files before reading others
     named = {path: list_foreign(path) for path in paths}
-    checks = [
-        partial(check_own, file)
-        for file in sorted({file for path in paths if named[path] is None for file in find_files(path)})
-    ]
+    own = {path: [*find_files(path)] for path, jobs in named.items() if jobs is None}
+    if empty := [str(path) for path, jobs in named.items() if not (jobs or own.get(path))]:
+        files = f"no {' or '.join(SUFFIXES)} files found"
+        raise FormatError(f"{', '.join(empty)}: nothing to verify: {files}; give other formats by their own paths")
+    checks = [partial(check_own, file) for file in sorted({file for files in own.values() for file in files})]
     checks += [partial(check_episode, job) for jobs in named.values() for job in jobs or ()]
-    if not checks:
-        own = " or ".join(SUFFIXES)
-        typer.echo(f"error: nothing to verify: no {own} files found; give other formats by their own paths", err=True)
-        raise typer.Exit(EXIT_FAILED)
     results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
     for result in [] if as_json else results:
         print_result(result)

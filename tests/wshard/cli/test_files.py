@@ -264,6 +264,12 @@ def test_verify_with_nothing_to_check_fails(tmp_path):
     assert "give other formats by their own paths" in message
     told = run("verify", tmp_path, tmp_path / "never")
     assert (told.exit_code, told.stderr) == (1, f"error: {tmp_path / 'never'}: No such file or directory\n")
+    (tmp_path / "fine").mkdir()
+    (tmp_path / "empty").mkdir()
+    save_wshard(make_episode(), tmp_path / "fine" / "a.wshard")
+    told = run("verify", tmp_path / "fine", tmp_path / "empty")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert told.stderr.startswith(f"error: {tmp_path / 'empty'}: nothing to verify: ")
     assert run("verify").exit_code == 2
 
 
