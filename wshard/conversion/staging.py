@@ -139,7 +139,8 @@ class StagedParts:
         except (WShardError, OSError) as error:
             error.args = tuple(map(self._named, error.args))
             if isinstance(error, OSError):
-                error.filename = self._named(error.filename)
+                nameless = error.filename is None and error.errno is not None
+                error.filename = self._target.location if nameless else self._named(error.filename)
             raise
 
     def _named(self, value: Any) -> Any:

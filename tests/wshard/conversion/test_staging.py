@@ -209,6 +209,27 @@ def test_errors_name_the_target_and_are_remembered(tmp_path, episodes):
     assert not [*tmp_path.glob(".*")]
 
 
+@pytest.mark.parametrize("name", ["robomimic", "minari", "zarr"])
+def test_a_disk_that_is_full_ends_a_conversion_and_names_the_target(tmp_path, episodes, name):
+    program = (
+        "import resource, signal, sys; from wshard.cli.common import reported\n"
+        "from wshard.conversion.jobs import list_jobs; from wshard.conversion.run import Conversion\n"
+        "from wshard.conversion.target import ConversionTarget\n"
+        "from wshard.formats.base import sink_class\n"
+        "target = ConversionTarget(sys.argv[2], sys.argv[3]); sink_class(sys.argv[3])\n"
+        "jobs = list_jobs([sys.argv[1]])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "with reported(), Conversion(target, jobs) as conversion: list(conversion.run())\n"
+    )
+    save_wshard(make_episode(2000), episodes / "large.wshard")
+    place = tmp_path / "out"
+    command = [sys.executable, "-B", "-c", program, str(episodes), str(place), name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith(f"error: {place}: File too large\n")
+    assert done.returncode == 1
+    assert not place.exists()
+
+
 def test_episodes_that_are_read_ahead_give_the_same(tmp_path, episodes):
     (tmp_path / "out").mkdir()
     jobs = list_jobs([episodes])

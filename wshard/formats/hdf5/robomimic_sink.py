@@ -122,6 +122,7 @@ class RobomimicSink(Hdf5Sink):
     def _finish(self, draft: Path) -> None:
         data = self._file[_DATA]
         data.attrs["total"] = sum(int(data[name].attrs.get("num_samples", 0)) for name in data)
+        self._close_file()
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""

@@ -11,6 +11,7 @@ import numpy as np
 from wshard.array_fields import DType
 from wshard.errors import EpisodeError, WShardError
 from wshard.formats.draft_sink import DraftSink
+from wshard.formats.hdf5.late_errors import LateErrorFile
 from wshard.formats.hdf5.nodes import import_h5py, translate_errors
 from wshard.formats.hdf5.values import NOT_JSON, WSHARD_ID, json_value
 
@@ -33,18 +34,33 @@ class Hdf5Sink(DraftSink):
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         import_h5py()
         self._file: Any = None
+        self._disk: LateErrorFile | None = None
         super().__init__(location, compression=compression, mode=mode)
 
     def _open(self, path: Path) -> None:
-        """Open the file of the draft, and read which episodes it has."""
+        """Open the file of the draft, and read which episodes it has; `_finish` closes it by _close_file."""
+        there = path.exists()
         with translate_errors(self._where):
-            self._file = import_h5py().File(path, "a")
+            self._disk = LateErrorFile(path, "r+" if there else "x+")
+            self._file = import_h5py().File(self._disk, "r+" if there else "w")
             episodes = self._episodes()
             self._ids = {str(_id_of(episodes, name)) for name in episodes}
 
+    def _close_file(self) -> None:
+        """Close the file; raises OSError if not all of it was written."""
+        self._file.close()
+        self._check_disk()
+
+    def _check_disk(self) -> None:
+        if self._disk is not None:
+            self._disk.check()
+
     def _release(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # what it reads is not what it wrote
+                self._file.close()
+        if self._disk is not None:
+            self._disk.close()
 
     @abstractmethod
     def _episodes(self) -> Any:
@@ -72,7 +88,9 @@ class Hdf5Sink(DraftSink):
                 self._fill(ep, group)
                 if ep.id != name:
                     group.attrs[WSHARD_ID] = ep.id
+            self._check_disk()
         except BaseException:
+            self._check_disk()
             del episodes[name]
             raise
         return self._key(name)

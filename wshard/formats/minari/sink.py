@@ -154,7 +154,7 @@ class MinariSink(Hdf5Sink):
         file, folder = self._file, draft / self._data
         self._about["total_episodes"] = len(file)
         self._about["total_steps"] = sum(int(file[name].attrs.get("total_steps", 0)) for name in file)
-        file.close()
+        self._close_file()
         self._about["dataset_size"] = round((folder / MAIN_FILE).stat().st_size / 1e6, 1)
         (folder / METADATA_FILE).unlink(missing_ok=True)  # a hard link to the older file
         (folder / METADATA_FILE).write_text(json.dumps(self._about))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.container.draft import Draft
 from wshard.errors import EpisodeError
+from wshard.formats.hdf5.late_errors import LateErrorFile
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.hdf5 import BLOCK, ColumnsHDF5Source
@@ -21,36 +21,6 @@ if TYPE_CHECKING:
 _CHUNK_SIZE: Final = 1 << 16
 _ROW_SIZE: Final = 1 << 12  # a larger row has a chunk of its own, so that a clip reads no more than it needs
 _EPISODES_AT_ONCE: Final = 1024
-
-
-class LateErrorFile(io.FileIO):
-    """A file whose first write error is raised by check(): the HDF5 library may crash after one."""
-
-    error: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        """Write all bytes, or nothing after an error; returns their number."""
-        left = memoryview(data).cast("B")
-        size = len(left)
-        try:
-            while left and self.error is None:
-                left = left[super().write(left) :]
-        except OSError as error:
-            self.error = error
-        return size
-
-    def truncate(self, size: int | None = None) -> int:
-        """Change the size, unless after an error."""
-        try:
-            return super().truncate(size) if self.error is None else size or 0
-        except OSError as error:
-            self.error = error
-            return size or 0
-
-    def check(self) -> None:
-        """Raise the error."""
-        if self.error is not None:
-            raise self.error
 
 
 class ColumnsHDF5Sink(RowsSink):

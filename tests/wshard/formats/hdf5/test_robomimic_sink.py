@@ -96,7 +96,8 @@ def test_round_trips_keep_all_that_the_format_holds(tmp_path, ep):
     path = tmp_path / "a.hdf5"
     (key,) = write(path, ep, mode="overwrite")
     assert_same_episode(read(path)[key], kept(ep))
-    assert RobomimicSink(path).losses(EpisodeInfo.of(MemoryReader(ep, "ep"))) == []
+    with RobomimicSink(path) as sink:
+        assert sink.losses(EpisodeInfo.of(MemoryReader(ep, "ep"))) == []
 
 
 def test_of_other_episodes_it_says_what_is_lost(tmp_path):
