@@ -27,8 +27,10 @@ def write_note(names: ShardNames, count: int) -> None:
             file.write(json.dumps({"shard_count": count}).encode())
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
+    except BaseException as error:
         names.note.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # as where the disk is full
+            error.filename = str(names)
         raise
     sync_folder(names.note.parent)
 
