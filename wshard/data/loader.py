@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.arguments import integer
+from wshard.arguments import integer, whole_number
 from wshard.data.batch_slots import BatchSlots, SlotDataset
 from wshard.data.clips import positive
 from wshard.data.dataset import collate
@@ -39,6 +39,7 @@ class ClipLoader:
         self.dataset = dataset
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
+        num_workers = whole_number(num_workers, "num_workers", DatasetError, least=0)
         inherited = num_workers and dataset.fork_safe and forks_workers()
         self._slots = BatchSlots(_PREFETCHED * num_workers + _IN_USE if inherited else 0)
         self._requests = _Requests(self.sampler, self.batch_size, drop_last, self._slots)

@@ -286,3 +286,9 @@ def test_batches_of_workers_stay_what_they_are_however_long_they_are_used():
     assert first["x"].tolist() == expected[0]
     loader.load_state_dict(ClipLoader(data, 2).state_dict())
     assert [batch["x"].tolist() for batch in loader] == expected
+
+
+def test_wrong_numbers_of_workers_are_refused():
+    for wrong in (-1, 1.5):
+        with pytest.raises(DatasetError, match="num_workers"):
+            ClipLoader(make(), num_workers=wrong)
