@@ -69,13 +69,18 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.replace(final)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(final)  # a full disk names no file by itself
+        name_place(error, final)
         raise
     finally:
         if lock is not None:
             os.close(lock)
     sync_folder(final.parent)
+
+
+def name_place(error: BaseException, place: object) -> None:
+    """Let a system error that names no file, as that of a full disk, name this place."""
+    if isinstance(error, OSError) and error.filename is None:
+        error.filename = str(place)
 
 
 def _create(final: Path) -> tuple[Path, int, int | None]:

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wshard.container.atomic_write import lock_descriptor, sync_folder
+from wshard.container.atomic_write import lock_descriptor, name_place, sync_folder
 from wshard.errors import RecordingExistsError
 from wshard.shardpack.shards import partial_path
 
@@ -29,8 +29,7 @@ def write_note(names: ShardNames, count: int) -> None:
             os.fsync(file.fileno())
     except BaseException as error:
         names.note.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # as where the disk is full
-            error.filename = str(names)
+        name_place(error, names)
         raise
     sync_folder(names.note.parent)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wshard.container.atomic_write import name_place
 from wshard.container.draft import Draft
 from wshard.container.open_file import is_nameable
 from wshard.errors import FormatError, RecordingExistsError
@@ -52,8 +53,7 @@ def unpack_shardpack(
         draft.publish()
     except BaseException as error:
         draft.discard()
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(final)  # a full disk names no file by itself
+        name_place(error, final)
         raise
     return report
 

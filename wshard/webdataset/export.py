@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 
+from wshard.container.atomic_write import name_place
 from wshard.container.draft import Draft
 from wshard.conversion.jobs import ConversionJob, OpenSources, list_jobs
 from wshard.errors import DatasetError, NoClipsError, WShardError
@@ -93,8 +94,7 @@ def shardify(
         draft.publish(is_own_file)
     except BaseException as error:
         draft.discard()
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = os.fspath(to)
+        name_place(error, os.fspath(to))
         raise
     report.folder = draft.target
     return report
