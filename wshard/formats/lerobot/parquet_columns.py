@@ -7,7 +7,7 @@ import os
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wshard.types import Array
+
+_Column: TypeAlias = tuple[str, tuple[int, ...]]
+"""Its name, and the shape of its rows."""
 
 MOST_FOOTERS: Final = 12
 """Footers that stay open with a Source: one of 1,000 row groups of ten columns takes 9 MB, and 25 ms to read."""
@@ -78,7 +81,7 @@ class ParquetColumns:
         self._leaves = leaves
         self.closed = False
         self._dtypes: dict[str, DType] = {}
-        self._rows: dict[tuple[str, tuple[int, ...]], _Rows] = {}
+        self._rows: dict[_Column, _Rows] = {}
 
     def close(self) -> None:
         """Close the file."""
@@ -169,32 +172,48 @@ class ParquetColumns:
     def _read_rows(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> _Rows:
         if start == stop:
             return _Rows(0, 0, start, np.empty((0, *shape), self.dtype(name).numpy_dtype))
+        own = (name, shape)
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
-            starts, before = self._footer.starts, self._rows.get((name, shape))
-            step = math.prod(shape) * self.dtype(name).size
-            if (starts[last] - starts[first]) * step > _LARGE:
+            starts, before = self._footer.starts, self._rows.get(own)
+            if (starts[last] - starts[first]) * self._size(own) > _LARGE:
                 return self._read_part(name, shape, start, stop)
-            together = [(name, shape)]
-            if before is not None and before.last == first:
-                more = first + min(2 * (before.last - before.first), _MOST_AHEAD)
-                while last < min(more, len(starts) - 1) and (starts[last + 1] - starts[first]) * step <= _AHEAD:
-                    last += 1
-                together = self._alike((name, shape), starts[last] - starts[first])
-            columns = self._columns([one for one, _ in together], range(first, last))
-            for key in together:
-                values = to_array(columns[key[0]], key[1], f"{self.path}: column {key[0]!r}")
-                self._rows[key] = _Rows(first, last, starts[first], values)
-        return self._rows[name, shape]
+            if before is None or before.last != first or not self._read_ahead(own, first, last):
+                self._read_groups([own], first, last)
+        return self._rows[own]
 
-    def _alike(self, own: tuple[str, tuple[int, ...]], count: int) -> list[tuple[str, tuple[int, ...]]]:
+    def _read_ahead(self, own: _Column, first: int, last: int) -> bool:
+        """Read more than is asked for; False where not all of it can be read."""
+        before = self._rows[own]
+        starts, end = self._footer.starts, first + min(2 * (before.last - before.first), _MOST_AHEAD)
+        while last < min(end, len(starts) - 1) and (starts[last + 1] - starts[first]) * self._size(own) <= _AHEAD:
+            last += 1
+        together = self._alike(own, starts[last] - starts[first])
+        try:
+            with translate_errors(self.path):
+                self._read_groups(together, first, last)
+        except (FormatError, OSError):
+            return False  # damage in other episodes' rows is not an error of the episode that is asked for
+        return True
+
+    def _read_groups(self, columns: list[_Column], first: int, last: int) -> None:
+        table = self._columns([name for name, _ in columns], range(first, last))
+        for name, shape in columns:
+            values = to_array(table[name], shape, f"{self.path}: column {name!r}")
+            self._rows[name, shape] = _Rows(first, last, self._footer.starts[first], values)
+
+    def _size(self, column: _Column) -> int:
+        """Return the bytes of a row."""
+        return math.prod(column[1]) * self.dtype(column[0]).size
+
+    def _alike(self, own: _Column, count: int) -> list[_Column]:
         """Return the columns that were read as far as this one: to read `count` rows of all at once costs least."""
-        before, found = self._rows[own], []
-        for (name, shape), rows in self._rows.items():
-            small = count * math.prod(shape) * self.dtype(name).size <= _AHEAD
-            if (name, shape) == own or (small and (rows.first, rows.last) == (before.first, before.last)):
-                found.append((name, shape))
-        return found
+        before = self._rows[own]
+        return [
+            column
+            for column, rows in self._rows.items()
+            if column == own or (rows[:2] == before[:2] and count * self._size(column) <= _AHEAD)
+        ]
 
     def _read_part(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> _Rows:
         """Return the rows alone: of large row groups, nothing stays in memory."""

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from wshard.errors import EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
+from wshard.formats.base import open_sink
 from wshard.formats.lerobot.source import LeRobotSource
 from wshard.open import list_episodes
+from wshard.testing import make_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +117,24 @@ def test_row_groups_may_be_any(v3):
             assert np.array_equal(source.lane(key, "signal/observation.state"), values)
             assert np.array_equal(source.lane(key, "signal/observation.state", 2, 6), values[2:6])
     assert load_all(v3) == whole
+
+
+def test_a_damaged_row_group_is_that_of_one_episode(tmp_path):
+    """Rows are read ahead of those that are asked for: the others' damage must not be theirs."""
+    with open_sink(tmp_path / "set", "lerobot") as sink:
+        for number in range(40):
+            sink.write(make_episode(number))
+    path = tmp_path / "set" / V3_DATA
+    data = bytearray(path.read_bytes())
+    metadata = pq.read_metadata(path)
+    assert metadata.num_row_groups == 40
+    column = metadata.row_group(20).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(data)
+    found = load_all(tmp_path / "set")
+    assert [key for key, length in found.items() if length != 20] == ["20"]
+    assert "file-000.parquet: expected a Parquet file" in found["20"]
 
 
 def test_a_damaged_video_costs_its_frames_alone(v3):
