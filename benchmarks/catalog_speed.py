@@ -28,10 +28,11 @@ from machine import facts
 from report import write_section
 from sqlalchemy import create_engine
 
-from catalog import Catalog, LaneRecord, Spread, Storage, parse_where
+from catalog import Catalog, LaneRecord, Spread, parse_where
 from catalog.database.postgresql import server_url
 from catalog.episode_record import EpisodeRecord
 from catalog.testing.records import pack
+from wshard.container.block import StoredLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ VERBS = ("pick", "place", "push", "open", "close", "stack", "turn", "press", "sl
 THINGS = ("cube", "drawer", "button", "door", "peg", "mug", "lid", "handle", "lever", "block", "plate", "window")
 FACETS = ("env_id", "success", "review", "tag", "meta.robot")
 FILTER = "env:env-07 reward:20..80 length:>=150"
-STORED = (Storage("none", 3200, 3200), Storage("zstd", 6400, 4100))
+STORED = (StoredLane("none", 3200, 3200), StoredLane("zstd", 6400, 4100))
 _ABOUT = """`python benchmarks/catalog_speed.py --rows {}`: {:,} episodes with metadata, two lanes, full text, tags and
 scores; {}. Load of the machine at the end: {:.1f}. Each line is a whole call from Python, rows and all; the filter is
 `{}`. In brackets stands the time of the asking process itself: for SQLite all of the work, for PostgreSQL that outside

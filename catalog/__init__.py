@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         Registered,
         Review,
         Spread,
-        Storage,
     )
     from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, SpaceRow
 
@@ -93,7 +92,6 @@ __all__ = [
     "Snapshot",
     "SpaceRow",
     "Spread",
-    "Storage",
     "Where",
     "all_of",
     "any_of",
@@ -146,7 +144,6 @@ __getattr__ = importer(
         "Review": "catalog.records",
         "SpaceRow": "catalog.vectors.records",
         "Spread": "catalog.records",
-        "Storage": "catalog.records",
         "NumberSummary": "catalog.query.summary_records",
         "Where": "catalog.filters.where",
         "all_of": "catalog.filters.where",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog.values import JSON
+    from wshard.container.block import StoredLane
 
 
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
@@ -34,14 +35,6 @@ class Spread(NamedTuple):  # there is one per channel of each episode, so they m
     std: float
 
 
-class Storage(NamedTuple):  # likewise
-    """How a lane is stored in its file: codec ("none" for raw), decoded bytes, stored bytes; None if unknown."""
-
-    codec: str
-    bytes: int
-    stored: int | None
-
-
 @dataclass(frozen=True)
 class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
@@ -55,7 +48,7 @@ class LaneRecord:
     shape: tuple[int, ...]
     count: int
     rate: float | None = None
-    storage: Storage | None = None
+    storage: StoredLane | None = None
     spread: bytes | None = None
 
 
@@ -151,7 +144,7 @@ class LaneFacts:
     whole: Spread | None
     channels: tuple[Spread, ...]
     rate: float | None = None
-    storage: Storage | None = None
+    storage: StoredLane | None = None
 
 
 @dataclass(frozen=True)

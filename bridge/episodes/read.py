@@ -16,7 +16,7 @@ from bridge.episodes.measure import Measured, Numbers, Summary, check_length, nu
 from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.episode_record import EpisodeRecord
-from catalog.records import LaneDefinition, LaneRecord, Storage
+from catalog.records import LaneDefinition, LaneRecord
 from embedders.numeric import first_bad
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
     from catalog.records import EpisodeRow
     from embedders.space import Space
+    from wshard.container.block import StoredLane
     from wshard.episode.meta_reader import Declaration
     from wshard.episode.protocol import EpisodeReader, Fingerprint
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
-_Lane: TypeAlias = tuple[str, str, tuple[int, ...], int, float | None, Storage]
+_Lane: TypeAlias = "tuple[str, str, tuple[int, ...], int, float | None, StoredLane]"
 """What a LaneRecord has before its spread."""
 
 Result = TypeVar("Result")
@@ -184,7 +185,7 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, bef
         }
         rate = None if file.timebase.assumed else file.timebase.tick_hz
         lanes = tuple(
-            (*definition, file.length, lane.sampling_rate_hz or rate, Storage(*file.stored(lane.block)))
+            (*definition, file.length, lane.sampling_rate_hz or rate, file.stored(lane.block))
             for definition, lane in zip(kind.definitions, recorded.values(), strict=True)
         )
         return _Look(address, about, kind, lanes, numbers_of(file, kind.summarised))

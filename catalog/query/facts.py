@@ -26,7 +26,8 @@ from catalog.database.schema import (
     snapshot,
     space,
 )
-from catalog.records import Asset, CheckFinding, EmbeddedSpace, Facts, LaneFacts, Lineage, Note, Review, Spread, Storage
+from catalog.records import Asset, CheckFinding, EmbeddedSpace, Facts, LaneFacts, Lineage, Note, Review, Spread
+from wshard.container.block import StoredLane
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> Non
         numbers = spread or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
         whole = spreads[0] if spreads else None
-        storage = None if stored[0] is None else Storage(*stored)
+        storage = None if stored[0] is None else StoredLane(*stored)
         found[row]["lanes"][name] = LaneFacts(
             *types[row].get(name, ("", ())), count, whole, tuple(spreads[1:]), rate, storage
         )

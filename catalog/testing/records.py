@@ -11,7 +11,8 @@ from itertools import chain
 from typing import Any
 
 from catalog.episode_record import EpisodeRecord
-from catalog.records import Asset, LaneRecord, Spread, Storage
+from catalog.records import Asset, LaneRecord, Spread
+from wshard.container.block import StoredLane
 
 AWKWARD = (
     "",
@@ -55,8 +56,8 @@ def pack(*channels: Spread) -> bytes:
 
 
 LANES = (
-    LaneRecord("action/joint", "f32", (4,), 100, 50.0, Storage("zstd", 1600, 320), pack(*SPREADS)),
-    LaneRecord("signal/state", "f32", (39,), 100, rate=0.1, storage=Storage("none", 15_600, 15_600)),
+    LaneRecord("action/joint", "f32", (4,), 100, 50.0, StoredLane("zstd", 1600, 320), pack(*SPREADS)),
+    LaneRecord("signal/state", "f32", (39,), 100, rate=0.1, storage=StoredLane("none", 15_600, 15_600)),
     LaneRecord("signal/camera", "u8", (64, 64, 3), 100),
 )
 

@@ -169,7 +169,7 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
             raise EntryNotFoundError(f"{self.where}: no lane {block!r}")
         codecs = {one.codec for one in found}
         codec = codecs.pop() if len(codecs) == 1 else "mixed"
-        return StoredLane(codec, sum(one.size for one in found), sum(one.stored or 0 for one in found))
+        return StoredLane(codec, sum(one.bytes for one in found), sum(one.stored or 0 for one in found))
 
     def lane(self, name: str, *, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane as an array [n, *shape]; bounds count as in a Python slice.

@@ -97,7 +97,7 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
 def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, Any]:
     lane, stored = episode.lanes()[name], episode.stored(name)
     about = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
-    return about | {"size": stored.size, "stored": stored.stored, "crc": ""}
+    return about | {"size": stored.bytes, "stored": stored.stored, "crc": ""}
 
 
 def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:

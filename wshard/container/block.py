@@ -28,7 +28,7 @@ class StoredLane(NamedTuple):
     """How a lane is stored: codec (none, zstd, lz4, unknown; mixed), decoded bytes, stored bytes; None if unknown."""
 
     codec: str
-    size: int
+    bytes: int
     stored: int | None
 
 

@@ -597,7 +597,7 @@ def test_an_open_episode_reports_the_same_in_one_file_and_in_chunks(tmp_path_fac
         for name, lane in recorded.items():
             assert many.lane(name).tobytes() == one.lane(name).tobytes(), name
             assert many.lane(name).dtype == lane.dtype.numpy_dtype
-            assert many.stored(name).size == one.stored(name).size
+            assert many.stored(name).bytes == one.stored(name).bytes
         assert many.total_reward() == pytest.approx(one.total_reward(), nan_ok=True)
         start = data.draw(st.integers(0, ep.length - 1))
         stop = data.draw(st.integers(start + 1, ep.length))

@@ -176,7 +176,7 @@ def test_lanes_decode_what_is_requested(path, name):
         assert frames.encoding == file.lanes()[f"signal/{name}"].encoding
         assert np.array_equal(frames.slice(4, 9).decode(), true[4:9])
         assert file.encoded("ctrl" if "ctrl" in file else "action/ctrl") is None
-        assert file.stored(f"signal/{name}").size == true.nbytes
+        assert file.stored(f"signal/{name}").bytes == true.nbytes
         array, part = file.lane(name), file.slice(5, 15)
     assert np.array_equal(array, true)
     assert part.observations[name].encoded is not None

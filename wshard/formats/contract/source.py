@@ -135,7 +135,7 @@ class EpisodeReaderContract:
                 assert np.array_equal(reader.lane(block), channel.data)
                 assert np.array_equal(reader[block][3:7], channel.data[3:7])
                 assert np.array_equal(reader.lane_view(block, verify=True)[-2:], channel.data[-2:])
-                assert reader.stored(block).size == channel.data.nbytes
+                assert reader.stored(block).bytes == channel.data.nbytes
                 frames = reader.encoded(block)
                 assert frames is None or np.array_equal(frames.decode(3, 7), channel.data[3:7])
             assert all(name in reader for name in expected.observations)
