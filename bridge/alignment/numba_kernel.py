@@ -47,12 +47,13 @@ def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  
     """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
     before, here, along, price, gained, number = step
     reached, spent, begun, by = table
-    for j in range(first, high):
-        paid = price * local[j]
+    for j in range(first, high):  # without branches, which no processor could foresee
+        paid, best = price * local[j], reached[here, j]
         cost = reached[before, j - along] + (paid - gained)
-        if cost < reached[here, j]:
-            reached[here, j], by[j] = cost, number
-            spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
+        is_less = cost < best
+        reached[here, j], by[j] = cost if is_less else best, number if is_less else by[j]
+        spent[here, j] = spent[before, j - along] + paid if is_less else spent[here, j]
+        begun[here, j] = begun[before, j - along] if is_less else begun[here, j]
 
 
 @_part
@@ -136,33 +137,34 @@ def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyp
     return used
 
 
-@compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.UniTuple(_REAL[::1], 4)))
+@compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.Tuple(_COLUMNS)))
 def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
     pairs, ends = paths
-    squares, apart, total, found = room
-    begin = 0
+    apart, found = room
+    begin, channels = 0, query.shape[1]
     for number in range(len(ends)):
         path, edge = pairs[begin : ends[number]], edges[number]
         begin, length = ends[number], len(path)
-        for place in range(length + 2 * around):
-            squares[place], apart[place] = 0.0, 0.0
-        for channel in range(query.shape[1]):
-            for place in range(length):
-                apart[around + place] = query[path[place, 0], channel] - rows[edge + path[place, 1], channel]
-            for place in range(length):
-                total[place] = apart[around + place]
-            for away in range(1, around + 1):
-                for place in range(length):
-                    total[place] = (total[place] + apart[around + place - away]) + apart[around + place + away]
-            for place in range(length):
-                squares[place] += weights[path[place, 0], channel] * (total[place] * total[place])
+        for place in range(around):
+            for channel in range(channels):
+                apart[place, channel], apart[around + length + place, channel] = 0.0, 0.0
+        for place in range(length):
+            i, j = path[place, 0], edge + path[place, 1]
+            for channel in range(channels):
+                apart[around + place, channel] = query[i, channel] - rows[j, channel]
         spent, advanced, before = 0.0, 0, -2
         for place in range(length):
             after = path[place, 0] + path[place, 1]
             steps = 2 if place == 0 else after - before
             count = min(place, around) + min(length - 1 - place, around) + 1
-            spent += steps * (np.sqrt(squares[place]) / count)
+            squares = 0.0
+            for channel in range(channels):
+                total = apart[around + place, channel]
+                for away in range(1, around + 1):
+                    total = (total + apart[around + place - away, channel]) + apart[around + place + away, channel]
+                squares += weights[path[place, 0], channel] * (total * total)
+            spent += steps * (np.sqrt(squares) / count)
             advanced, before = advanced + steps, after
         found[number] = spent / advanced
 
@@ -193,5 +195,5 @@ def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[
     """Do what `numpy_kernel.measure` does."""
     found, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
     to_measure = [_order(one) for one in (query, weights, pieces, paths)]
-    _measure(*to_measure, around, (*np.empty((3, longest + 2 * around)), found))
+    _measure(*to_measure, around, (np.empty((longest + 2 * around, query.shape[1])), found))
     return found
