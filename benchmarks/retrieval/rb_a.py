@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ from rb_a_archive import searched
 from rb_a_data import choose_channels, load
 from rb_a_disturb import DISTURBANCES
 from rb_a_methods import Archive, methods
-from rb_a_plot import Hit, draw, draw_hits
+from rb_a_plot import Hit, Result, draw, draw_hits
 
 from embedders.space import Statistics
 
@@ -43,20 +43,6 @@ if TYPE_CHECKING:
 _DRAWN: Final = ("warp", "prefix60", "stall40", "offset")
 _DRAWN_HITS: Final = 3
 THROUGH_ARCHIVE: Final = "archive, `--windows both`: whole, windows, expanded"
-
-
-@dataclass(frozen=True)
-class Result:
-    """One cell of the tables."""
-
-    channels: str
-    method: str
-    dim: int | None
-    disturbance: str
-    mean_average_precision: float
-    precision_at_1: float
-    precision_at_10: float
-    ms_per_query: float
 
 
 def make_archive(recorded: Sequence[Recorded], channels: str, every: int) -> Archive:

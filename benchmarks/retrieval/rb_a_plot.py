@@ -20,9 +20,22 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
-    from rb_a import Result
 
     Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One cell of the tables."""
+
+    channels: str
+    method: str
+    dim: int | None
+    disturbance: str
+    mean_average_precision: float
+    precision_at_1: float
+    precision_at_10: float
+    ms_per_query: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ import rb_outcome
 from rb_a_data import EPISODES, NOISE, load
 from rb_c_baselines import BASELINES
 from rb_c_faults import FAULTS, clip_of, inject
-from rb_c_plot import draw
+from rb_c_plot import Result, draw
 
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
@@ -63,19 +63,6 @@ class Seen:
     success: bool
     scores: dict[str, float]
     flagged: bool
-
-
-@dataclass(frozen=True)
-class Result:
-    """One row of the table: AUC within lengths of the check for it, of all checks, of the baselines; share flagged."""
-
-    family: str
-    check: str
-    count: int
-    own: float
-    any: float
-    flagged: float
-    baselines: dict[str, float]
 
 
 def play_round(

@@ -5,6 +5,7 @@ Knows: matplotlib, results. Does not know: how anything was found.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import matplotlib as mpl
@@ -18,12 +19,34 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from rb_c import Result
-    from rb_c_vectors import Result as Found
 
 _OURS: Final = "#d1602a"
 _OTHERS: Final = ("#bbbbbb", "#8c8c8c", "#8ab6d6", "#4a86b8", "#5b5b5b")
 _GOAL: Final = 0.95
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the table: AUC within lengths of the check for it, of all checks, of the baselines; share flagged."""
+
+    family: str
+    check: str
+    count: int
+    own: float
+    any: float
+    flagged: float
+    baselines: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One line of the table: what was looked for, how it is measured, and how many there were to be found."""
+
+    channels: str
+    sought: str
+    measure: str
+    value: float
+    count: int
 
 
 def draw(rows: Sequence[Result], target: Path) -> None:

@@ -14,7 +14,6 @@ import argparse
 import os
 import tempfile
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,7 +24,7 @@ from rb_a_data import load
 from rb_c import area
 from rb_c_copies import EXACT, NEAR, distinct, pair_of, save_all
 from rb_c_pieces import measure_pieces
-from rb_c_plot import draw_found
+from rb_c_plot import Found, draw_found
 
 from bridge.archive import open_archive
 from bridge.curation.archive_vectors import read_chosen_vectors
@@ -43,18 +42,7 @@ if TYPE_CHECKING:
 GOALS: Final = {"recall, exact": 1.0, "recall": 0.98, "precision": 0.98, "AUC": 0.97}
 
 
-@dataclass(frozen=True)
-class Result:
-    """One line of the table: what was looked for, how it is measured, and how many there were to be found."""
-
-    channels: str
-    sought: str
-    measure: str
-    value: float
-    count: int
-
-
-def measure(originals: Originals, channels: str, seed: int = 0) -> list[Result]:
+def measure(originals: Originals, channels: str, seed: int = 0) -> list[Found]:
     """Return what is found of the copies, leaks and swapped labels put among these episodes; channels: their name."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
@@ -76,21 +64,21 @@ def measure(originals: Originals, channels: str, seed: int = 0) -> list[Result]:
             ]
 
 
-def _duplicates(found: set[Pair], pairs: dict[str, set[Pair]], channels: str) -> list[Result]:
+def _duplicates(found: set[Pair], pairs: dict[str, set[Pair]], channels: str) -> list[Found]:
     results = [
-        Result(channels, kind, "recall, exact" if kind in EXACT else "recall", len(found & made) / len(made), len(made))
+        Found(channels, kind, "recall, exact" if kind in EXACT else "recall", len(found & made) / len(made), len(made))
         for kind, made in pairs.items()
     ]
     near = set().union(*(made for kind, made in pairs.items() if kind not in EXACT))
     every = set().union(*pairs.values())
-    results.append(Result(channels, "near duplicates", "recall", len(found & near) / len(near), len(near)))
+    results.append(Found(channels, "near duplicates", "recall", len(found & near) / len(near), len(near)))
     others = found - every
     precision = len(found & near) / max(1, len(found & near) + len(others))
-    results.append(Result(channels, "near duplicates", "precision", precision, len(found & near) + len(others)))
+    results.append(Found(channels, "near duplicates", "precision", precision, len(found & near) + len(others)))
     return results
 
 
-def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) -> list[Result]:
+def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) -> list[Found]:
     """Return the precision of the best threshold of the cosine alone at a recall of 0.98: the baseline."""
     stored = read_chosen_vectors(archive, "")
     near = set().union(*(made for kind, made in pairs.items() if kind in NEAR))
@@ -106,13 +94,13 @@ def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) 
     true = np.array([one for _, one in sorted(found)])
     place = int(np.searchsorted(true.cumsum(), int(np.ceil(0.98 * len(near)))))
     return [
-        Result(
+        Found(
             channels, "near duplicates by cosine alone", "precision at recall .98", true[: place + 1].mean(), len(near)
         )
     ]
 
 
-def _leaks(archive: Archive, pairs: dict[str, set[Pair]], channels: str, seed: int) -> list[Result]:
+def _leaks(archive: Archive, pairs: dict[str, set[Pair]], channels: str, seed: int) -> list[Found]:
     """Return how well leaks are found between a random half of the files and the other half."""
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids())
     rng = np.random.default_rng(seed + 1)
@@ -122,19 +110,19 @@ def _leaks(archive: Archive, pairs: dict[str, set[Pair]], channels: str, seed: i
     made = {pair for kind in pairs.values() for pair in kind if len({halves[name] for name in pair}) == 2}
     found = {pair_of(twin) for twin in find_leaks(archive, "tag:train", "-tag:train")}
     return [
-        Result(channels, "leaks", "recall", len(found & made) / len(made), len(made)),
-        Result(channels, "leaks", "precision", len(found & made) / max(1, len(found)), len(found)),
+        Found(channels, "leaks", "recall", len(found & made) / len(made), len(made)),
+        Found(channels, "leaks", "precision", len(found & made) / max(1, len(found)), len(found)),
     ]
 
 
-def _labels(archive: Archive, channels: str) -> Result:
+def _labels(archive: Archive, channels: str) -> Found:
     found = find_mislabeled(archive, "task", "meta.swapped:true OR meta.swapped:false")
     wrong = np.array([one.episode.metadata["swapped"] for one in found], bool)
     values = np.array([one.value for one in found])
-    return Result(channels, "swapped labels", "AUC", area(values[wrong], values[~wrong]), int(wrong.sum()))
+    return Found(channels, "swapped labels", "AUC", area(values[wrong], values[~wrong]), int(wrong.sum()))
 
 
-def table(results: Iterable[Result]) -> str:
+def table(results: Iterable[Found]) -> str:
     """Return a Markdown table with a column per choice of channels."""
     cells: dict[tuple[str, str], dict[str, float]] = {}
     listed = list(results)
@@ -163,9 +151,7 @@ def main() -> None:
     for channels in options.channels:
         originals = distinct(recorded, channels)
         results += measure(originals, channels, options.seed)
-        results += [
-            Result(channels, "shared pieces", *measured) for measured in measure_pieces(originals, options.seed)
-        ]
+        results += [Found(channels, "shared pieces", *measured) for measured in measure_pieces(originals, options.seed)]
     rb_outcome.leave(options, results, table(results), partial(draw_found, results, GOALS))
 
 
