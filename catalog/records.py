@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from wshard.episode.protocol import EpisodeAddress, read_as
+from wshard.episode.protocol import EpisodeAddress, StoredLane, read_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog.values import JSON
-    from wshard.container.block import StoredLane
 
 
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from catalog.records import EpisodeRow
     from embedders.space import Space
-    from wshard.container.block import StoredLane
     from wshard.episode.meta_reader import Declaration
-    from wshard.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.episode.protocol import EpisodeReader, Fingerprint, StoredLane
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 

@@ -14,11 +14,10 @@ from wshard.arguments import span
 from wshard.array_fields import DType
 from wshard.chunks.manifest import validate_chunk_continuity
 from wshard.chunks.split import join, join_pieces
-from wshard.container.block import StoredLane
 from wshard.container.byte_source import OfOneProcess
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
-from wshard.episode.protocol import CHUNK, MANIFEST, EpisodeReader, Part
+from wshard.episode.protocol import CHUNK, MANIFEST, EpisodeReader, Part, StoredLane
 from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
 from wshard.media.chained_frames import chain_frames
 

@@ -6,7 +6,7 @@ Rules by number: FORMAT.md.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from wshard.container.codec import decompress
 from wshard.container.layout import (
@@ -22,14 +22,6 @@ from wshard.errors import ChecksumError, CodecError, FormatWarning
 
 if TYPE_CHECKING:
     from wshard.container.layout import Buffer, Header, IndexEntry
-
-
-class StoredLane(NamedTuple):
-    """How a lane is stored: codec (none, zstd, lz4, unknown; mixed), decoded bytes, stored bytes; None if unknown."""
-
-    codec: str
-    bytes: int
-    stored: int | None
 
 
 def decode(entry: IndexEntry, stored: memoryview, header: Header, where: str) -> Buffer:

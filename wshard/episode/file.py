@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.arguments import span
-from wshard.container.block import StoredLane, codec_name
+from wshard.container.block import codec_name
 from wshard.container.codec import CompressionLevel, CompressionType
 from wshard.container.codec_plan import CodecPlan, Compression
 from wshard.container.layout import ROLE_WSHARD
@@ -21,7 +21,7 @@ from wshard.episode.encoded_lane import EncodedLane, frames_of
 from wshard.episode.lane_view import LaneView
 from wshard.episode.lanes import EXACT_REWARD, REWARD, declaration_of, known_blocks, lane_array, lane_shape
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
-from wshard.episode.protocol import EpisodeReader
+from wshard.episode.protocol import EpisodeReader, StoredLane
 from wshard.episode.store import store
 from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
 from wshard.messages import shown

@@ -6,13 +6,12 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wshard.container.block import StoredLane
     from wshard.episode.lane_view import LazyLane
     from wshard.episode.meta_reader import Declaration
     from wshard.media.frames import EncodedFrames
@@ -125,6 +124,14 @@ class Part:
 
 
 # ---- what is open --------------------------------------------------------------------------------------------------
+
+
+class StoredLane(NamedTuple):
+    """How a lane is stored: codec (none, zstd, lz4, unknown; mixed), decoded bytes, stored bytes; None if unknown."""
+
+    codec: str
+    bytes: int
+    stored: int | None
 
 
 @runtime_checkable

@@ -11,13 +11,12 @@ import numpy as np
 import xxhash
 
 from wshard.arguments import span
-from wshard.container.block import StoredLane
 from wshard.episode.decode import place_lane, select_blocks
 from wshard.episode.encode import as_bytes
 from wshard.episode.encoded_lane import in_memory
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import REWARD
-from wshard.episode.protocol import EpisodeReader
+from wshard.episode.protocol import EpisodeReader, StoredLane
 from wshard.errors import ClosedError, EntryNotFoundError
 from wshard.types import Episode
 
