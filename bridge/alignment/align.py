@@ -38,8 +38,8 @@ LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 
 
 _WORTH_IT: Final = 0.25  # seconds of numpy; with all else that it does, as long as it takes to load the compiled kernel
-_PER_DIAGONAL: Final = 1.5e-4  # seconds of numpy
-_PER_PAIR: Final = 1.2e-8  # for a query step and a row, for each channel
+_PER_DIAGONAL: Final = 5e-5  # seconds of numpy
+_PER_PAIR: Final = 1.2e-8  # for a query step and a row that it may meet, for each channel
 _BESIDE: Final = 10  # channels that take as long as the rest of a pair
 _NARROWEST: Final = 4  # rows to each side of the expected diagonal: rounding alone needs some
 
@@ -125,7 +125,7 @@ def align_all(
     rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
     parts = (rows, pieces.edges, pieces.expected)
     bounds = _bounds(len(query), pieces, rule)
-    diagonals, pairs = len(query) + int(np.diff(pieces.edges).max()), len(query) * len(rows)
+    diagonals, pairs = len(query) + int(np.diff(pieces.edges).max()), int(np.diff(bounds).sum())
     kernel = solver(_PER_DIAGONAL * diagonals + _PER_PAIR * pairs * (channels + _BESIDE))
     costs, spans, paths, ends = kernel.solve(query, heed, parts, bounds, (*steps, *rates), traced)
     edges = [0, *ends.tolist()]

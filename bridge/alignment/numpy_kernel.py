@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Ints, PieceArrays, Rows, RuleArrays, Solved
 
-_CELLS: Final = 2_000_000  # of all pieces in one go: bounds the memory
+_CELLS: Final = 500_000  # of all pieces in one go: bounds the memory, to some 80 bytes for each
 _PATHS: Final = 12  # measured in one go: new memory for all of them would take longer than what is done in it
 
 
@@ -36,14 +36,15 @@ def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: R
     paths: list[Ints] = [np.empty((0, 2), np.int64)] * count
     for part in _batches(len(query), np.diff(edges)):
         parts = [rows[edges[number] : edges[number + 1]] for number in range(part.start, part.stop)]
-        ends = (expected[part], penalties[part], gains[part])
-        table = _fill(_local(query, weights, parts, bounds[part]), (steps, prices), ends)
+        met = _find_edges(bounds[part], max(map(len, parts)))
+        local = _local(query, weights, parts, bounds[part], met)
+        table = _fill(local, met, (steps, prices), (expected[part], penalties[part], gains[part]))
         for number in range(part.start, part.stop):
             place = number - part.start
             end = _end(table, place, (int(expected[number, 1]), float(penalties[number])))
             if end is not None:
-                costs[number], spans[number] = table.cost(place, end), (table.begun[place, end], end + 1)
-                paths[number] = _path(table.taken[place], end, steps) if traced else paths[number]
+                costs[number], spans[number] = table.cost(place, end), (table.begun[end, place], end + 1)
+                paths[number] = _path(table, place, end, steps) if traced else paths[number]
     return costs, spans, np.concatenate(paths), np.cumsum([len(path) for path in paths])
 
 
@@ -60,101 +61,111 @@ def _batches(asked: int, lengths: Ints) -> Iterator[slice]:
         start = stop
 
 
-def _local(query: Rows, weights: Rows, pieces: Sequence[Rows], bounds: Ints) -> Rows:
-    """Return what every pair costs: [pieces, query steps, rows], infinite outside the bounds."""
-    longest = max(map(len, pieces))
-    padded = np.zeros((query.shape[1], len(pieces), longest))
-    for number, rows in enumerate(pieces):
-        padded[:, number, : len(rows)] = rows.T
-    total = np.zeros((len(pieces), len(query), longest))
-    for channel, values in enumerate(padded):
-        apart = query[None, :, None, channel] - values[:, None, :]
+def _find_edges(bounds: Ints, longest: int) -> Ints:
+    """Return [diagonals, 2]: the query steps [first, last) that some piece may meet on each; bounds rise."""
+    steps = np.arange(bounds.shape[1])
+    diagonals = np.arange(len(steps) + longest - 1)
+    ends = (bounds[:, :, 1].max(axis=0) + steps, bounds[:, :, 0].min(axis=0) + steps)
+    return np.stack([one.searchsorted(diagonals, side="right") for one in ends], axis=1)
+
+
+def _local(query: Rows, weights: Rows, pieces: Sequence[Rows], bounds: Ints, edges: Ints) -> Rows:
+    """Return what every pair costs, infinite outside the bounds: [diagonals, query steps from the first, pieces]."""
+    widths = np.diff(bounds)
+    within = np.arange(int(widths.max())) < widths
+    numbers, steps, places = np.nonzero(within)
+    places += bounds[numbers, steps, 0]
+    starts = np.cumsum([0, *map(len, pieces)])[:-1]
+    at, cost = starts[numbers] + places, np.zeros(len(steps))
+    for asked, weight, values in zip(*map(_columns, (query, weights, np.concatenate(pieces))), strict=True):
+        apart = asked.take(steps) - values.take(at)
         apart *= apart
-        apart *= weights[None, :, None, channel]
-        total += apart
-    np.sqrt(total, out=total)
-    places = np.arange(longest)
-    total[(places < bounds[:, :, :1]) | (places >= bounds[:, :, 1:])] = np.inf
+        apart *= weight.take(steps)
+        cost += apart
+    diagonals = steps + places
+    total = np.full((len(edges), int(np.diff(edges).max()), len(pieces)), np.inf)
+    total[diagonals, steps - edges[diagonals, 0], numbers] = np.sqrt(cost)
     return total
+
+
+def _columns(rows: Rows) -> Rows:
+    return np.ascontiguousarray(rows.T)
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
     """The paths to each row of the last query step.
 
-    ends, spent, begun [pieces, rows]: their totals, what their pairs cost, where they start; taken: steps by cell.
+    edges: as of _find_edges; taken: the last step to each cell, as _local has them. ends, spent, begun [rows, pieces]:
+    their totals, what their pairs cost, where they start.
     """
 
+    edges: Ints
+    taken: NDArray[np.int8]
     ends: Rows
     spent: Rows
     begun: Ints
-    taken: NDArray[np.int8]
+
+    @property
+    def query_steps(self) -> int:
+        """The number of query steps."""
+        return int(self.edges[-1, 1])
 
     def cost(self, number: int, end: int) -> float:
         """Return the mean difference along the path to this row."""
-        return float(self.spent[number, end] / (self.taken.shape[1] + end - self.begun[number, end] + 1))
+        return float(self.spent[end, number] / (self.query_steps + end - self.begun[end, number] + 1))
 
 
-def _fill(local: Rows, steps: tuple[Ints, Rows], ends: tuple[Ints, Rows, Rows]) -> _Table:
+def _fill(local: Rows, edges: Ints, steps: tuple[Ints, Rows], ends: tuple[Ints, Rows, Rows]) -> _Table:
     expected, penalties, gains = ends
-    count, asked, longest = local.shape
-    table = _Table(
-        np.full((count, longest), np.inf),
-        np.zeros((count, longest)),
-        np.full((count, longest), -1),
-        np.full(local.shape, -1, np.int8),
-    )
+    asked = int(edges[-1, 1])
+    rows, taken = (len(edges) - asked + 1, local.shape[2]), np.full(local.shape, -1, np.int8)
+    table = _Table(edges, taken, np.full(rows, np.inf), np.zeros(rows), np.full(rows, -1))
     # The last four diagonals by query step; a step reaches back three at most.
-    reached, spent = np.full((4, count, asked), np.inf), np.zeros((4, count, asked))
-    begun = np.full((4, count, asked), -1)
-    for diagonal in range(asked + longest - 1):
-        i = np.arange(max(0, diagonal - longest + 1), min(diagonal, asked - 1) + 1)
+    room = (4, asked, local.shape[2])
+    reached, spent, begun = np.full(room, np.inf), np.zeros(room), np.full(room, -1)
+    for diagonal, (first, last) in enumerate(edges.tolist()):
         now = diagonal % 4
-        here = local[:, i, diagonal - i]
-        best, paid = np.full(here.shape, np.inf), np.zeros(here.shape)
-        origin, by = np.full(here.shape, -1), np.full(here.shape, -1, np.int8)
-        if i[0] == 0:
-            paid[:, 0], origin[:, 0] = 2.0 * here[:, 0], diagonal
-            best[:, 0] = penalties * np.abs(diagonal - expected[:, 0]) + 2.0 * here[:, 0] - gains
+        reached[now] = np.inf
+        if first == 0 < last:
+            start = 2.0 * local[diagonal, 0]
+            reached[now, 0] = penalties * np.abs(diagonal - expected[:, 0]) + start - gains
+            spent[now, 0], begun[now, 0] = start, diagonal
         for number, ((over, along), price) in enumerate(zip(steps[0].tolist(), steps[1].tolist(), strict=True)):
-            inside = (i >= over) & (diagonal - i >= along)
-            before, back = (diagonal - over - along) % 4, i[inside] - over
-            pays = price * here[:, inside]
-            total = reached[before][:, back] + (pays - (gains * along)[:, None])
-            better = total < best[:, inside]
-            for target, new in (
-                (best, total),
-                (paid, spent[before][:, back] + pays),
-                (origin, begun[before][:, back]),
-                (by, np.full(total.shape, number, np.int8)),
-            ):
-                target[:, inside] = np.where(better, new, target[:, inside])
-        reached[now], begun[now] = np.inf, -1
-        reached[now][:, i], spent[now][:, i], begun[now][:, i] = best, paid, origin
-        table.taken[:, i, diagonal - i] = by
-        if i[-1] == asked - 1:
+            here, before = slice(max(first, over), min(last, diagonal - along + 1)), (diagonal - over - along) % 4
+            if here.start >= here.stop:
+                continue
+            back, cells = slice(here.start - over, here.stop - over), slice(here.start - first, here.stop - first)
+            pays = price * local[diagonal, cells]
+            total = reached[before, back] + (pays - gains * along)
+            better = total < reached[now, here]
+            np.copyto(reached[now, here], total, where=better)
+            np.copyto(spent[now, here], spent[before, back] + pays, where=better)
+            np.copyto(begun[now, here], begun[before, back], where=better)
+            np.copyto(taken[diagonal, cells], number, where=better)
+        if first < last == asked:
             row = diagonal - asked + 1
-            table.ends[:, row], table.spent[:, row], table.begun[:, row] = best[:, -1], paid[:, -1], origin[:, -1]
+            table.ends[row], table.spent[row], table.begun[row] = reached[now, -1], spent[now, -1], begun[now, -1]
     return table
 
 
 def _end(table: _Table, number: int, about: tuple[int, float]) -> int | None:
     stop, penalty = about
-    ends, asked = table.ends[number], table.taken.shape[1]
+    ends, asked = table.ends[:, number], table.query_steps
     places = np.flatnonzero(np.isfinite(ends))
     if not len(places):
         return None
-    matched = places - table.begun[number, places] + 1
+    matched = places - table.begun[places, number] + 1
     means = (ends[places] + penalty * np.abs(places + 1 - stop)) / (asked + matched)
     return int(places[np.lexsort((places, np.abs(matched - asked), means))[0]])
 
 
-def _path(taken: NDArray[np.int8], end: int, steps: Ints) -> Ints:
+def _path(table: _Table, number: int, end: int, steps: Ints) -> Ints:
     """Return the pairs of the path to the last query step at this row."""
-    advances = steps.tolist()
-    i, j = taken.shape[0] - 1, end
+    advances, firsts = steps.tolist(), table.edges[:, 0].tolist()
+    i, j = table.query_steps - 1, end
     path = [(i, j)]
-    while (by := int(taken[i, j])) >= 0:
+    while (by := int(table.taken[i + j, i - firsts[i + j], number])) >= 0:
         i, j = i - advances[by][0], j - advances[by][1]
         path.append((i, j))
     return np.array(path[::-1], np.int64)
