@@ -58,7 +58,7 @@ $(VENV)/.dev: $(VENV)/.demo
 
 # Node and npm come from a package; what npm fetches is what package-lock.json has the hashes of.
 WEB := bridge/web
-WEB_SOURCES := $(WEB)/package-lock.json $(WEB)/build.js $(wildcard $(WEB)/pages/*)
+WEB_SOURCES := $(WEB)/package-lock.json $(WEB)/build.js $(wildcard $(WEB)/pages/*.* $(WEB)/pages/*/*.js)
 $(WEB)/static/main.js: $(WEB_SOURCES) | $(VENV)/.demo
 	@echo "== building the pages of the browser app (about 10 seconds)"
 	@$(PIP) -e '.[web-build]'

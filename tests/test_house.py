@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+PAGES = sorted((ROOT / "bridge" / "web" / "pages").rglob("*.js"))
 MOST_LINES = 300
 MOST_MODULES = 20
 
 LONG = {
-    "bridge/index/embedded/numba_kernel.py": 470,  # one compiled kernel, in one isolated file
+    "bridge/index/embedded/numba_kernel.py": 450,  # one compiled kernel, in one isolated file
 }
 """Files that are longer than MOST_LINES, and how long they may be: entries only shrink and go."""
 
@@ -63,14 +64,14 @@ def nodes_of(path: Path, words: set[str]) -> Iterator[ast.AST]:
 
 
 def test_files_are_short():
-    lengths = {name_of(path): len(text_of(path).splitlines()) for path in FILES}
+    lengths = {name_of(path): len(text_of(path).splitlines()) for path in (*FILES, *PAGES)}
     assert {name: count for name, count in lengths.items() if count > LONG.get(name, MOST_LINES)} == {}
     assert [name for name in LONG if lengths.get(name, 0) <= MOST_LINES] == [], "shrink the list"
 
 
 def test_folders_are_small():
     modules: defaultdict[str, int] = defaultdict(int)
-    for path in FILES:
+    for path in (*FILES, *PAGES):
         modules[name_of(path.parent)] += path.name != "__init__.py"
     assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
 

@@ -1,13 +1,13 @@
 // Collections: list, look into, compare, split, take the list of files along.
-import { address, get, post, remove } from "./api.js";
-import { fill, h, say } from "./dom.js";
-import { askExport } from "./exports.js";
-import { plural } from "./format.js";
-import { askText, confirmed, openDialog } from "./keys.js";
-import { makeShell } from "./shell.js";
-import { quoteValue } from "./filter_text.js";
+import { address, get, post, remove } from "./base/api.js";
+import { fill, h, say } from "./base/dom.js";
+import { plural } from "./base/format.js";
+import { askText, confirmed, openDialog } from "./base/keys.js";
+import { askExport } from "./components/exports.js";
+import { makeShell } from "./components/shell.js";
+import { quoteValue } from "./model/filter_text.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./base/api.js").Json} Json */
 
 export function showCollections() {
   void new CollectionsPage().load();

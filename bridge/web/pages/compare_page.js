@@ -1,16 +1,16 @@
 // Episodes side by side: each on its own clock, or all on the first one's, warped so that what is alike meets.
-import { episodePath, get } from "./api.js";
-import { Camera } from "./cameras.js";
-import { channelColour } from "./colours.js";
-import { context2d, fill, h, themed } from "./dom.js";
-import { liveliest } from "./hit_drawing.js";
-import { onKey } from "./keys.js";
-import { PlayClock } from "./play_clock.js";
-import { makeShell } from "./shell.js";
-import { spreadOf } from "./sparkline.js";
-import { readState, writeState } from "./url_state.js";
+import { episodePath, get } from "./base/api.js";
+import { channelColour } from "./base/colours.js";
+import { context2d, fill, h, themed } from "./base/dom.js";
+import { onKey } from "./base/keys.js";
+import { readState, writeState } from "./base/url_state.js";
+import { Camera } from "./components/cameras.js";
+import { liveliest } from "./components/hit_drawing.js";
+import { makeShell } from "./components/shell.js";
+import { spreadOf } from "./components/sparkline.js";
+import { PlayClock } from "./model/play_clock.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./base/api.js").Json} Json */
 
 const HEIGHT = 44;
 const CHANNELS = 6;

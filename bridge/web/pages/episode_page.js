@@ -1,19 +1,21 @@
 // One episode: cameras and plots on one clock, what is known and said of it, and moments like a span of it.
-import { address, episodePath, get } from "./api.js";
-import { afterChange, askCollection, askNote, askReview, askTag, note, rate, tag } from "./annotations.js";
-import { Camera, VideoCamera } from "./cameras.js";
-import { fill, h, say } from "./dom.js";
-import { listEvents } from "./events.js";
-import { marksOf } from "./findings.js";
-import { clock as clockText, plain, plural, shown, size } from "./format.js";
-import { onKey } from "./keys.js";
-import { grouped, LanePlot } from "./lane_plots.js";
-import { PlayClock } from "./play_clock.js";
-import { SimilarMoments } from "./similar.js";
-import { makeShell, onArchiveChange, setTitle } from "./shell.js";
-import { readState, writeState } from "./url_state.js";
+import { address, episodePath, get } from "./base/api.js";
+import { fill, h, say } from "./base/dom.js";
+import { listEvents } from "./base/events.js";
+import { clock as clockText, plural, shown } from "./base/format.js";
+import { onKey } from "./base/keys.js";
+import { readState, writeState } from "./base/url_state.js";
+import { afterChange, askCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
+import { Camera, VideoCamera } from "./components/cameras.js";
+import { drawFacts } from "./components/episode_facts.js";
+import { LanePlot } from "./components/lane_plots.js";
+import { makeShell, onArchiveChange, setTitle } from "./components/shell.js";
+import { SimilarMoments } from "./components/similar.js";
+import { marksOf } from "./model/findings.js";
+import { PlayClock } from "./model/play_clock.js";
+import { grouped } from "./model/series.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./base/api.js").Json} Json */
 
 export async function showEpisode() {
   const main = makeShell("Episode");
@@ -222,46 +224,7 @@ class EpisodePage {
   }
 
   drawSide() {
-    const { about } = this;
-    const target = { episodes: [this.uid] };
-    const rating = about.scores?.rating ?? null;
-    const stars = [1, 2, 3, 4, 5].map((value) =>
-      h("button", { class: "star", "aria-label": `Rate ${value}`, "aria-pressed": String(value <= (rating ?? 0)), onclick: () => void rate([this.uid], value) }, value <= (rating ?? 0) ? "★" : "☆"));
-    const input = h("textarea", { rows: 2, "aria-label": "A note", placeholder: "Write a note" });
-    const history = h("ol", { class: "history" });
-    fill(this.side,
-      h("section", {}, h("h2", {}, "Review"),
-        h("p", {}, about.review?.state ? h("span", { class: `tag state-${about.review.state}` }, about.review.state) : h("span", { class: "soft" }, "not reviewed"), " ", stars),
-        h("div", { class: "actions" },
-          h("button", { onclick: () => askReview(target) }, "Review ", h("kbd", {}, "r")),
-          h("button", { onclick: () => void askTag(target) }, "Tag ", h("kbd", {}, "t")),
-          h("button", { onclick: () => void askCollection(target) }, "Collect ", h("kbd", {}, "c"))),
-        h("p", {}, about.tags.map((/** @type {string} */ name) =>
-          h("span", { class: "tag" }, name, h("button", { class: "off", "aria-label": `Remove tag ${name}`, onclick: () => void tag(target, name, true) }, "✕"))))),
-      h("section", {}, h("h2", {}, "Notes"),
-        (about.notes || []).map((/** @type {Json} */ one) => h("p", { class: "note" }, one.text, h("small", {}, ` ${one.who} ${one.at.slice(0, 16).replace("T", " ")}`))),
-        h("form", {
-          onsubmit: (/** @type {Event} */ event) => {
-            event.preventDefault();
-            if (input.value.trim()) void note(target, input.value.trim());
-          },
-        }, input, h("button", {}, "Add"))),
-      about.findings && h("section", {}, h("h2", {}, "Findings of checks"),
-        about.findings.map((/** @type {Json} */ one) => h("p", {}, h("span", { class: "flag" }, one.check), ` ${one.reason}`))),
-      h("section", {}, h("h2", {}, "Metadata"), pairs(about.metadata)),
-      h("section", {}, h("h2", {}, "Recorded"), pairs({
-        reward: about.total_reward, success: about.success, ingested: about.ingested_at, uid: about.uid,
-        file: about.address, ...(about.files.length > 1 ? { files: about.files.length } : {}),
-        size: size(about.size), lineage: (about.lineage || []).map((/** @type {Json} */ one) => `${one.relation} ${one.source}`).join(", ") || null,
-        collections: (about.collections || []).join(", ") || null,
-      }), about.files.length === 1 && !about.key && h("a", { href: `/api/episodes/${encodeURIComponent(this.uid)}/file`, download: "" }, "Download the file")),
-      h("section", {}, h("h2", {}, "Scores"), pairs(about.scores || {})),
-      h("section", {}, h("h2", {}, "Lanes"), pairs(Object.fromEntries(Object.entries(about.lanes)))),
-      h("details", {
-        class: "audit",
-        ontoggle: () => void get(`${episodePath(this.uid).replace("/episodes", "/api/episodes")}/history`).then((found) =>
-          fill(history, found.items.map((/** @type {Json} */ one) => h("li", {}, one.kind === "review" ? (one.undoes ? "review undone" : `review: ${one.state}`) : `note: ${one.text}`, h("small", {}, ` ${one.who} ${one.at.slice(0, 19).replace("T", " ")}`))))),
-      }, h("summary", {}, "History"), history));
+    fill(this.side, drawFacts(this.uid, this.about));
   }
 
   bindKeys() {
@@ -300,10 +263,4 @@ class EpisodePage {
     if (found.items.length === 0) say("there is no further episode");
     else location.assign(address(episodePath(found.items[0].uid), { q: list.where, sort: state.get("sort"), at: at + by }));
   }
-}
-
-/** @param {Json} values */
-function pairs(values) {
-  const rows = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "number" ? plain(value) : shown(value))]).flat());
 }

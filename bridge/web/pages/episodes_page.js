@@ -1,24 +1,22 @@
 // The list of all episodes: table, filter, facets, selection, and what one does with it.
-import { address, ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
-import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./annotations.js";
-import { append, drawPicture, fill, h, say } from "./dom.js";
-import { askExport } from "./exports.js";
-import { Facets } from "./facets.js";
-import { FilterBox } from "./filter_box.js";
-import { number, plural, shown } from "./format.js";
-import { onKey, openDialog } from "./keys.js";
-import { makeShell, onArchiveChange } from "./shell.js";
-import { drawSparkline } from "./sparkline.js";
-import { EpisodeTable } from "./table.js";
-import { readState, writeState } from "./url_state.js";
+import { address, ApiError, episodePath, get, isAborted } from "./base/api.js";
+import { append, fill, h, say } from "./base/dom.js";
+import { plural } from "./base/format.js";
+import { onKey } from "./base/keys.js";
+import { readState, writeState } from "./base/url_state.js";
+import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./components/annotations.js";
+import { askColumns, column, DEFAULT } from "./components/columns.js";
+import { askExport } from "./components/exports.js";
+import { Facets } from "./components/facets.js";
+import { FilterBox } from "./components/filter_box.js";
+import { makeShell, onArchiveChange } from "./components/shell.js";
+import { EpisodeTable } from "./components/table.js";
+import { Thumbnails } from "./components/thumbnails.js";
 
-/** @typedef {import("./table.js").Row} Row */
-/** @typedef {import("./table.js").Column} Column */
+/** @typedef {import("./components/table.js").Row} Row */
+/** @typedef {import("./components/table.js").Column} Column */
 
-const DEFAULT = ["env", "length", "reward", "success", "review", "tags", "score.rating"];
 const ALWAYS = ["uid", "episode_id"];
-const TITLES = /** @type {Record<string, string>} */ ({ env: "Env", reward: "Reward", "score.rating": "Rating" });
-const WIDE = { width: 132, height: 34 };
 
 export function showEpisodes() {
   new EpisodesPage().begin();
@@ -30,10 +28,6 @@ class EpisodesPage {
     /** @type {Map<string, Row>} */
     this.selected = new Map();
     this.anchor = 0;
-    /** @type {Map<string, { channels: (number | null)[][], picture: string | null, middle: number } | null>} */
-    this.lanes = new Map();
-    /** @type {Set<string>} */
-    this.asking = new Set();
     this.box = new FilterBox({ label: "Filter", onChange: (text, first) => this.filterBy(text, first) });
     this.facets = new Facets({ onFilter: (text) => this.filterBy(text) });
     this.count = h("p", { class: "count", role: "status" });
@@ -42,10 +36,11 @@ class EpisodesPage {
       fetchRows: (offset, limit, signal) => this.fetchRows(offset, limit, signal),
       onOpen: (row) => location.assign(this.linkTo(row, this.table.current)),
       onSort: (field) => { writeState({ sort: field }, { push: true }); void this.load(); },
-      onShown: (rows) => void this.fetchLanes(rows),
+      onShown: (rows) => void this.thumbnails.fetch(rows.map((row) => row.uid)),
       isSelected: (row) => this.selected.has(row.uid),
       onSelect: (row, index, range) => this.select(row, index, range),
     });
+    this.thumbnails = new Thumbnails(() => this.table.draw());
     this.empty = h("div", { class: "empty", hidden: true });
     this.control = new AbortController();
   }
@@ -150,7 +145,7 @@ class EpisodesPage {
   tableColumns() {
     return [
       { name: "chosen", title: "", width: "28px", cell: (row, index) => this.checkbox(row, index) },
-      { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnail(row) },
+      { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
         name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", sort: "episode_id",
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.episode_id || row.uid),
@@ -171,39 +166,6 @@ class EpisodesPage {
       type: "checkbox", tabindex: -1, checked: this.selected.has(row.uid), "aria-label": `Select ${row.episode_id}`,
       onclick: (/** @type {MouseEvent} */ event) => this.select(row, index, event.shiftKey),
     });
-  }
-
-  /** @param {Row} row */
-  thumbnail(row) {
-    const known = this.lanes.get(row.uid);
-    if (!known) return "";
-    const canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
-    const width = known.picture ? WIDE.width - 50 : WIDE.width;
-    drawSparkline(canvas, known.channels, { width, height: WIDE.height });
-    if (!known.picture) return canvas;
-    const picture = drawPicture(pictureUrl(row.uid, known.picture, known.middle, 96), { loading: "lazy", height: 34 });
-    picture.addEventListener("error", () => { known.picture = null; }); // it is not asked for again
-    return h("span", { class: "thumbnail" }, picture, canvas);
-  }
-
-  /** @param {Row[]} rows */
-  async fetchLanes(rows) {
-    const missing = rows.filter((row) => !this.lanes.has(row.uid) && !this.asking.has(row.uid)).map((row) => row.uid);
-    if (!missing.length) return;
-    for (const uid of missing) this.asking.add(uid);
-    try {
-      const found = await get("/api/series", { of: missing, points: 60, lanes: 1 });
-      for (const one of found.items) {
-        const lane = one.lanes[0];
-        const middle = Math.floor((one.span[0] + one.span[1]) / 2);
-        this.lanes.set(one.uid, { channels: lane ? lane.values : [], picture: one.pictures?.[0] ?? null, middle });
-      }
-      this.table.draw();
-    } catch {
-      // a table without drawings is a table
-    } finally {
-      for (const uid of missing) this.asking.delete(uid);
-    }
   }
 
   /** @param {Row} row @param {number} index @param {boolean} range */
@@ -296,45 +258,16 @@ class EpisodesPage {
     if (uids.length) act(uids);
   }
 
+  askColumns() {
+    askColumns(this.columns, this.box.fields.map((field) => field.name), (chosen) => {
+      writeState({ column: chosen }, { push: true });
+      void this.load(true);
+    });
+  }
+
   /** Keep the filter under a name: a live collection. */
   async saveSearch() {
     if (this.where) await askSavedSearch(this.where);
     else say("type a filter first");
   }
-
-  askColumns() {
-    const chosen = new Set(this.columns);
-    const names = this.box.fields.map((field) => field.name);
-    const offered = [...new Set([...this.columns, "env", "length", "reward", "success", "review", "tags", "flag",
-      ...names.filter((name) => /^(meta\.|score\.)/.test(name)), "ingested_at", "size", "collection", "path"])];
-    const boxes = offered.map((name) => h("label", {}, h("input", { type: "checkbox", name, checked: chosen.has(name) }), name));
-    const other = h("input", { type: "text", "aria-label": "Another field", placeholder: "another field, e.g. lane.action/ctrl.max" });
-    const form = h("form", {
-      method: "dialog",
-      onsubmit: () => {
-        const picked = boxes.map((box) => /** @type {HTMLInputElement} */ (box.firstElementChild)).filter((box) => box.checked).map((box) => box.name);
-        if (other.value.trim()) picked.push(other.value.trim());
-        writeState({ column: picked }, { push: true });
-        void this.load(true);
-      },
-    }, h("div", { class: "columns" }, boxes), other, h("div", { class: "actions" }, h("button", { class: "primary" }, "Show")));
-    openDialog("Columns", form);
-  }
-}
-
-/** @param {string} name @returns {Column} */
-function column(name) {
-  const right = ["length", "reward", "size", "id"].includes(name) || name.startsWith("score.") || name.startsWith("lane.");
-  const title = TITLES[name] || (name[0].toUpperCase() + name.slice(1)).replace(/^(Meta|Score)\./, "");
-  const cell = (/** @type {Row} */ row) => {
-    const value = row[name];
-    if (name === "tags") return h("span", {}, value.map((/** @type {string} */ tag) => h("span", { class: "tag" }, tag)));
-    if (name === "score.rating") return value === null ? "" : "★".repeat(Math.max(0, Math.min(5, value)));
-    if (name === "success" && value !== null) return h("span", { class: value ? "yes" : "no" }, shown(value));
-    if (name === "review" && value) return h("span", { class: `tag state-${value}` }, value);
-    return typeof value === "number" ? number(value) : shown(value);
-  };
-  const sort = ["tags", "tag", "flag", "collection"].includes(name) ? undefined : name;
-  const narrow = ["success", "review", "score.rating", "length", "reward"].includes(name);
-  return { name, title, width: narrow ? "72px" : "minmax(70px, 1.2fr)", right, sort, cell };
 }

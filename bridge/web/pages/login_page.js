@@ -1,5 +1,5 @@
 // Signing in: by an account's token, or by the link that the server printed.
-import { append, h } from "./dom.js";
+import { append, h } from "./base/dom.js";
 
 /** @returns {string} the page to go on to, of this server only */
 function nextPage() {

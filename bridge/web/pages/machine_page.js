@@ -1,11 +1,11 @@
 // The machine room: what is stored, how it was embedded, what checks found, and long work with its progress.
-import { get, post } from "./api.js";
-import { fill, h, say } from "./dom.js";
-import { exportResult, jobProgress } from "./exports.js";
-import { number, plural, size } from "./format.js";
-import { makeShell } from "./shell.js";
+import { get, post } from "./base/api.js";
+import { fill, h, say } from "./base/dom.js";
+import { number, plural, size } from "./base/format.js";
+import { exportResult, jobProgress } from "./components/exports.js";
+import { makeShell } from "./components/shell.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./base/api.js").Json} Json */
 
 const POLL_MS = 700;
 const KINDS = /** @type {[string, string][]} */ ([

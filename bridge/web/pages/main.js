@@ -1,6 +1,6 @@
 // Show the page that the server named.
 import "./main.css";
-import { restoreTheme } from "./shell.js";
+import { restoreTheme } from "./components/shell.js";
 
 /** @type {Record<string, () => Promise<unknown>>} */
 const PAGES = {

@@ -1,18 +1,18 @@
 // The map: episodes as points, like ones near one another; hover shows one, a lasso selects many.
-import { episodePath, get, isAborted, pictureUrl } from "./api.js";
-import { askCollection, askReview, askTag } from "./annotations.js";
-import { coloursOfLabels, UNLABELLED } from "./colours.js";
-import { debounce, drawPicture, fill, h, say, themed } from "./dom.js";
-import { FilterBox } from "./filter_box.js";
-import { number, plain, plural } from "./format.js";
-import { onKey } from "./keys.js";
-import { Points } from "./points.js";
-import { makeShell } from "./shell.js";
-import { offerSpaces } from "./spaces.js";
-import { drawSparkline } from "./sparkline.js";
-import { readState, writeState } from "./url_state.js";
+import { episodePath, get, isAborted, pictureUrl } from "./base/api.js";
+import { coloursOfLabels, UNLABELLED } from "./base/colours.js";
+import { debounce, drawPicture, fill, h, say, themed } from "./base/dom.js";
+import { number, plain, plural } from "./base/format.js";
+import { onKey } from "./base/keys.js";
+import { readState, writeState } from "./base/url_state.js";
+import { askCollection, askReview, askTag } from "./components/annotations.js";
+import { FilterBox } from "./components/filter_box.js";
+import { Points } from "./components/points.js";
+import { makeShell } from "./components/shell.js";
+import { offerSpaces } from "./components/spaces.js";
+import { drawSparkline } from "./components/sparkline.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./base/api.js").Json} Json */
 
 const MOST_LABELS = 24;
 const POLL_MS = 500;

@@ -1,16 +1,16 @@
 // Review queues: what checks and neighbours doubt, one after another by keyboard; each remembers where one was.
-import { address, episodePath, get } from "./api.js";
-import { afterChange, askNote, askReview, askTag, rate, tag } from "./annotations.js";
-import { drawSparkline } from "./sparkline.js";
-import { fill, h, say } from "./dom.js";
-import { plural } from "./format.js";
-import { onKey } from "./keys.js";
-import { linesOf, progressOf } from "./queue_lines.js";
-import { makeShell } from "./shell.js";
-import { offerSpaces } from "./spaces.js";
-import { readState, writeState } from "./url_state.js";
+import { address, episodePath, get } from "./base/api.js";
+import { fill, h, say } from "./base/dom.js";
+import { plural } from "./base/format.js";
+import { onKey } from "./base/keys.js";
+import { readState, writeState } from "./base/url_state.js";
+import { afterChange, askNote, askReview, askTag, rate, tag } from "./components/annotations.js";
+import { makeShell } from "./components/shell.js";
+import { offerSpaces } from "./components/spaces.js";
+import { drawSparkline } from "./components/sparkline.js";
+import { linesOf, progressOf } from "./model/queue_lines.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("./base/api.js").Json} Json */
 
 const QUEUES = /** @type {Record<string, string>} */ ({
   flagged: "What checks found", duplicates: "Copies of one another", leaks: "In two sets at once",

@@ -1,11 +1,11 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
-import { address, episodePath, get, isAborted, post } from "./api.js";
-import { fill, h, say } from "./dom.js";
-import { FilterBox } from "./filter_box.js";
-import { askText } from "./keys.js";
-import { makeShell } from "./shell.js";
-import { findHits, HitList, toggleMark } from "./similar.js";
-import { readState, writeState } from "./url_state.js";
+import { address, episodePath, get, isAborted, post } from "./base/api.js";
+import { fill, h, say } from "./base/dom.js";
+import { askText } from "./base/keys.js";
+import { readState, writeState } from "./base/url_state.js";
+import { FilterBox } from "./components/filter_box.js";
+import { makeShell } from "./components/shell.js";
+import { findHits, HitList, toggleMark } from "./components/similar.js";
 
 /** Options of `wshard search` and `wshard moments` by their names there: [name, kind, label]. */
 const MORE = /** @type {[string, string, string][]} */ ([
@@ -130,11 +130,11 @@ class SearchPage {
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
           h("button", { class: "primary change", onclick: () => void this.keep(asked) }, "Save as a classifier"),
           h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),
-        h("p", {}, "Most uncertain, mark these: ", found.uncertain.map((/** @type {import("./api.js").Json} */ one) => h("span", { class: "example" },
+        h("p", {}, "Most uncertain, mark these: ", found.uncertain.map((/** @type {import("./base/api.js").Json} */ one) => h("span", { class: "example" },
           h("a", { href: episodePath(one.uid) }, one.episode_id), ` ${one.value.toFixed(2)} `,
           h("button", { class: "mark", "aria-label": `${one.episode_id} is right`, onclick: () => this.mark(one.uid, true) }, "+"),
           h("button", { class: "mark", "aria-label": `${one.episode_id} is wrong`, onclick: () => this.mark(one.uid, false) }, "−")))));
-      const items = found.items.map((/** @type {import("./api.js").Json} */ one) => ({ ...one, score: one.value, span: [0, one.length], metadata: { length: one.length, env_id: one.env_id } }));
+      const items = found.items.map((/** @type {import("./base/api.js").Json} */ one) => ({ ...one, score: one.value, span: [0, one.length], metadata: { length: one.length, env_id: one.env_id } }));
       await this.hits.show({ items, exact: true, milliseconds: 0, notes: [], missing: 0 }, right[0], signal);
     } catch (error) {
       if (!isAborted(error)) say(error instanceof Error ? error.message : String(error), { error: true });

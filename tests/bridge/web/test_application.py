@@ -20,7 +20,7 @@ def test_every_page_has_a_script():
 
 
 def test_links_in_the_head_lead_to_pages():
-    linked = dict(re.findall(r'\["(/[^"]*)", "[^"]+", "(\w+)"\]', (SCRIPTS / "shell.js").read_text()))
+    linked = dict(re.findall(r'\["(/[^"]*)", "[^"]+", "(\w+)"\]', (SCRIPTS / "components" / "shell.js").read_text()))
     assert linked == {path: name for path, name in PAGES.items() if name not in ("episode", "compare")}
 
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { partsOf, quoteValue, setRange, toggleValue, typedAt, valuesOf } from "../../../../bridge/web/pages/filter_text.js";
+import { partsOf, quoteValue, setRange, toggleValue, typedAt, valuesOf } from "../../../../bridge/web/pages/model/filter_text.js";
 
 test("parts end at spaces outside of quotes and parentheses", () => {
   const texts = partsOf('env:a "pick up" (a:1 OR b:"x)y") -tag:z').map((part) => part.text);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Blocks } from "../../../../bridge/web/pages/blocks.js";
-import { coloursOfLabels } from "../../../../bridge/web/pages/colours.js";
-import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/points.js";
-import { linesOf, progressOf } from "../../../../bridge/web/pages/queue_lines.js";
-import { positionOf, rowAt, scrollHeight } from "../../../../bridge/web/pages/scrolling.js";
+import { Blocks } from "../../../../bridge/web/pages/model/blocks.js";
+import { coloursOfLabels } from "../../../../bridge/web/pages/base/colours.js";
+import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/components/points.js";
+import { linesOf, progressOf } from "../../../../bridge/web/pages/model/queue_lines.js";
+import { positionOf, rowAt, scrollHeight } from "../../../../bridge/web/pages/model/scrolling.js";
 
 test("every row of a long list can be reached by the scroll bar", () => {
   const list = { total: 1_000_000, rowHeight: 40, view: 600 };

@@ -1,9 +1,9 @@
 // A hit over the query: both on the hit's alignment, channel by channel.
-import { channelColour } from "./colours.js";
-import { context2d, themed } from "./dom.js";
+import { channelColour } from "../base/colours.js";
+import { context2d, themed } from "../base/dom.js";
 import { spreadOf } from "./sparkline.js";
 
-/** @typedef {import("./lane_plots.js").Series} Series */
+/** @typedef {import("../model/series.js").Series} Series */
 
 /**
  * The pairs (query step, hit step) along which both are drawn; of hits without an alignment, both from end to end.

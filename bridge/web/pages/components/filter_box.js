@@ -1,7 +1,7 @@
 // The box for a filter: completion of fields and values, and mistakes shown at their character.
-import { ApiError, get } from "./api.js";
-import { debounce, fill, h } from "./dom.js";
-import { quoteValue, typedAt } from "./filter_text.js";
+import { ApiError, get } from "../base/api.js";
+import { debounce, fill, h } from "../base/dom.js";
+import { quoteValue, typedAt } from "../model/filter_text.js";
 
 /** @typedef {{ name: string, type: string | null, many: boolean, operators: string[] }} Field */
 

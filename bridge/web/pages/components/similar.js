@@ -1,12 +1,12 @@
 // Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
-import { address, episodePath, get, isAborted, pictureUrl } from "./api.js";
+import { address, episodePath, get, isAborted, pictureUrl } from "../base/api.js";
+import { debounce, drawPicture, fill, h, say } from "../base/dom.js";
+import { plural } from "../base/format.js";
 import { askCollection } from "./annotations.js";
-import { debounce, drawPicture, fill, h, say } from "./dom.js";
-import { plural } from "./format.js";
 import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
 
-/** @typedef {import("./api.js").Json} Json */
-/** @typedef {import("./lane_plots.js").Series} Series */
+/** @typedef {import("../base/api.js").Json} Json */
+/** @typedef {import("../model/series.js").Series} Series */
 /** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number, more?: Record<string, string | boolean | null> }} Options */
 
 const WIDTH = 260;

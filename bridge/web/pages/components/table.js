@@ -1,8 +1,8 @@
 // A table of any length: only visible rows are elements, and only their blocks are fetched.
-import { Blocks } from "./blocks.js";
-import { isAborted } from "./api.js";
-import { append, fill, h, say } from "./dom.js";
-import { isScaled, lastTop, positionOf, rowAt, scrollHeight } from "./scrolling.js";
+import { isAborted } from "../base/api.js";
+import { append, fill, h, say } from "../base/dom.js";
+import { Blocks } from "../model/blocks.js";
+import { isScaled, lastTop, positionOf, rowAt, scrollHeight } from "../model/scrolling.js";
 
 /** @typedef {Record<string, any>} Row */
 /** @typedef {{ name: string, title: string, width: string, right?: boolean, sort?: string, cell: (row: Row, index: number) => Node | string }} Column */

@@ -1,7 +1,7 @@
 // Review queues as lines: one episode each, with what is said of it; and how far a queue is that is being computed.
-import { number } from "./format.js";
+import { number } from "../base/format.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("../base/api.js").Json} Json */
 
 /**
  * One line per episode to look at, with what is said of it.

@@ -1,6 +1,6 @@
 // Small drawings of lanes.
-import { channelColour } from "./colours.js";
-import { context2d } from "./dom.js";
+import { channelColour } from "../base/colours.js";
+import { context2d } from "../base/dom.js";
 
 /**
  * Draw channels into a small canvas, each from its least to its greatest value.

@@ -1,8 +1,8 @@
 // What every page has: its head with the other pages, the theme, and word of what changed meanwhile.
-import { get } from "./api.js";
-import { fill, h } from "./dom.js";
-import { number } from "./format.js";
-import { listen, onKey, showKeys } from "./keys.js";
+import { get } from "../base/api.js";
+import { fill, h } from "../base/dom.js";
+import { number } from "../base/format.js";
+import { listen, onKey, showKeys } from "../base/keys.js";
 import { undoLast } from "./annotations.js";
 
 /** @type {[string, string, string][]} */

@@ -1,47 +1,24 @@
 // Plots of lanes: channels that one toggles, predictions over their truth, findings where they are, one playhead.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { channelColour } from "./colours.js";
-import { fill, h, themed } from "./dom.js";
-import { drawEvents } from "./events.js";
+import { channelColour } from "../base/colours.js";
+import { fill, h, themed } from "../base/dom.js";
+import { drawEvents } from "../base/events.js";
+import { errorOf, nearest, onSteps } from "../model/series.js";
 import { spreadOf } from "./sparkline.js";
 
-/** @typedef {{ lane: string, steps: number[], channels: number[], values: (number | null)[][], of: number }} Series */
-/** @typedef {import("./findings.js").Mark} Mark */
+/** @typedef {import("../model/series.js").Group} Group */
+/** @typedef {import("../model/findings.js").Mark} Mark */
 /** @typedef {{ onHover: (step: number) => void, onSeek: (step: number) => void, onSpan: (start: number, stop: number, plot: LanePlot) => void }} Listeners */
 
 const SHOWN = 8;
 const HEIGHT = 150;
 
-/** @typedef {{ truth: Series, omens: Series[], uncerts: Series[], residuals: Series[] }} Group */
-
-/**
- * Group predictions, their uncertainties and residuals with the lane that they are about.
- * @param {Series[]} series
- * @param {Series[]} [residuals]
- * @returns {Group[]}
- */
-export function grouped(series, residuals = []) {
-  const about = (/** @type {Series} */ one) => one.lane.split("/")[1] || "";
-  const isExtra = (/** @type {Series} */ one) => /^(omen|uncert)\/[^/]+\/./.test(one.lane);
-  const truths = series.filter((one) => !isExtra(one));
-  const named = (/** @type {Series} */ truth) => truth.lane.split("/").slice(1).join("/");
-  const groups = truths.map((truth) => ({
-    truth,
-    omens: series.filter((one) => one.lane.startsWith("omen/") && isExtra(one) && about(one) === named(truth)),
-    uncerts: series.filter((one) => one.lane.startsWith("uncert/") && isExtra(one) && about(one) === named(truth)),
-    residuals: truth.lane.startsWith("signal/") ? residuals.filter((one) => one.lane.split("/").slice(1, -1).join("/") === named(truth)) : [],
-  }));
-  const used = new Set(groups.flatMap((group) => [...group.omens, ...group.uncerts]));
-  const left = series.filter((one) => isExtra(one) && !used.has(one));
-  return [...groups, ...left.map((truth) => ({ truth, omens: [], uncerts: [], residuals: [] }))];
-}
-
 export class LanePlot {
   /**
    * @param {Group} group
    * @param {Mark[]} marks
-   * @param {{ length: number, rate: number | null, events: import("./events.js").Event[] }} episode
+   * @param {{ length: number, rate: number | null, events: import("../base/events.js").Event[] }} episode
    * @param {Listeners} listeners
    */
   constructor(group, marks, episode, listeners) {
@@ -74,11 +51,11 @@ export class LanePlot {
   /** What is drawn over the lane: how far predictions are from it, and which residuals stand below. */
   legend() {
     const { truth, omens, residuals } = this.group;
-    const told = [
+    const shown = [
       ...omens.map((omen) => `${omen.lane}: dashed, off by ${Number(errorOf(truth, omen).toPrecision(3))} (root mean square)`),
       ...residuals.map((one) => `${one.lane}: below, filled where positive`),
     ];
-    return told.length > 0 && h("p", { class: "soft drawn" }, told.join("; "));
+    return shown.length > 0 && h("p", { class: "soft drawn" }, shown.join("; "));
   }
 
   drawChips() {
@@ -270,49 +247,4 @@ export class LanePlot {
     this.show(this.step);
     this.showSpan(this.span);
   }
-}
-
-/**
- * How far a prediction is from its truth: the root of the mean square over all channels and steps.
- * @param {Series} truth
- * @param {Series} omen
- */
-export function errorOf(truth, omen) {
-  let [sum, count] = [0, 0];
-  truth.values.forEach((values, index) => {
-    if (!omen.values[index]) return;
-    onSteps(omen, index, truth.steps).forEach((predicted, at) => {
-      const value = values[at];
-      if (predicted === null || value === null) return;
-      sum += (predicted - value) ** 2;
-      count += 1;
-    });
-  });
-  return count ? Math.sqrt(sum / count) : 0;
-}
-
-/**
- * A channel's values at the steps of another series.
- * @param {Series} series
- * @param {number} index
- * @param {number[]} steps
- */
-function onSteps(series, index, steps) {
-  return steps.map((step) => series.values[index][nearest(series.steps, step)] ?? null);
-}
-
-/**
- * The place of the step that is nearest, in ascending steps.
- * @param {number[]} steps
- * @param {number} step
- */
-export function nearest(steps, step) {
-  let low = 0;
-  let high = steps.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  return low > 0 && step - steps[low - 1] <= steps[low] - step ? low - 1 : low;
 }

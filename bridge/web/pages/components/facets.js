@@ -1,8 +1,8 @@
 // Facets: the values of fields with their counts, and histograms that one brushes. All of it is text of the filter.
-import { get, isAborted } from "./api.js";
-import { context2d, fill, h, themed } from "./dom.js";
-import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "./filter_text.js";
-import { number, shown } from "./format.js";
+import { get, isAborted } from "../base/api.js";
+import { context2d, fill, h, themed } from "../base/dom.js";
+import { number, shown } from "../base/format.js";
+import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "../model/filter_text.js";
 
 const FIELDS = ["env", "success", "review", "tag", "flag", "collection"];
 const NUMBERS = ["length", "reward"];

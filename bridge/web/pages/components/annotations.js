@@ -1,8 +1,8 @@
 // Changes that people make: each can be undone, one after another, also on the pages that one goes to next.
-import { get, post } from "./api.js";
-import { h, say } from "./dom.js";
-import { askText, confirmed, openDialog } from "./keys.js";
-import { plural } from "./format.js";
+import { get, post } from "../base/api.js";
+import { h, say } from "../base/dom.js";
+import { plural } from "../base/format.js";
+import { askText, confirmed, openDialog } from "../base/keys.js";
 
 /** @typedef {{ episodes: string[] } | { where: string, expect: number }} Target */
 
@@ -25,7 +25,7 @@ function changesDone() {
  * Change something; undoing takes back what this call has changed, and nothing else.
  * @param {string} label
  * @param {string} path
- * @param {import("./api.js").Json} body
+ * @param {import("../base/api.js").Json} body
  */
 async function change(label, path, body) {
   try {

@@ -1,10 +1,10 @@
 // Exports: episodes in another format, converted by a background job, with its progress and its download.
-import { get, post, remove } from "./api.js";
-import { fill, h } from "./dom.js";
-import { number, plural } from "./format.js";
-import { openDialog } from "./keys.js";
+import { get, post, remove } from "../base/api.js";
+import { fill, h } from "../base/dom.js";
+import { number, plural } from "../base/format.js";
+import { openDialog } from "../base/keys.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("../base/api.js").Json} Json */
 
 const POLL_MS = 400;
 

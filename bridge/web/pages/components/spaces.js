@@ -1,10 +1,10 @@
 // The Spaces whose vectors stand for whole episodes: vectors of different ones cannot be compared.
-import { get } from "./api.js";
-import { fill, h } from "./dom.js";
-import { plural } from "./format.js";
-import { readState } from "./url_state.js";
+import { get } from "../base/api.js";
+import { fill, h } from "../base/dom.js";
+import { plural } from "../base/format.js";
+import { readState } from "../base/url_state.js";
 
-/** @typedef {import("./api.js").Json} Json */
+/** @typedef {import("../base/api.js").Json} Json */
 
 /**
  * Offer the Spaces in a list, that of the address or with most episodes chosen; hidden where there is no choice.

@@ -1,6 +1,6 @@
 // Cameras of an episode: pictures of the lanes at the clock's timestep, fetched a little ahead.
-import { pictureUrl } from "./api.js";
-import { h } from "./dom.js";
+import { pictureUrl } from "../base/api.js";
+import { h } from "../base/dom.js";
 
 const AHEAD = 8;
 const MOST = 160;
