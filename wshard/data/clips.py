@@ -9,7 +9,7 @@ import numpy as np
 
 from wshard.arguments import integer
 from wshard.errors import DatasetError, StepError
-from wshard.messages import shown
+from wshard.messages import plural, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,9 +24,14 @@ class ClipIndex(Sequence[tuple[int, int]]):
     """
 
     def __init__(self, lengths: Any, span: int) -> None:
-        counts = np.maximum(np.asarray(lengths, np.int64) - span + 1, 0)
-        self._ends = np.cumsum(counts)
-        self._begins = self._ends - counts
+        self.lengths, self.span = np.asarray(lengths, np.int64), span
+        self._last_starts = self.lengths - min(span, np.iinfo(np.int64).max)
+        self._ends = np.cumsum(np.maximum(self._last_starts + 1, 0))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of clips of each episode."""
+        return np.diff(self._ends, prepend=0)
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -37,6 +42,12 @@ class ClipIndex(Sequence[tuple[int, int]]):
         episodes, starts = self.locate([number])
         return int(episodes[0]), int(starts[0])
 
+    def explain_none(self, about: str = "") -> str:
+        """Return why there are no clips; about: what is known of their length."""
+        there = f"the longest of {plural(len(self.lengths), 'episode')} has {self.lengths.max(initial=0)}"
+        found = there if len(self.lengths) else "there are no episodes"
+        return f"no clips of {plural(self.span, 'timestep')}{about}: {found}"
+
     def locate(self, numbers: Sequence[int] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return episode and start of each clip; negative numbers count from the end. Raises StepError."""
         wanted = np.asarray(numbers)
@@ -45,9 +56,11 @@ class ClipIndex(Sequence[tuple[int, int]]):
         clips = np.where(wanted < 0, wanted + len(self), wanted)
         if len(clips) and (int(clips.min()) < 0 or int(clips.max()) >= len(self)):
             wrong = wanted[(clips < 0) | (clips >= len(self))][0]
+            if not len(self):
+                raise StepError(f"clip {wrong}: {self.explain_none()}")
             raise StepError(f"expected a clip below {len(self)}, found {wrong}")
         episodes = np.searchsorted(self._ends, clips, side="right")
-        return episodes, clips - self._begins[episodes]
+        return episodes, clips - self._ends[episodes] + self._last_starts[episodes] + 1
 
 
 def positive(value: object, name: str) -> int:

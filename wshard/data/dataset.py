@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from zlib import crc32
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from wshard.data.clips import ClipIndex, positive
 from wshard.data.tensors import as_tensor, split_batch, stack_batch
 from wshard.errors import DatasetError, EntryNotFoundError, StepError
 from wshard.formats.world_model.columns import is_action
-from wshard.messages import plural
+from wshard.messages import plural, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +49,8 @@ def explain_no_clips(data: Dataset) -> str:
     """Return why a data set has no clips, "" if it has some."""
     if len(data):
         return ""
-    count, longest = len(data.lengths), int(data.lengths.max(initial=0))
-    found = f"the longest of {plural(count, 'episode')} has {longest}" if count else "there are no episodes"
-    steps = f"num_steps {data.num_steps} * frameskip {data.frameskip}"
-    return f"no clips of {plural(data.span, 'timestep')} ({steps}): {found}"
+    plain = data.clip_indices.span == data.span
+    return data.clip_indices.explain_none(f" (num_steps {data.num_steps} * frameskip {data.frameskip})" * plain)
 
 
 class Dataset(Sequence["Item"]):
@@ -65,6 +64,8 @@ class Dataset(Sequence["Item"]):
 
     as_tensors = True
     channels_first = True
+    weights: NDArray[np.float64] | None = None
+    """One per episode, by which ClipSampler draws its clips; None: all clips are equally likely."""
 
     def __init__(
         self,
@@ -140,6 +141,15 @@ class Dataset(Sequence["Item"]):
     def __len__(self) -> int:
         return len(self.clip_indices)
 
+    def checksum_clips(self) -> int:
+        """Return a number that differs for clips of other episodes, as far as these have other names or lengths."""
+        return crc32(self.lengths.astype(np.int64).tobytes(), self.span % (1 << 32))
+
+    @property
+    def clip_weights(self) -> NDArray[np.float64] | None:
+        """The weight of each clip: that of its episode; None if all are equal."""
+        return None if self.weights is None else np.repeat(self.weights, self.clip_indices.counts)
+
     def __getitem__(self, number: Any) -> Any:
         """Return a clip, or those of a slice; raises StepError, which is an IndexError."""
         if isinstance(number, slice):
@@ -152,16 +162,32 @@ class Dataset(Sequence["Item"]):
         return self._clips(episodes, starts, self.num_steps)
 
     def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        items = self._rows(episodes, starts, count)
+        if isinstance(items, ClipBatch):
+            columns = {name: self._group(name, rows, 2, count) for name, rows in items.columns.items()}
+            return ClipBatch(columns, len(items))
+        return [{name: self._group(name, rows, 1, count) for name, rows in item.items()} for item in items]
+
+    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        """Return clips with the action of every timestep, transformed."""
         dense = starts[:, None] + np.arange(count * self.frameskip)
         strided = dense[:, :: self.frameskip]
         columns = {
             name: self._present(name, self._take(name, episodes, dense if self.is_action(name) else strided))
             for name in self.column_names
         }
+        return self._transformed(ClipBatch(columns, len(episodes)))
+
+    def _transformed(self, items: Sequence[Item]) -> Sequence[Item]:
+        return items if self.transform is None else [self._transform(item) for item in items]
+
+    def _transform(self, item: Item) -> Item:
         if self.transform is None:
-            return ClipBatch({name: self._group(name, rows, 2, count) for name, rows in columns.items()}, len(episodes))
-        items = [self.transform(item) for item in split_batch(columns, len(episodes))]
-        return [{name: self._group(name, rows, 1, count) for name, rows in item.items()} for item in items]
+            return item
+        found: object = self.transform(item)
+        if not isinstance(found, MutableMapping):
+            raise DatasetError(f"transform: expected it to return an item, a dict of columns, found {shown(found)}")
+        return cast("Item", found)
 
     def _present(self, column: str, rows: Any) -> Any:
         """Return rows in the form that items have."""
@@ -210,7 +236,7 @@ class Dataset(Sequence["Item"]):
         for name in self.column_names:
             rows = self._take(name, at, dense if self.is_action(name) else dense[:, :: self.frameskip])
             item[name] = self._present(name, rows)[0]
-        return item if self.transform is None else self.transform(item)
+        return self._transform(item)
 
     def _length_of(self, episode: int) -> int:
         if not 0 <= episode < len(self.lengths):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.arguments import integer, whole_number
 from wshard.data.batch_slots import BatchSlots, SlotDataset
 from wshard.data.clips import positive
-from wshard.data.dataset import collate
-from wshard.data.sampler import ClipSampler, clips_of
+from wshard.data.dataset import Dataset, collate, explain_no_clips
+from wshard.data.sampler import ClipSampler, check_state, clips_of
 from wshard.data.tensors import forks_workers, worker_loader
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, NoClipsError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Dataset, Item
+    from wshard.data.dataset import Item
 
 _PREFETCHED: Final = 2  # batches for each worker, as torch does it
 _IN_USE: Final = 3  # batches that a training loop works with
@@ -30,12 +31,16 @@ class ClipLoader:
 
     The order is that of ClipSampler, which gets `options` (shuffle, seed, weights, rank, world_size); workers do not
     affect it. `state_dict` counts the batches yielded, not those that workers have prefetched. num_workers: torch
-    worker processes, which persist between epochs.
+    worker processes, which persist between epochs. Raises DatasetError, NoClipsError for a data set without clips.
     """
 
     def __init__(
         self, dataset: Dataset, batch_size: int = 1, *, num_workers: int = 0, drop_last: bool = False, **options: Any
     ) -> None:
+        if not isinstance(dataset, Dataset):
+            raise DatasetError(f"dataset: expected a data set, as of load_dataset, found {shown(dataset)}")
+        if lack := explain_no_clips(dataset):
+            raise NoClipsError(lack)
         self.dataset = dataset
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
@@ -59,7 +64,7 @@ class ClipLoader:
         else:
             read = (self._slots.read(written) for written in self._workers)
         for batch in read:
-            self.sampler.position += self.batch_size
+            self.sampler.position = min(self.sampler.position + self.batch_size, len(self.sampler))
             yield batch
         self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
 
@@ -69,10 +74,10 @@ class ClipLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state; raises DatasetError for the state of another order."""
-        if integer(state.get("batch_size")) != self.batch_size:
-            raise DatasetError(f"state: batch_size: expected {self.batch_size}, found {state.get('batch_size')!r}")
-        position = min(integer(state.get("position")) or 0, len(self.sampler))
-        self.sampler.load_state_dict({**state, "position": position})
+        found = check_state(state).get("batch_size")
+        if integer(found) != self.batch_size:
+            raise DatasetError(f"state: batch_size: expected {self.batch_size}, found {shown(found)}")
+        self.sampler.load_state_dict(state)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.dataset import Dataset, collate
 from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -151,11 +150,7 @@ class ReplayBuffer(Dataset):
         """
         count, index = history_len or self.history_len, self._index(history_len)
         if not len(index):
-            there = f"the longest of {plural(len(self.lengths), 'episode')} has {max(self.lengths, default=0)}"
-            raise NoClipsError(
-                f"replay buffer: no clips of {plural(count * self.frameskip, 'timestep')}: "
-                f"{there if len(self.lengths) else 'there are no episodes'}"
-            )
+            raise NoClipsError(f"replay buffer: {index.explain_none()}")
         if self.sampler is None:
             numbers = self._rng.integers(0, len(index), positive(batch_size, "batch_size"))
         else:

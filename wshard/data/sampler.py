@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
 
 import numpy as np
 
-from wshard.arguments import integer
+from wshard.arguments import integer, whole_number
 from wshard.data.clips import positive
 from wshard.errors import DatasetError
+from wshard.messages import plural, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,14 +58,17 @@ class ClipSampler:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self.length = dataset if isinstance(dataset, int) else len(dataset)
-        self.seed, self.shuffle = seed, shuffle
+        length = dataset if isinstance(dataset, int) else len(dataset)
+        self.length = whole_number(length, "clips", DatasetError, least=0)
+        self.seed, self.shuffle = whole_number(seed, "seed", DatasetError, least=0), bool(shuffle)
         given = getattr(dataset, "clip_weights", None) if weights is None else weights
-        self.weights = None if given is None else _check_weights(given, self.length)
+        self.weights = None if given is None else check_weights(given, self.length)
+        about = 0 if isinstance(dataset, int) or not hasattr(dataset, "checksum_clips") else dataset.checksum_clips()
+        self.clips = about if self.weights is None else crc32(self.weights.tobytes(), about)
         self.world_size = positive(world_size, "world_size")
-        if not 0 <= rank < world_size:
-            raise DatasetError(f"rank: expected 0 to {world_size - 1}, found {rank}")
-        self.rank = rank
+        self.rank = whole_number(rank, "rank", DatasetError)
+        if not 0 <= self.rank < self.world_size:
+            raise DatasetError(f"rank: expected 0 to {self.world_size - 1}, found {rank}")
         self.epoch = self.position = 0
 
     def __len__(self) -> int:
@@ -94,20 +100,36 @@ class ClipSampler:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state; raises DatasetError for the state of another order."""
         for name, value in self._identity().items():
-            if state.get(name) != value:
-                raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {state.get(name)!r}")
+            if check_state(state).get(name) != value:
+                found = shown(state.get(name))
+                raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {found}")
         epoch, position = integer(state.get("epoch")), integer(state.get("position"))
         if epoch is None or position is None or epoch < 0 or not 0 <= position <= len(self):
-            raise DatasetError(f"state: expected epoch and position >= 0, found {epoch!r} and {position!r}")
+            found = f"{shown(state.get('epoch'))} and {shown(state.get('position'))}"
+            raise DatasetError(f"state: expected epoch and position >= 0, at most {len(self)} clips, found {found}")
         self.epoch, self.position = epoch, position
 
     def _identity(self) -> dict[str, Any]:
-        names = ("length", "seed", "shuffle", "rank", "world_size")
+        names = ("length", "clips", "seed", "shuffle", "rank", "world_size")
         return {name: getattr(self, name) for name in names}
 
 
-def _check_weights(given: Sequence[float] | NDArray[Any], length: int) -> NDArray[np.float64]:
-    weights = np.asarray(given, np.float64)
-    if weights.shape != (length,) or (weights.size and not (weights >= 0).all()) or not 0 < weights.sum() < np.inf:
-        raise DatasetError(f"weights: expected {length} numbers >= 0, and one above, found {list(weights.shape)}")
+def check_state(state: Any) -> Mapping[str, Any]:
+    """Return a state as it is given; raises DatasetError for what is no mapping."""
+    if not isinstance(state, Mapping):
+        raise DatasetError(f"state: expected that of state_dict, found {shown(state)}")
+    return state
+
+
+def check_weights(given: Any, length: int) -> NDArray[np.float64]:
+    """Return weights as numbers; raises DatasetError unless there are `length`, none below 0 and one above."""
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise DatasetError(f"weights: expected {plural(length, 'number')} >= 0, found {shown(given)}") from None
+    if weights.shape != (length,):
+        raise DatasetError(f"weights: expected {plural(length, 'number')} >= 0, found {list(weights.shape)}")
+    wrong = weights[~((weights >= 0) & (weights < np.inf))]
+    if len(wrong) or (length and not 0 < weights.sum() < np.inf):
+        raise DatasetError(f"weights: expected finite numbers >= 0, one of them above 0, found {[*wrong[:1], 0.0][0]}")
     return weights

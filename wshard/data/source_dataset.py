@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -127,6 +128,10 @@ class SourceDataset(Dataset):
     def where(self) -> str:
         """The location of the first episode."""
         return self.episodes.where(0) if len(self.episodes) else "no episodes"
+
+    def checksum_clips(self) -> int:
+        """Return a number that differs for clips of other episodes, as far as these have other names or lengths."""
+        return crc32("\n".join(self.episodes.keys).encode(), super().checksum_clips())
 
     def describe_column(self, column: str) -> str:
         """Return dtype and shape of a row of a column, "" for one of texts or of several merged ones."""

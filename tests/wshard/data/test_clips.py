@@ -101,7 +101,7 @@ def test_the_index_is_the_list_of_all_clips(lengths, num_steps, frameskip):
 def test_clips_of_a_million_cost_memory_for_episodes_alone():
     index = ClipIndex(np.full(1000, 1003), 4)
     assert len(index) == 1_000_000
-    assert sum(array.nbytes for array in vars(index).values()) < 20_000
+    assert sum(getattr(one, "nbytes", 0) for one in vars(index).values()) < 30_000
 
 
 # ---- rows of one's choice ------------------------------------------------------------------------------------------

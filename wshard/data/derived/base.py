@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
 
 from wshard.data.dataset import Dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from wshard.data.dataset import Item
 
 
 class DerivedDataset(Dataset):
-    """A data set whose columns are those of `dataset`.
+    """A data set whose columns are those of `dataset`, whose transform is applied before its own.
 
-    lengths, offsets: as in Dataset. same_clips: its frameskip, num_steps and transform are those of `dataset`, too.
+    lengths, offsets: as in Dataset. same_clips: its frameskip and num_steps are those of `dataset`, too.
     """
 
     def __init__(
         self, dataset: Dataset, lengths: NDArray[Any], offsets: NDArray[Any], *, same_clips: bool = True
     ) -> None:
-        clips = (dataset.frameskip, dataset.num_steps, dataset.transform) if same_clips else ()
-        super().__init__(lengths, offsets, *clips)
-        self.as_tensors, self.channels_first = dataset.as_tensors, dataset.channels_first
+        super().__init__(lengths, offsets, *((dataset.frameskip, dataset.num_steps) if same_clips else ()))
         self.dataset = dataset
+        self.weights = dataset.weights
+
+    @property
+    def as_tensors(self) -> bool:
+        """Whether items have tensors."""
+        return self.dataset.as_tensors
+
+    @as_tensors.setter
+    def as_tensors(self, value: bool) -> None:
+        self.dataset.as_tensors = value
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether images are [T, C, H, W]."""
+        return self.dataset.channels_first
+
+    @channels_first.setter
+    def channels_first(self, value: bool) -> None:
+        self.dataset.channels_first = value
+
+    def checksum_clips(self) -> int:
+        """Return a number that differs for clips of other episodes."""
+        return crc32(str(self.dataset.checksum_clips()).encode(), super().checksum_clips())
 
     @property
     def fork_safe(self) -> bool:
@@ -41,3 +69,25 @@ class DerivedDataset(Dataset):
     def is_action(self, column: str) -> bool:
         """Say whether a column has actions."""
         return self.dataset.is_action(column)
+
+    # ---- rows: those of the other one ----------------------------------------------------------------------------
+
+    def _place(self, episodes: NDArray[np.int64], steps: Any) -> tuple[NDArray[np.int64], Any]:
+        """Return which episodes and timesteps of `dataset` are meant."""
+        return episodes, steps
+
+    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        return self.dataset._take(column, *self._place(episodes, steps))  # noqa: SLF001  (of the same base)
+
+    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        items = self.dataset._rows(*self._place(episodes, starts), count)  # noqa: SLF001  (as above)
+        return self._transformed(items)
+
+    def _load(self, episode: int, steps: range) -> Item:
+        episodes, starts = self._place(np.array([episode]), np.array([steps.start]))
+        start = int(starts[0])
+        item = self.dataset._load(int(episodes[0]), range(start, start + len(steps)))  # noqa: SLF001  (as above)
+        return self._transform(item)
+
+    def _present(self, column: str, rows: Any) -> Any:
+        return self.dataset._present(column, rows)  # noqa: SLF001  (as above)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
 from wshard.data.dataset import Dataset
 from wshard.errors import DatasetError, EntryNotFoundError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +34,22 @@ class MergeDataset(Dataset):
                 raise DatasetError(f"datasets: expected the lengths of the first for number {number}, found others")
         super().__init__(first.lengths, first.offsets, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
+        self.weights = first.weights
         chosen = keys_from_dataset or [dataset.column_names for dataset in self.datasets]
+        if len(chosen) != len(self.datasets) or any(isinstance(keys, str) for keys in chosen):
+            raise DatasetError(
+                f"keys_from_dataset: expected the columns of each of {len(self.datasets)} data sets, "
+                f"found {shown(keys_from_dataset)}"
+            )
         self._owners: dict[str, Dataset] = {}
         for dataset, keys in zip(self.datasets, chosen, strict=True):
             for key in keys:
+                dataset._check_column(key)  # noqa: SLF001  (of the same base)
                 self._owners.setdefault(key, dataset)
+
+    def checksum_clips(self) -> int:
+        """Return a number that differs for clips of other episodes."""
+        return crc32(repr([dataset.checksum_clips() for dataset in self.datasets]).encode())
 
     @property
     def fork_safe(self) -> bool:
@@ -56,18 +69,17 @@ class MergeDataset(Dataset):
         """Say whether a column has actions."""
         return self._owners[column].is_action(column)
 
-    def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
-        """Return several clips: of each data set its columns."""
-        parts = [(dataset, dataset.__getitems__(numbers)) for dataset in self.datasets]
-        return [
-            {
-                key: items[number][key]
-                for key, owner in self._owners.items()
-                for dataset, items in parts
-                if dataset is owner
-            }
-            for number in range(len(numbers))
-        ]
+    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        parts = [dataset._rows(episodes, starts, count) for dataset in self.datasets]  # noqa: SLF001  (of the same base)
+        return self._transformed([self._join(items) for items in zip(*parts, strict=True)])
+
+    def _load(self, episode: int, steps: range) -> Item:
+        return self._transform(self._join([dataset._load(episode, steps) for dataset in self.datasets]))  # noqa: SLF001
+
+    def _join(self, items: Sequence[Item]) -> Item:
+        """Return the columns of one clip of each data set: of each data set its own."""
+        known = {id(dataset): item for dataset, item in zip(self.datasets, items, strict=True)}
+        return {key: known[id(owner)][key] for key, owner in self._owners.items()}
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         if column not in self._owners:
@@ -81,7 +93,7 @@ class MergeDataset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """The episodes of several data sets, one after the other.
+    """The episodes of several data sets, one after the other; those of sets without weights have the weight 1.
 
     Raises DatasetError for one whose columns or clips are not those of the first.
     """
@@ -94,8 +106,15 @@ class ConcatDataset(Dataset):
         lengths = np.concatenate([dataset.lengths for dataset in self.datasets])
         super().__init__(lengths, np.cumsum(lengths) - lengths, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
+        if any(dataset.weights is not None for dataset in self.datasets):
+            each = [np.ones(len(one.lengths)) if one.weights is None else one.weights for one in self.datasets]
+            self.weights = np.concatenate(each)
         counts = [len(dataset.lengths) for dataset in self.datasets]
         self._first_episodes = np.cumsum(counts) - counts
+
+    def checksum_clips(self) -> int:
+        """Return a number that differs for clips of other episodes."""
+        return crc32(repr([dataset.checksum_clips() for dataset in self.datasets]).encode())
 
     @property
     def fork_safe(self) -> bool:
@@ -115,16 +134,16 @@ class ConcatDataset(Dataset):
         """Say whether a column has actions."""
         return self.datasets[0].is_action(column)
 
-    def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         owners = self._owners_of(episodes)
         found: list[Item] = [{}] * len(episodes)
         for owner in np.unique(owners).tolist():
             here = np.flatnonzero(owners == owner)
             local = episodes[here] - self._first_episodes[owner]
-            items = self.datasets[owner]._clips(local, starts[here], count)  # noqa: SLF001  (of the same base)
+            items = self.datasets[owner]._rows(local, starts[here], count)  # noqa: SLF001  (of the same base)
             for place, item in zip(here.tolist(), items, strict=True):
                 found[place] = item
-        return found
+        return self._transformed(found)
 
     def _owners_of(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(self._first_episodes, episodes, side="right") - 1
@@ -142,7 +161,11 @@ class ConcatDataset(Dataset):
 
     def _load(self, episode: int, steps: range) -> Item:
         owner = int(self._owners_of(np.array([episode]))[0])
-        return self.datasets[owner]._load(episode - int(self._first_episodes[owner]), steps)  # noqa: SLF001  (as above)
+        first = int(self._first_episodes[owner])
+        return self._transform(self.datasets[owner]._load(episode - first, steps))  # noqa: SLF001  (as above)
+
+    def _present(self, column: str, rows: Any) -> Any:
+        return self.datasets[0]._present(column, rows)  # noqa: SLF001  (as above)
 
 
 def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
@@ -162,6 +185,8 @@ def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
 def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:
     if not datasets:
         raise DatasetError("datasets: expected at least one")
+    if not all(isinstance(one, Dataset) for one in datasets):
+        raise DatasetError(f"datasets: expected a list of data sets, found {shown(datasets)}")
     first = datasets[0]
     for number, other in enumerate(datasets):
         if (other.num_steps, other.frameskip) != (first.num_steps, first.frameskip):

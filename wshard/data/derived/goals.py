@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from wshard.data.clips import ClipIndex
+from wshard.arguments import finite_number, whole_number
+from wshard.data.clips import ClipIndex, positive
 from wshard.data.dataset import ClipBatch, Dataset
 from wshard.data.derived.base import DerivedDataset
 from wshard.data.sampler import EpochIndex
@@ -48,29 +49,28 @@ class GoalDataset(DerivedDataset):
         *,
         draws: Literal["index", "sequence"] = "index",
     ) -> None:
-        if len(goal_probabilities) != 4:
-            raise DatasetError(f"goal_probabilities must be a 4-tuple, found {len(goal_probabilities)} numbers")
-        if not np.isclose(sum(goal_probabilities), 1.0):
-            raise DatasetError(f"goal_probabilities must sum to 1.0, found {sum(goal_probabilities)}")
+        shares = [finite_number(share, "goal_probabilities", DatasetError) for share in goal_probabilities]
+        if len(shares) != 4:
+            raise DatasetError(f"goal_probabilities must be a 4-tuple, found {len(shares)} numbers")
+        if min(shares) < 0 or not np.isclose(sum(shares), 1.0):
+            raise DatasetError(f"goal_probabilities must be >= 0 and sum to 1.0, found {shares} with sum {sum(shares)}")
+        if draws not in ("index", "sequence"):
+            raise DatasetError(f"draws: expected 'index' or 'sequence', found {shown(draws)}")
         super().__init__(dataset, dataset.lengths, dataset.offsets)
-        self.goal_probabilities = tuple(goal_probabilities)
-        self.gamma = gamma
-        self.current_goal_offset = current_goal_offset or dataset.num_steps
-        known = _GOALS if goal_keys is None else goal_keys
-        if not isinstance(known, Mapping):
-            raise DatasetError(f"goal_keys: expected a dict {{column: name of the goal}}, found {shown(known)}")
-        unknown = [key for key in goal_keys or () if key not in dataset.column_names]
-        if unknown and dataset.transform is None:  # which may add columns
-            columns = ", ".join(dataset.column_names)
-            raise DatasetError(f"goal_keys: expected columns of the data set, {columns}; found {shown(unknown[0])}")
-        self.goal_keys = {key: name for key, name in known.items() if goal_keys or key in dataset.column_names}
-        self.seed = secrets.randbits(63) if seed is None else int(seed)
+        self.goal_probabilities = tuple(shares)
+        self.gamma = finite_number(gamma, "gamma", DatasetError)
+        if not 0 <= self.gamma <= 1:
+            raise DatasetError(f"gamma: expected 0 to 1, found {gamma}")
+        self.current_goal_offset = positive(current_goal_offset or dataset.num_steps, "current_goal_offset")
+        self.goal_keys = _check_keys(dataset, goal_keys)
+        self.seed = secrets.randbits(63) if seed is None else whole_number(seed, "seed", DatasetError, least=0)
         self.epoch: int | None = None
         self._sequence = np.random.default_rng(seed) if draws == "sequence" else None
         self._reach = (self.current_goal_offset - 1) * dataset.frameskip
-        future = goal_probabilities[_GEOMETRIC] > 0 or goal_probabilities[_UNIFORM] > 0
-        if future:  # only clips behind whose current step there is another one
-            self.clip_indices = ClipIndex(self.lengths, max(self.span, self._reach + dataset.frameskip + 1))
+        future = shares[_GEOMETRIC] > 0 or shares[_UNIFORM] > 0
+        ahead = dataset.frameskip if future else 0  # only clips behind whose current step there is another one
+        if future or shares[_CURRENT] > 0:
+            self.clip_indices = ClipIndex(self.lengths, max(self.span, self._reach + ahead + 1))
 
     @property
     def column_names(self) -> list[str]:
@@ -79,12 +79,12 @@ class GoalDataset(DerivedDataset):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which selects the goals; for loaders whose sampler has no epoch."""
-        self.epoch = int(epoch)
+        self.epoch = whole_number(epoch, "epoch", DatasetError, least=0)
 
     def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
         """Return several clips with their goals."""
         episodes, starts = self.clip_indices.locate(numbers)
-        items = self.dataset._clips(episodes, starts, self.num_steps)  # noqa: SLF001  (of the same base)
+        items = self._clips(episodes, starts, self.num_steps)
         if not self.goal_keys:
             return items
         goals = [self._draw(*clip) for clip in zip(map(_epoch_of, numbers), numbers, episodes, starts, strict=True)]
@@ -119,18 +119,14 @@ class GoalDataset(DerivedDataset):
     def _add_goals(
         self, items: Sequence[Item], episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> Sequence[Item]:
-        if self.transform is None and isinstance(items, ClipBatch):
+        if isinstance(items, ClipBatch):
             for key, name in self.goal_keys.items():
-                rows = self.dataset._take(key, episodes, steps[:, None])  # noqa: SLF001  (as above)
-                items.columns[name] = self.dataset._present(key, rows)  # noqa: SLF001  (as above)
+                items.columns[name] = self._present(key, self._take(key, episodes, steps[:, None]))
             return items
         for item, episode, step in zip(items, episodes.tolist(), steps.tolist(), strict=True):
-            goal = self.dataset._load(episode, range(step, step + 1))  # noqa: SLF001  (as above)
+            goal = self._load(episode, range(step, step + 1))
             item |= {name: goal[key] for key, name in self.goal_keys.items()}
         return items
-
-    def _load(self, episode: int, steps: range) -> Item:
-        return self.dataset._load(episode, steps)  # noqa: SLF001  (as above)
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:
         """Return all columns of an episode, without goals."""
@@ -140,8 +136,22 @@ class GoalDataset(DerivedDataset):
         """Return rows of all columns, without goals."""
         return self.dataset.get_row_data(row_idx)
 
-    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
-        return self.dataset._take(column, episodes, steps)  # noqa: SLF001  (as above)
+
+def _check_keys(dataset: Dataset, goal_keys: Any) -> dict[str, str]:
+    """Return {column: name of the goal}, without what is known by default and not there; raises DatasetError."""
+    if goal_keys is None:
+        return {key: name for key, name in _GOALS.items() if key in dataset.column_names}
+    if not isinstance(goal_keys, Mapping):
+        raise DatasetError(f"goal_keys: expected a dict {{column: name of the goal}}, found {shown(goal_keys)}")
+    known = dataset.column_names
+    if not set(goal_keys) <= set(known) and len(dataset):  # a transform may add columns
+        known = [*dataset[0]]
+    for number, (key, name) in enumerate(goal_keys.items()):
+        if key not in known:
+            raise DatasetError(f"goal_keys: expected columns of the data set, {', '.join(known)}; found {shown(key)}")
+        if not isinstance(name, str) or name in known or name in [*goal_keys.values()][:number]:
+            raise DatasetError(f"goal_keys: expected a new name for the goal of {key!r}, found {shown(name)}")
+    return dict(goal_keys)
 
 
 def _epoch_of(number: int) -> int | None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
+from wshard.arguments import finite_number, integer, whole_number, whole_numbers
 from wshard.data.derived.base import DerivedDataset
+from wshard.data.sampler import check_weights
 from wshard.errors import DatasetError
 from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from wshard.data.dataset import Dataset
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class SpanDataset(DerivedDataset):
     """Clips within spans (episode, start, stop) of a data set; stop None: to the end of the episode.
 
-    weights: one per span, above 0; every clip has the weight of its span, by which ClipSampler draws.
+    weights: one per span, above 0, by default those of its episodes; every clip has the weight of its span, by which
+    ClipSampler draws.
     """
 
     def __init__(
@@ -31,28 +33,14 @@ class SpanDataset(DerivedDataset):
         spans: Sequence[tuple[int, int, int | None]],
         weights: Sequence[float] | None = None,
     ) -> None:
-        whole = [
-            (episode, start, int(dataset.lengths[episode]) if stop is None else stop) for episode, start, stop in spans
-        ]
-        rows = np.array(whole, np.int64).reshape(-1, 3)
-        if (
-            len(rows)
-            and not ((rows[:, 1] >= 0) & (rows[:, 1] <= rows[:, 2]) & (rows[:, 2] <= dataset.lengths[rows[:, 0]])).all()
-        ):
-            raise DatasetError(f"spans: expected 0 <= start <= stop <= length of the episode, found {whole[:8]}")
-        if weights is not None and len(weights) != len(rows):
-            raise DatasetError(f"weights: expected one for each of {len(rows)} spans, found {len(weights)}")
+        rows = np.array([_check_span(dataset, given) for given in spans], np.int64).reshape(-1, 3)
         lengths = rows[:, 2] - rows[:, 1]
         super().__init__(dataset, lengths, np.cumsum(lengths) - lengths)
-        self.weights = None if weights is None else np.asarray(weights, np.float64)
         self._episodes, self._begins = rows[:, 0], rows[:, 1]
-
-    @property
-    def clip_weights(self) -> NDArray[np.float64] | None:
-        """The weight of each clip; None if all are equal."""
-        if self.weights is None:
-            return None
-        return np.repeat(self.weights, np.maximum(self.lengths - self.span + 1, 0))
+        if weights is not None:
+            self.weights = check_weights(weights, len(rows))
+        elif self.weights is not None:
+            self.weights = self.weights[self._episodes]
 
     def get_episode_data(self) -> dict[str, list[Any]]:
         """Return what is stated once for each episode."""
@@ -60,14 +48,33 @@ class SpanDataset(DerivedDataset):
             name: [values[one] for one in self._episodes] for name, values in self.dataset.get_episode_data().items()
         }
 
-    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
-        rows = steps + self._begins[episodes][:, None]
-        return self.dataset._take(column, self._episodes[episodes], rows)  # noqa: SLF001  (of the same base)
+    def checksum_clips(self) -> int:
+        """Return a number that differs for other spans."""
+        return crc32(np.concatenate([self._episodes, self._begins]).tobytes(), super().checksum_clips())
+
+    def _place(self, episodes: NDArray[np.int64], steps: Any) -> tuple[NDArray[np.int64], Any]:
+        begins = self._begins[episodes]
+        return self._episodes[episodes], steps + (begins[:, None] if np.ndim(steps) > 1 else begins)
+
+
+def _check_span(dataset: Dataset, given: tuple[int, int, int | None]) -> tuple[int, int, int]:
+    """Return a span with its end; raises DatasetError."""
+    values = list(given) if isinstance(given, Sequence) and len(given) == 3 else [None]
+    episode = integer(values[0])
+    if episode is None or not 0 <= episode < len(dataset.lengths):
+        raise DatasetError(
+            f"spans: expected (episode, start, stop) with an episode below {len(dataset.lengths)}, found {shown(given)}"
+        )
+    length = int(dataset.lengths[episode])
+    start, stop = integer(values[1]), length if values[2] is None else integer(values[2])
+    if start is None or stop is None or not 0 <= start <= stop <= length:
+        raise DatasetError(f"spans: expected 0 <= start <= stop <= {length}, as of the episode, found {shown(given)}")
+    return episode, start, stop
 
 
 def select_episodes(dataset: Dataset, numbers: Sequence[int]) -> SpanDataset:
     """Return the data set restricted to these episodes."""
-    return SpanDataset(dataset, [(int(number), 0, None) for number in numbers])
+    return SpanDataset(dataset, [(number, 0, None) for number in whole_numbers(numbers, "episodes", DatasetError)])
 
 
 def split_episodes(
@@ -81,7 +88,8 @@ def split_episodes(
     if not isinstance(parts, Mapping):
         raise DatasetError(f"parts: expected names and shares, e.g. {{'train': 0.8, 'val': 0.2}}, found {shown(parts)}")
     total = len(dataset.lengths)
-    shares = np.array(list(parts.values()), np.float64)
+    shares = np.array([finite_number(share, f"parts: {name!r}", DatasetError) for name, share in parts.items()])
+    seed = whole_number(seed, "seed", DatasetError, least=0)
     if not len(shares) or (shares < 0).any() or not np.isclose(shares.sum(), 1):
         raise DatasetError(f"parts: expected shares >= 0 that are 1 together, found {dict(parts)}")
     if groups is not None and len(groups) != total:

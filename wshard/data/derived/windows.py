@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wshard.arguments import integer
+from wshard.arguments import finite_number, whole_number
 from wshard.data.clips import positive
 from wshard.data.dataset import ClipBatch, Dataset
 from wshard.data.derived.base import DerivedDataset
@@ -45,7 +45,8 @@ class WindowDataset(DerivedDataset):
     ) -> None:
         if padding not in ("edge", "zero"):
             raise DatasetError(f"padding: expected 'edge' or 'zero', found {padding!r}")
-        if (integer(n_step) or 0) < 0 or not 0 <= discount <= 1:
+        n_step = whole_number(n_step, "n_step", DatasetError)
+        if n_step < 0 or not 0 <= finite_number(discount, "discount", DatasetError) <= 1:
             raise DatasetError(f"expected n_step >= 0 and a discount from 0 to 1, found {n_step} and {discount}")
         super().__init__(dataset, dataset.lengths, dataset.offsets, same_clips=False)
         self.padding = padding
@@ -53,15 +54,6 @@ class WindowDataset(DerivedDataset):
         self.n_step, self.discount = n_step, discount
         if n_step and "reward" not in dataset.column_names:
             raise DatasetError(f"n_step: expected a column 'reward', found {', '.join(dataset.column_names)}")
-
-    @property
-    def clip_weights(self) -> Any:
-        """The weight of each timestep: that of its span, if the data set has spans with weights."""
-        weights = getattr(self.dataset, "weights", None)
-        return None if weights is None else np.repeat(weights, self.lengths)
-
-    def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
-        return self.dataset._take(column, episodes, steps)  # noqa: SLF001  (of the same base)
 
     def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         past = starts[:, None] + np.arange(count - self.history, count)
@@ -73,7 +65,10 @@ class WindowDataset(DerivedDataset):
                 columns |= self._padded(name, f"next_{name}", episodes, starts[:, None] + self.n_step)
         if self.n_step:
             columns |= self._returns(episodes, starts)
-        return ClipBatch(columns, len(episodes))
+        return self._transformed(ClipBatch(columns, len(episodes)))
+
+    def _load(self, episode: int, steps: range) -> Item:
+        return super(DerivedDataset, self)._load(episode, steps)  # of every timestep, without its transform
 
     def _padded(self, column: str, name: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Item:
         inside = np.clip(steps, 0, self.lengths[episodes][:, None] - 1)
