@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from wshard.arguments import integer, whole_numbers
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.tensors import as_tensor, split_batch, stack_batch
 from wshard.errors import DatasetError, EntryNotFoundError, StepError
@@ -79,6 +80,8 @@ class Dataset(Sequence["Item"]):
         self.offsets = np.asarray(offsets, np.int64)
         self.frameskip = positive(frameskip, "frameskip")
         self.num_steps = positive(num_steps, "num_steps")
+        if transform is not None and not callable(transform):
+            raise DatasetError(f"transform: expected a function of an item, found {shown(transform)}")
         self.transform = transform
         self.clip_indices = ClipIndex(self.lengths, self.span)
 
@@ -211,23 +214,24 @@ class Dataset(Sequence["Item"]):
         frameskip.
         """
         found = []
-        for episode, start, end in zip(episodes, starts, ends, strict=True):
+        chosen = [whole_numbers(values, "load_chunk", StepError) for values in (episodes, starts, ends)]
+        for episode, start, end in zip(*chosen, strict=True):
             length = self._length_of(episode)
             if not 0 <= start <= end <= length:
                 raise StepError(f"episode {episode}: expected 0 <= start <= end <= {length}, found {start} and {end}")
-            count, rest = divmod(int(end - start), self.frameskip)
+            count, rest = divmod(end - start, self.frameskip)
             if rest and any(map(self.is_action, self.column_names)):
                 raise DatasetError(
                     f"episode {episode}: expected a multiple of frameskip {self.frameskip} timesteps with actions, "
                     f"found {end - start}"
                 )
-            rows = self._load(int(episode), range(int(start), int(end)))
+            rows = self._load(episode, range(start, end))
             found.append({name: self._group(name, column, 1, count) for name, column in rows.items()})
         return found
 
     def load_episode(self, episode_idx: int) -> Item:
         """Return a whole episode: observations every frameskip timesteps, the action of every timestep."""
-        return self._load(int(episode_idx), range(self._length_of(episode_idx)))
+        return self._load(episode_idx, range(self._length_of(episode_idx)))
 
     def _load(self, episode: int, steps: range) -> Item:
         dense = np.arange(steps.start, steps.stop)[None, :]
@@ -239,13 +243,17 @@ class Dataset(Sequence["Item"]):
         return self._transform(item)
 
     def _length_of(self, episode: int) -> int:
-        if not 0 <= episode < len(self.lengths):
-            raise StepError(f"expected an episode below {len(self.lengths)}, found {episode}")
-        return int(self.lengths[episode])
+        number = integer(episode)
+        if number is None or not 0 <= number < len(self.lengths):
+            raise StepError(f"expected an episode below {len(self.lengths)}, found {shown(episode)}")
+        return int(self.lengths[number])
 
     def get_row_data(self, row_idx: int | Sequence[int]) -> Item:
         """Return rows of all columns by their global number, as stored arrays."""
-        rows = np.atleast_1d(np.asarray(row_idx, np.int64))
+        rows = np.atleast_1d(np.asarray(row_idx))
+        if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
+            raise StepError(f"expected whole numbers of rows, found {shown(row_idx)}")
+        rows = rows.astype(np.int64)
         episodes, steps = self.locate_rows(rows)
         found = {name: self._take(name, episodes, steps[:, None]) for name in self.column_names}
         found = {name: column[:, 0] if isinstance(column, np.ndarray) else column for name, column in found.items()}
@@ -266,12 +274,19 @@ class Dataset(Sequence["Item"]):
         return np.concatenate(parts) if parts and isinstance(parts[0], np.ndarray) else parts
 
     def column_rows(self, column: str, episode: int, start: int, stop: int) -> Any:
-        """Return timesteps [start, stop) of a column as a stored array; for a column of texts its text."""
+        """Return timesteps [start, stop) of a column as a stored array; for a column of texts its text.
+
+        Raises StepError, EntryNotFoundError.
+        """
+        length = self._length_of(episode)
+        if not 0 <= start <= stop <= length:
+            raise StepError(f"episode {episode}: expected 0 <= start <= stop <= {length}, found {start} and {stop}")
         return self._take(column, np.array([episode]), np.arange(start, stop)[None, :])[0]
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:  # noqa: ARG002  (nothing is encoded here)
         """Return all columns of an episode as stored arrays; encoded: frames as they are encoded."""
-        return {name: self.column_rows(name, episode, 0, int(self.lengths[episode])) for name in self.column_names}
+        length = self._length_of(episode)
+        return {name: self.column_rows(name, episode, 0, length) for name in self.column_names}
 
     def get_dim(self, col: str) -> int:
         """Return the number of values per row of a column."""

@@ -66,10 +66,20 @@ class FolderDataset(SourceDataset):
         folder_keys: Sequence[str] | None = None,
         cache_dir: Place = None,
         path: Place = None,
+        *,
+        keys_to_cache: Sequence[str] | None = None,
+        keys_to_merge: Merges | None = None,
     ) -> None:
         folder = _place(name, path, cache_dir, "{}")
+        source = open_source(folder, self._format)
         super().__init__(
-            [open_source(folder, self._format)], frameskip, num_steps, transform, keys_to_load=keys_to_load
+            [source],
+            frameskip,
+            num_steps,
+            transform,
+            keys_to_load=keys_to_load,
+            keys_to_cache=keys_to_cache,
+            keys_to_merge=keys_to_merge,
         )
         if folder_keys is not None:
             for key in folder_keys:
@@ -78,8 +88,8 @@ class FolderDataset(SourceDataset):
             self._names = [key for key in self._names if key not in frames or key in folder_keys]
 
     def get_col_data(self, col: str) -> Any:
-        """Return a whole column of numbers; raises EntryNotFoundError for frames, which are in no cache."""
-        if self.is_image(col):
+        """Return a whole column of numbers; raises EntryNotFoundError for frames, unless they are cached."""
+        if self.is_image(col) and col not in self._cached:
             raise EntryNotFoundError(f"column {col!r} is not in cache: its frames are read clip by clip")
         return super().get_col_data(col)
 

@@ -10,7 +10,7 @@ from wshard.data.lerobot import SCHEME, LeRobotAdapter
 from wshard.data.readers import FolderDataset, HDF5Dataset, LanceDataset, LanceVideoDataset, VideoDataset
 from wshard.data.source_dataset import SourceDataset
 from wshard.data.writers import FolderWriter, HDF5Writer, LanceVideoWriter, LanceWriter, SinkWriter, VideoWriter
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, UnsupportedFormatError
 from wshard.formats import base
 from wshard.formats.detect import detect_format as detect_location
 from wshard.formats.table import FORMATS as LOCATIONS
@@ -86,7 +86,7 @@ def get_format(name: str) -> type[DatasetFormat]:
     """Return a format by its name; raises DatasetError with the available names."""
     if name in FORMATS:
         return FORMATS[name]
-    if name in LOCATIONS or ":" in name:
+    if name in LOCATIONS or (isinstance(name, str) and ":" in name):
         return type("LocationFormat", (_LocationFormat,), {"name": name})
     raise DatasetError(f"unknown format {name!r}; available: {list_formats()}")
 
@@ -121,7 +121,7 @@ class _LocationFormat(DatasetFormat):
         if cls.writer:
             return cls.writer(path, **kw)
         if cls.name in LOCATIONS and not LOCATIONS[cls.name].sink:
-            raise NotImplementedError(f"format {cls.name!r} is read-only")
+            raise UnsupportedFormatError(f"format {cls.name!r} is read-only")
         return SinkWriter(base.open_sink(path, cls.name, **kw))
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.arguments import array_of, whole_number
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.dataset import Dataset, collate
 from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -56,14 +59,18 @@ class ReplayBuffer(Dataset):
         self._starts = np.zeros(0, np.int64)
         self._end = 0
         self._step = 0
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(None if seed is None else whole_number(seed, "seed", DatasetError, least=0))
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write_episode(self, ep: Mapping[str, Any]) -> None:
         """Add an episode {column: values of its timesteps}; raises DatasetError for one that does not fit."""
+        if not isinstance(ep, Mapping):
+            raise DatasetError(f"episode: expected {{column: values of its timesteps}}, found {shown(ep)}")
         columns = {
-            key: np.asarray(values) for key, values in ep.items() if self.key_filter is None or self.key_filter(key)
+            key: array_of(values, f"column {key!r}", DatasetError)
+            for key, values in ep.items()
+            if self.key_filter is None or self.key_filter(key)
         }
         length = self._check(columns)
         if not length:
@@ -90,6 +97,8 @@ class ReplayBuffer(Dataset):
         for key, array in columns.items():
             if array.ndim == 0:
                 raise DatasetError(f"column {key!r}: expected a value for each timestep, found a scalar")
+            if not isinstance(key, str) or array.dtype.hasobject:
+                raise DatasetError(f"column {key!r}: expected a text as its name and an array, found {array.dtype}")
         lengths = {key: len(array) for key, array in columns.items()}
         length = next(iter(lengths.values()), 0)
         if len(set(lengths.values())) > 1:
@@ -97,14 +106,12 @@ class ReplayBuffer(Dataset):
         if length > self.max_steps:
             raise DatasetError(f"episode: expected at most max_steps = {self.max_steps} timesteps, found {length}")
         if self._rings and length:
-            known = {key: (ring.dtype, ring.shape[1:]) for key, ring in self._rings.items()}
-            found = {key: (array.dtype, array.shape[1:]) for key, array in columns.items()}
-            if known != found:
-                odd = [key for key in {**known, **found} if known.get(key) != found.get(key)]
-                raise DatasetError(
-                    f"column {odd[0]!r}: expected {known.get(odd[0])} as in the first episode, "
-                    f"found {found.get(odd[0])}"
-                )
+            known = {key: f"{ring.dtype} {list(ring.shape[1:])}" for key, ring in self._rings.items()}
+            found = {key: f"{array.dtype} {list(array.shape[1:])}" for key, array in columns.items()}
+            odd = next((key for key in {**known, **found} if known.get(key) != found.get(key)), None)
+            if odd is not None:
+                expected, there = known.get(odd, "no such column"), found.get(odd, "none")
+                raise DatasetError(f"column {odd!r}: expected {expected} as in the first episode, found {there}")
         return length
 
     def clear(self) -> None:

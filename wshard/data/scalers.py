@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from wshard.arguments import array_of, finite_number
 from wshard.data.tensors import as_float_tensor, as_numpy
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, EntryNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,7 +63,7 @@ class ZScoreScaler(Scaler):
 
     def fit(self, data: Any) -> Self:
         """Fit on rows."""
-        rows = _rows_of(data)
+        rows = _check_some(_rows_of(data))
         self.mean, self.std = rows.mean(axis=0, keepdims=True), rows.std(axis=0, keepdims=True)
         return self
 
@@ -77,7 +79,7 @@ class ZScoreScaler(Scaler):
             squares = squares + ((rows - middle) ** 2).sum(axis=0, keepdims=True) + delta**2 * count * len(rows) / total
             mean, count = mean + delta * len(rows) / total, total
         if not count:
-            raise DatasetError("scaler: expected rows without NaN to fit on, found none")
+            _check_some(np.zeros((0, 1)))
         self.mean, self.std = mean, np.sqrt(squares / count)
         return self
 
@@ -94,7 +96,7 @@ class PercentileScaler(Scaler):
     """Maps the percentiles low and high to -1 and 1, and clips what is outside."""
 
     def __init__(self, low: float = 1, high: float = 99) -> None:
-        if not 0 <= low < high <= 100:
+        if not 0 <= finite_number(low, "low", DatasetError) < finite_number(high, "high", DatasetError) <= 100:
             raise DatasetError(f"percentiles: expected 0 <= low < high <= 100, found {low} and {high}")
         self.low, self.high = low, high
         self.q_low: NDArray[Any] = np.zeros(1)
@@ -102,7 +104,7 @@ class PercentileScaler(Scaler):
 
     def fit(self, data: Any) -> Self:
         """Fit on rows."""
-        self.q_low, self.q_high = np.percentile(_rows_of(data), [self.low, self.high], axis=0)
+        self.q_low, self.q_high = np.percentile(_check_some(_rows_of(data)), [self.low, self.high], axis=0)
         return self
 
     def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -152,6 +154,8 @@ class ColumnNormalizer:
 
     def __call__(self, item: Item) -> Item:
         """Return the item with the scaled column."""
+        if self.source not in item:
+            raise EntryNotFoundError(f"normalizer: no column {self.source!r}; there are {', '.join(item)}")
         return {**item, self.target: self.scaler(item[self.source])}
 
     def __repr__(self) -> str:
@@ -166,7 +170,7 @@ def column_normalizer(
 
     The scaler has the hash of the data in `source_hash`. Percentiles need the whole column in memory.
     """
-    scaler, digest = get_scaler(method, **kw), hashlib.sha256(source.encode())
+    scaler, digest = get_scaler(method, **kw), hashlib.sha256(str(source).encode())
     parts = _parts_of(dataset, source, digest)
     if isinstance(scaler, ZScoreScaler):
         scaler.fit_parts(parts)
@@ -180,19 +184,35 @@ def column_normalizer(
 def _parts_of(dataset: Dataset, column: str, digest: Any) -> Iterator[NDArray[Any]]:
     for episode, length in enumerate(dataset.lengths.tolist()):
         rows = dataset.column_rows(column, episode, 0, length)
+        if not isinstance(rows, np.ndarray):
+            raise DatasetError(f"column {column!r}: expected numbers to scale, found texts")
         digest.update(np.ascontiguousarray(rows).data)
         yield rows
 
 
 def _rows_of(data: Any) -> NDArray[Any]:
-    array = np.asarray(as_numpy(data))
-    rows = array.reshape(-1, 1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
+    array = array_of(as_numpy(data), "scaler", DatasetError)
+    if not array.ndim or array.dtype.kind not in "biuf":
+        raise DatasetError(f"scaler: expected rows of numbers to fit on, found {array.dtype} {list(array.shape)}")
+    rows = array.reshape(-1, 1) if array.ndim == 1 else array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
     if rows.dtype.kind != "f":
         rows = rows.astype(np.float64)
     found: NDArray[Any] = rows[~np.isnan(rows).any(axis=1)]
+    if np.isinf(found).any():
+        raise DatasetError("scaler: expected finite numbers to fit on, found an infinity")
     return found
+
+
+def _check_some(rows: NDArray[Any]) -> NDArray[Any]:
+    if not rows.size:
+        raise DatasetError("scaler: expected rows without NaN to fit on, found none")
+    return rows
 
 
 def _fit_shape(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     """Return fitted values in a form that fits the rows: of one feature also where rows have no axis of features."""
+    if values.size > 1 and rows.shape[-1:] != (values.size,):
+        raise DatasetError(
+            f"scaler: expected rows of {values.size} numbers, as it was fitted, found {list(rows.shape)}"
+        )
     return values.reshape(-1) if values.size > 1 or rows.ndim else values.reshape(())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -16,6 +16,7 @@ from wshard.data.lane_reader import EpisodeList
 from wshard.episode.lanes import STEP_TEXTS
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.formats.world_model.rows_source import RowsSource
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,9 @@ class SourceDataset(Dataset):
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
     ) -> None:
-        keys_to_load, keys_to_cache = _several(keys_to_load), _several(keys_to_cache)
+        keys_to_load, keys_to_cache = _names(keys_to_load, "keys_to_load"), _names(keys_to_cache, "keys_to_cache")
+        if keys_to_merge is not None and not isinstance(keys_to_merge, Mapping):
+            raise DatasetError(f"keys_to_merge: expected {{new column: columns}}, found {shown(keys_to_merge)}")
         chosen = episodes
         if chosen is None:
             chosen = [(place, key) for place, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
@@ -72,7 +75,7 @@ class SourceDataset(Dataset):
         for target, merged in (keys_to_merge or {}).items():
             self.merge_col(merged, target)
         for name in (*(keys_to_merge or ()), *(keys_to_cache or ())):
-            self._cached[name] = self.get_col_data(name)
+            self._cached[name] = super().get_col_data(name)
 
     # ---- columns -------------------------------------------------------------------------------------------------
 
@@ -166,14 +169,22 @@ class SourceDataset(Dataset):
     def merge_col(self, source: Sequence[str] | str, target: str, dim: int = -1) -> None:
         """Add a column of others, put side by side along axis `dim` of an item; source: names or a regular expression.
 
-        Columns that are not loaded can be merged, too. Raises EntryNotFoundError, DatasetError for no columns.
+        Columns that are not loaded can be merged, too. Raises EntryNotFoundError, DatasetError for none, or odd ones.
         """
+        numbers = [name for name, column in self.columns.items() if column.lane is not None]
         try:
-            names = [name for name in self.columns if re.match(source, name)] if isinstance(source, str) else [*source]
+            names = (
+                [name for name in numbers if re.match(source, name)]
+                if isinstance(source, str)
+                else _names(source, f"column {target!r}")
+            )
         except re.error as error:
             raise DatasetError(f"column {target!r}: expected a regular expression, found {source!r}: {error}") from None
+        if target in self.column_names:
+            raise DatasetError(f"column {target!r}: expected a new name for merged columns, found that of one")
         for name in names:
-            self.find_column(name)
+            if self.find_column(name).lane is None:
+                raise DatasetError(f"column {target!r}: expected columns of numbers to merge, found the texts {name!r}")
         if not names:
             raise DatasetError(f"column {target!r}: expected columns to merge, found none that match {source!r}")
         self._merged[target] = (names, dim)
@@ -190,7 +201,11 @@ class SourceDataset(Dataset):
             names, dim = self._merged[column]
             parts = [self._take(name, episodes, steps) for name in names]
             parts = [part[..., None] if part.ndim == 2 else part for part in parts]
-            return np.concatenate(parts, dim if dim < 0 else dim + 1)
+            try:
+                return np.concatenate(parts, dim if dim < 0 else dim + 1)
+            except ValueError:
+                rows = ", ".join(f"{name} {list(part.shape[2:])}" for name, part in zip(names, parts, strict=True))
+                raise DatasetError(f"column {column!r}: expected rows that fit side by side, found {rows}") from None
         chosen = self.find_column(column)
         if chosen.lane is None:
             return self._texts(chosen, episodes, steps)
@@ -211,7 +226,7 @@ class SourceDataset(Dataset):
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:
         """Return all columns of an episode as stored arrays, texts as a list."""
-        length = int(self.lengths[episode])
+        length = self._length_of(episode)
         item: Item = {}
         for name in self.column_names:
             column = self.columns.get(name)
@@ -225,8 +240,12 @@ class SourceDataset(Dataset):
         return item
 
 
-def _several(names: Any) -> Any:
-    return [names] if isinstance(names, str) else names
+def _names(given: Any, option: str) -> Any:
+    """Return names of columns, or a mapping of them, as they are given; raises DatasetError for anything else."""
+    names = [given] if isinstance(given, str) else given
+    if names is not None and not isinstance(names, Iterable):
+        raise DatasetError(f"{option}: expected names of columns, found {shown(given)}")
+    return names
 
 
 def _length(source: Source, key: str) -> int:

@@ -69,6 +69,34 @@ def test_one_column_may_be_a_text_and_what_is_no_name_is_refused(tmp_path):
         load_dataset(tmp_path / "a.lance", keys_to_merge={"all": "("})
 
 
+def test_wrong_columns_and_transforms_are_named(tmp_path):
+    episode = make_episode(0, T=8, image_size=4)
+    save_wshard(episode, tmp_path / "a.wshard")
+    options = (
+        ({"keys_to_load": 3}, "keys_to_load: expected names of columns, found 3"),
+        ({"keys_to_cache": 3}, "keys_to_cache: expected names of columns, found 3"),
+        ({"keys_to_merge": ["m"]}, "keys_to_merge: expected {new column: columns}, found"),
+        ({"keys_to_merge": {"m": 3}}, "column 'm': expected names of columns, found 3"),
+        ({"keys_to_merge": {"action": ["action", "reward"]}}, "column 'action': expected a new name"),
+        ({"keys_to_merge": {"m": ["task"]}}, "column 'm': expected columns of numbers .* the texts 'task'"),
+        ({"keys_to_merge": {"m": ".*"}}, r"column 'm': .* side by side, found .*joint_pos \[7\].*rgb \[4, 4, 3\]"),
+        ({"transform": 3}, "transform: expected a function of an item, found 3"),
+        ({"format": 3}, "unknown format 3"),
+    )
+    for wrong, message in options:
+        with pytest.raises(DatasetError, match=message):
+            load_dataset(tmp_path, **wrong)
+
+
+def test_folders_take_the_same_options_of_columns(dataset_fixtures):
+    place = dataset_fixtures / "world_model/main_folder"
+    columns = {"keys_to_cache": ["reward", "pixels"], "keys_to_merge": {"both": "action|proprio"}}
+    data = load_dataset(place, num_steps=2, **columns)
+    plain = load_dataset(place, num_steps=2)
+    assert data[3]["both"].shape == (2, 6)
+    assert (data[3]["pixels"] == plain[3]["pixels"]).all()
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_clips_are_those_of_the_original(dataset_fixtures, name):
     expected = expected_values(dataset_fixtures)

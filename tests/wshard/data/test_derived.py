@@ -157,5 +157,16 @@ def test_wrong_arguments_are_named(place):
     for call, message in wrong:
         with pytest.raises(DatasetError, match=message):
             call()
+    wrong = (
+        (lambda: data.load_chunk([0], [0.5], [2]), "load_chunk: expected a whole number, found 0.5"),
+        (lambda: data.load_episode("0"), "expected an episode below 3, found '0'"),
+        (lambda: data.read_episode(-1), "expected an episode below 3, found -1"),
+        (lambda: data.get_row_data([1.5]), "expected whole numbers of rows, found"),
+        (lambda: data.column_rows("action", 0, 0, 99), "episode 0: expected 0 <= start <= stop <= 3, found 0 and 99"),
+        (lambda: data.column_rows("action", 3, 0, 1), "expected an episode below 3, found 3"),
+    )
+    for call, message in wrong:
+        with pytest.raises(StepError, match=message):
+            call()
     with pytest.raises(EntryNotFoundError, match="no column 'nope'"):
         MergeDataset([data, data], [["action"], ["nope"]])

@@ -22,7 +22,7 @@ from wshard.data import (
     column_normalizer,
     get_scaler,
 )
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, EntryNotFoundError
 
 
 def source_episodes(fixtures):
@@ -94,8 +94,12 @@ def test_what_does_not_fit_is_refused():
     for episode, message in (
         ({"reward": 1.0}, "found a scalar"),
         ({"reward": np.zeros(9, np.int32)}, "at most max_steps = 8"),
-        ({"reward": np.array([0.5])}, r"column 'reward': expected .*int32.*float64"),
-        ({"action": np.zeros(2)}, "column 'reward'"),
+        ({"reward": np.array([0.5])}, r"column 'reward': expected int32 \[\] as in the first .*, found float64 \[\]"),
+        ({"action": np.zeros(2)}, "column 'reward': expected int32 .*, found none"),
+        ({"reward": np.zeros(2, np.int32), "action": np.zeros(2)}, "column 'action': expected no such column"),
+        ({"reward": [[1], [1, 2]]}, "column 'reward': expected an array"),
+        ({"reward": [object()]}, "column 'reward': expected a text as its name and an array, found object"),
+        (None, r"episode: expected \{column: values of its timesteps\}, found None"),
         ({"reward": np.zeros(2, np.int32), "action": np.zeros(1)}, "equal lengths"),
     ):
         with pytest.raises(DatasetError, match=message):
@@ -172,6 +176,24 @@ def test_tensors_give_float32_tensors_and_scalers_are_sent_to_workers():
         get_scaler("max")
 
 
+@pytest.mark.parametrize("method", ["zscore", "percentile"])
+def test_what_cannot_be_scaled_is_refused(method):
+    for rows, message in (
+        (np.zeros((0, 3)), "expected rows without NaN to fit on, found none"),
+        (np.full((3, 2), np.nan), "expected rows without NaN to fit on, found none"),
+        (np.array([1.0, np.inf]), "expected finite numbers to fit on"),
+        (3.0, "expected rows of numbers to fit on, found float64"),
+        (["a", "b"], "expected rows of numbers to fit on, found <U1"),
+        ([[1], [1, 2]], "scaler: expected an array"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            get_scaler(method).fit(rows)
+    with pytest.raises(DatasetError, match=r"expected rows of 3 numbers, as it was fitted, found \[2, 4\]"):
+        get_scaler(method).fit(np.eye(3))(np.zeros((2, 4)))
+    with pytest.raises(DatasetError, match="low: expected a finite number, found 'a'"):
+        get_scaler("percentile", low="a")
+
+
 def test_a_column_is_fitted_episode_by_episode(tmp_path):
     columns = make_columns(pixels=0)
     write_hdf5(tmp_path / "a.h5", columns)
@@ -185,3 +207,5 @@ def test_a_column_is_fitted_episode_by_episode(tmp_path):
     assert np.allclose(item["scaled"], whole(columns["proprio"][:1]).astype(np.float32))
     assert found.scaler.source_hash == column_normalizer(data, "proprio", "x", "percentile").scaler.source_hash
     assert found.scaler.source_hash != column_normalizer(data, "reward", "x").scaler.source_hash
+    with pytest.raises(EntryNotFoundError, match="normalizer: no column 'proprio'; there are action"):
+        HDF5Dataset(path=tmp_path / "a.h5", transform=found, keys_to_load=["action"])[0]
