@@ -54,8 +54,9 @@ def inspect(
     from wshard.conversion.jobs import list_jobs
     from wshard.repair.inspect import inspect_file
     from wshard.shardpack.inspect import is_shardpack
+    from wshard.shardpack.shards import ShardNames
 
-    if is_shardpack(path):
+    if is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None):
         inspect_pack(path, as_json=as_json)
         return
     jobs = list_foreign(path) or (list_jobs([path]) if path.is_dir() else None)

@@ -106,19 +106,28 @@ def unpack(
 
 
 def inspect_pack(path: Path, *, as_json: bool) -> None:
-    """Print what a ShardPack holds; as text its first records only."""
+    """Print what a ShardPack holds, or each of a brace range; as text its first records only."""
+    from wshard.shardpack.inspect import inspect_shardpack
+    from wshard.shardpack.shards import expand_shards
+
+    files = [path] if path.exists() else [*expand_shards(path)]
+    if not as_json:
+        for number, file in enumerate(files):
+            typer.echo("\n" * (number > 0), nl=False)
+            _print_pack(inspect_shardpack(file, limit=_SHOWN))
+        return
+    reports = [report | {"total": report["records"]} for report in map(inspect_shardpack, files)]
+    records = sum(report["records"] for report in reports)
+    print_json(reports[0] if files == [path] else {"path": str(path), "records": records, "files": reports})
+
+
+def _print_pack(report: dict[str, Any]) -> None:
     import json
 
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from wshard.shardpack.inspect import inspect_shardpack
-
-    report = inspect_shardpack(path, limit=None if as_json else _SHOWN)
-    if as_json:
-        print_json({**report, "total": report["records"]})
-        return
     table = "yes" if report["key_table"] else "no"
     lines = {"path": report["path"], "file size": f"{report['file_size']} bytes", "records": report["records"]}
     lines |= {"key table": table} | ({"metadata": json.dumps(report["metadata"])} if report["metadata"] else {})

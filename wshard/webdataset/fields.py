@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_NUMBERS: Final = 1024  # of a lane that becomes an array by default
 _FIELD: Final = re.compile(r"([^=]+)=([^\[\]]+?)(?:\[(\d*):(\d*)\])?")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_MASKS: Final = ("past_mask", "future_mask")
 _INTRINSICS: Final = "intrinsics"
 _EXTRINSICS: Final = "extrinsics"
 _POSE_OF: Final = "signal/extrinsics/"
@@ -177,4 +178,7 @@ def _check(found: FieldMap) -> FieldMap:
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
         raise DatasetError(f"field {twice}: expected different names, found it for two lanes")
+    taken = next((key for key in keys if key in _MASKS), None)
+    if taken is not None:
+        raise DatasetError(f"field {taken}: expected another name than {' and '.join(_MASKS)}, which every sample has")
     return found

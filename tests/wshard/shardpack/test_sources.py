@@ -147,6 +147,15 @@ def test_the_verbs_pack_verify_inspect_repair_and_unpack(folder, tmp_path, capsy
     run("inspect", made["files"][0], "--json")
     report = json.loads(capsys.readouterr().out)
     assert [item["key"] for item in report["items"]] == ["a", "a-b", "b/1"]
+    run("inspect", shards)
+    text = capsys.readouterr().out
+    assert [text.count(f"path       : {name}") for name in made["files"]] == [1, 1]
+    run("inspect", shards, "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert (report["path"], report["records"]) == (str(shards), 4)
+    assert [item["key"] for file in report["files"] for item in file["items"]] == ["a", "a-b", "b/1", "b/2"]
+    run("inspect", tmp_path / "none-{000..}.shardpack", code=1)
+    assert "none-000.shardpack, found none" in capsys.readouterr().err
     run("pack", shards, "--to", tmp_path / "one.shardpack", "--no-key-table")
     run("unpack", tmp_path / "one.shardpack", "--to", tmp_path / "out")
     assert tree(tmp_path / "out") == FILES

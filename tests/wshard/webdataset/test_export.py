@@ -79,7 +79,7 @@ def test_named_fields_depth_and_options(episodes, tmp_path):
         assert Image.open(io.BytesIO(sample["cam_t0.jpg"])).size == (16, 12)
         assert lowdim["future_mask"].tolist() == [False, *[True] * 4]
         assert lowdim["past_mask"].tolist() == [anchor > 0, *[False] * 4]
-    for wrong in ("x", "x=none", "x=state.xyz[2:9]", "a=front"):
+    for wrong in ("x", "x=none", "x=state.xyz[2:9]", "a=front", "past_mask=ctrl"):
         with pytest.raises(DatasetError):
             shardify([episodes], tmp_path / "no", PLAIN, fields=[wrong, "a=ctrl"])
     assert not (tmp_path / "no").exists()
