@@ -44,9 +44,7 @@ class Conversion:
                 self._outcomes = [*self._parts.outcomes]
             self._sink = target.open() if self._parts is None else self._parts.open_sink()
         except BaseException:
-            self._close()
-            if self._parts is not None:
-                self._parts.abandon()
+            self._abandon()
             raise
 
     def _identify(self) -> Iterator[object]:
@@ -72,9 +70,18 @@ class Conversion:
         while self._opened:
             self._opened.pop().close()
 
+    def _abandon(self) -> None:
+        self._close()
+        if self._parts is not None:
+            self._parts.abandon()
+
     def __enter__(self) -> Self:
-        with self._named():
-            self._sink.__enter__()
+        try:
+            with self._named():
+                self._sink.__enter__()
+        except BaseException:
+            self._abandon()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -209,6 +209,13 @@ def test_errors_name_the_target_and_are_remembered(tmp_path, episodes):
     assert not [*tmp_path.glob(".*")]
 
 
+def test_a_target_that_is_refused_leaves_nothing(tmp_path, episodes):
+    for place, name in (("x.lance", "lance_video"), ("x", "lance")):
+        with pytest.raises(WShardError, match=rf"^{tmp_path / place}: expected a"):
+            finish(episodes, tmp_path / place, name)
+        assert [*tmp_path.iterdir()] == [episodes]
+
+
 @pytest.mark.parametrize("name", ["robomimic", "minari", "zarr"])
 def test_a_disk_that_is_full_ends_a_conversion_and_names_the_target(tmp_path, episodes, name):
     program = (

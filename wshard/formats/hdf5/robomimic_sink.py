@@ -70,9 +70,7 @@ class RobomimicSink(Hdf5Sink):
         self._check_environment(ep, self._file[_DATA])
         main = main_action(ep.actions)
         for name, channel in ep.actions.items():
-            own = name.startswith(_OWN_ACTIONS)
-            path = "actions" if name == main else name if own else f"action_dict/{name}"
-            put_array(group, path, plain_array(channel.data, channel.dtype))
+            put_array(group, _action_path(name, main), plain_array(channel.data, channel.dtype))
         final = ep.metadata.get(FINAL)
         for name, channel in ep.observations.items():
             path = name if name == "states" or name.startswith("obs/") else f"obs/{name}"
@@ -127,10 +125,16 @@ class RobomimicSink(Hdf5Sink):
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""
         found = list_losses(info, _STEPS, "dataset")
-        actions = {block.removeprefix("action/") for block in info.lanes if block.startswith("action/")}
-        if not actions & {*_MAIN} and len(actions) == 1:
-            found.append(f"action/{next(iter(actions))}: becomes actions")
+        actions = [block.removeprefix("action/") for block in info.lanes if block.startswith("action/")]
+        main = next((name for name in _MAIN if name in actions), next(iter(actions), ""))
+        paths = {name: _action_path(name, main) for name in actions}
+        found += [f"action/{name}: becomes {path}" for name, path in paths.items() if path != name]
         return found + list_metadata_losses(info.metadata, _ELSEWHERE)
+
+
+def _action_path(name: str, main: str) -> str:
+    """Return the dataset of a lane of actions."""
+    return "actions" if name == main else name if name.startswith(_OWN_ACTIONS) else f"action_dict/{name}"
 
 
 def main_action(actions: dict[str, Channel]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.draft import Draft
+from wshard.errors import FormatError
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
@@ -34,6 +35,8 @@ class LanceVideoSink(LanceSink):
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         import_library("lance", "lance")
+        if self.path.lower().endswith(SUFFIX):
+            raise FormatError(f"{self.path}: expected a folder of tables, found the name of one: leave out {SUFFIX}")
         self._draft = Draft(self.path, self.mode, folder=True)
         stem, known, count = self.table_name or Path(self.path).name, None, 0
         sides = (VIDEOS, EPISODES, "")

@@ -63,6 +63,19 @@ def test_demonstrations_come_back_as_they_were(tmp_path):
             assert {*found["next_obs"]} == {"robot0_eef_pos"}
 
 
+@pytest.mark.parametrize("lanes", [["action"], ["ctrl"], ["actions", "action", "ctrl", "actions_abs"]])
+def test_lanes_of_actions_that_come_back_by_another_name_are_listed(tmp_path, lanes):
+    rows = np.zeros((3, 2), np.float32)
+    episode = Episode("demo_0", "Lift", 3, observations={"x": rows}, actions=dict.fromkeys(lanes, rows))
+    write(tmp_path / "a.hdf5", episode)
+    (back,) = read(tmp_path / "a.hdf5").values()
+    with RobomimicSink(tmp_path / "b.hdf5") as sink:
+        losses = sink.losses(EpisodeInfo.of(MemoryReader(episode, "ep")))
+    renamed = {line.partition(": becomes ")[2] for line in losses if line.startswith("action/")}
+    assert {*back.actions} == renamed | ({*lanes} & {*back.actions})
+    assert len(renamed) == len({*lanes} - {*back.actions})
+
+
 dtypes = st.sampled_from(["f4", "f8", "f2", "i8", "i4", "u1", "u2", "?"])
 names = st.text("ab_./é0", min_size=1, max_size=6).filter(
     lambda name: all(part not in ("", ".") for part in name.split("/"))

@@ -55,6 +55,12 @@ def plain(ep, name):
     return bare
 
 
+def test_tables_with_videos_are_in_a_folder_that_is_no_table(tmp_path):
+    with pytest.raises(FormatError, match=r"expected a folder of tables, found the name of one: leave out \.lance"):
+        write(tmp_path / "D.lance", "lance_video", [make_episode(0, T=4)])
+    assert not any(tmp_path.iterdir())
+
+
 DTYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"]
 
 
