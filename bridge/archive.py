@@ -75,8 +75,8 @@ class Archive:
 
         where: a filter. For `collection:NAME` alone, clips come from the spans of its picks, and ClipSampler and
         ClipLoader sample by their weights. options: those of wshard.data.SourceDataset. Raises StaleEpisodeError for an
-        episode that is missing or has changed, DatasetError if columns differ, NoClipsError if no episode matches or
-        none is as long as a clip, FileNotFoundError.
+        episode that has changed, or a pick that is missing, DatasetError if columns differ, NoClipsError if no episode
+        matches or none is as long as a clip, SourceNotFoundError for a file that is missing.
         """
         found = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
         picked = self.catalog.collections.picked(found[1]) if found else []

@@ -116,11 +116,15 @@ def _peek(file: IO[bytes]) -> bytes:
 
 
 def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:
-    """Return "NAME (FORMAT), ..." of what a folder has directly in it whose format is detected, "" for none."""
-    found = []
-    for child in sorted(Path(folder).iterdir())[:_LOOKED_AT]:
-        with suppress(FormatError, DatasetError, OSError):
-            found += [f"{child.name} ({name})"] if (name := detect(child)) else []
+    """Return "NAME (FORMAT), ..." of what a folder has in it whose format is detected, "" for none.
+
+    Where there is nothing directly in it, its own folders are looked into.
+    """
+    place, found = Path(folder), list[str]()
+    for pattern in ("*", "*/*"):
+        for child in sorted(place.glob(pattern))[:_LOOKED_AT] if not found else ():
+            with suppress(FormatError, DatasetError, OSError):
+                found += [f"{child.relative_to(place)} ({name})"] if (name := detect(child)) else []
     return ", ".join(found[:_LISTED] + ["..."] * (len(found) > _LISTED))
 
 

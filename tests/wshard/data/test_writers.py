@@ -374,8 +374,10 @@ def test_folders_of_several_sets_name_them(homes, dataset_fixtures):
         load_dataset("sets")
     (homes / "sets" / "a.hdf5").unlink()
     (homes / "sets").rename(homes / "files")
-    (homes / "deeper").mkdir()
-    (homes / "files").rename(homes / "deeper" / "files")
+    (homes / "deeper" / "down").mkdir(parents=True)
+    (homes / "files").rename(homes / "deeper" / "down" / "files")
+    with pytest.raises(DatasetError, match=r"down: it has the data sets files/files \(wshard\): load one"):
+        load_dataset("deeper/down")
     with pytest.raises(DatasetError, match="format='wshard' reads all episode files below it"):
         load_dataset("deeper")
     assert len(load_dataset("deeper", format="wshard").lengths) == 1
