@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +13,10 @@ from wshard.data.load import load_dataset
 from wshard.data.registry import get_format
 from wshard.data.writers import EPISODE_DATA_KEY
 from wshard.errors import DatasetError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from wshard.data.registry import DatasetFormat
 
@@ -64,10 +66,12 @@ def merge(  # noqa: PLR0913  (as above)
 
     kwargs: as for convert. Raises DatasetError for one source, or one whose columns differ from those of the first.
     """
-    if len(sources) < 2:
-        raise DatasetError(f"merge: expected at least two sources, found {len(sources)}")
+    if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) < 2:
+        raise DatasetError(f"merge: expected at least two sources, found {shown(sources)}")
     options = {name: value for name, value in kwargs.items() if name not in _WRITER}
     formats = source_formats or [None] * len(sources)
+    if len(formats) != len(sources):
+        raise DatasetError(f"source_formats: expected one for each of {len(sources)} sources, found {shown(formats)}")
     loaded = [
         source if isinstance(source, Dataset) else load_dataset(source, cache_dir, name, **options)
         for source, name in zip(sources, formats, strict=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from wshard.arguments import array_of
 from wshard.container.draft import check_mode
 from wshard.data.tensors import as_numpy, is_tensor
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
@@ -20,10 +22,11 @@ from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_video_sink import LanceVideoSink
 from wshard.formats.world_model.rows_sink import RowsSink
 from wshard.media.frames import EncodedFrames
+from wshard.messages import shown
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from wshard.container.draft import WriteMode
     from wshard.formats.base import Sink
@@ -63,7 +66,9 @@ class SinkWriter:
         steps, about = split_episode_data(ep)
         name = f"episode_{self._count}"
         if isinstance(self._sink, RowsSink):
-            self._sink.write(make_episode(steps, {}, name), about)
+            made = make_episode(steps, {}, name)
+            self._sink.texts = [*made.metadata]  # one text for all timesteps is a column, too
+            self._sink.write(made, about)
         else:
             self._sink.write(make_episode(steps, about, name))
         self._count += 1
@@ -155,13 +160,23 @@ def validate_write_mode(mode: str) -> None:
 
 
 def split_episode_data(ep: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns of an episode to write, and what is stated once for it (EPISODE_DATA_KEY)."""
+    """Return the columns of an episode to write, and what is stated once for it (EPISODE_DATA_KEY).
+
+    Raises EpisodeError.
+    """
+    if not isinstance(ep, Mapping):
+        raise EpisodeError(f"episode: expected {{column: values of its timesteps}}, found {shown(ep)}")
     steps = dict(ep)
     return steps, dict(steps.pop(EPISODE_DATA_KEY, {}))
 
 
 def make_episode(columns: Mapping[str, Any], about: Mapping[str, Any], name: str) -> Episode:
     """Return the Episode of columns; about: its metadata. Raises EpisodeError for columns of different lengths."""
+    for column, values in columns.items():
+        if not column or not isinstance(column, str):
+            raise EpisodeError(f"episode: expected a text as the name of a column, found {shown(column)}")
+        if not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
+            raise EpisodeError(f"column {column!r}: expected a value for each timestep, found {shown(values)}")
     length = next((len(values) for values in columns.values() if not isinstance(values, str)), 0)
     made = Episode(name, length=length, metadata=dict(about))
     for column, values in columns.items():
@@ -182,18 +197,18 @@ def make_episode(columns: Mapping[str, Any], about: Mapping[str, Any], name: str
 def _texts_of(values: Any, length: int) -> list[str] | None:
     if isinstance(values, str):
         return [values] * length
-    array = values if isinstance(values, np.ndarray) else None
-    if array is not None and array.dtype.kind in "UO" and array.ndim == 1:
-        return [str(text) for text in array.tolist()]
-    is_texts = isinstance(values, (list, tuple)) and bool(values) and all(isinstance(text, str) for text in values)
-    return list(values) if is_texts else None
+    is_array = isinstance(values, np.ndarray) and values.dtype.kind in "UO" and values.ndim == 1
+    listed = values.tolist() if is_array else values
+    is_texts = isinstance(listed, (list, tuple)) and bool(listed) and all(isinstance(text, str) for text in listed)
+    return list(listed) if is_texts else None
 
 
 def _rows_of(values: Any, column: str) -> Any:
     if isinstance(values, EncodedFrames):
         return values
     plain = as_numpy(values)
-    rows = plain if isinstance(plain, np.ndarray) else np.asarray([as_numpy(value) for value in plain])
+    listed = plain if isinstance(plain, np.ndarray) else [as_numpy(value) for value in plain]
+    rows = array_of(listed, f"column {column!r}")
     if rows.ndim == 0 or rows.dtype.hasobject:
         raise EpisodeError(f"column {column!r}: expected values of equal shapes for each timestep, found {rows.dtype}")
     named = column.partition("_")[0] == "pixels" or _has_tensors(values)

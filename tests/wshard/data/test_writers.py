@@ -80,6 +80,39 @@ def test_written_columns_are_read_with_dtype_shape_and_text(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
+def test_one_text_for_all_timesteps_is_a_column_whatever_its_name(tmp_path, name):
+    writer, place, reader = WRITERS[name]
+    with writer(tmp_path / place) as out:
+        out.write_episode({"action": np.zeros((2, 1)), "said": "left", "robot/arm": ["a", "a"]})
+        out.write_episode({"action": np.zeros((3, 1)), "said": ["right", "up", "up"], "robot/arm": "b"})
+    data = reader(tmp_path / place)
+    assert len(data.column_names) == 3
+    found = convert(tmp_path / place, tmp_path / "copy", dest_format="hdf5", progress=False)
+    for one in (data, load_dataset(found)):
+        assert [one.read_episode(number)["said"] for number in (0, 1)] == [["left"] * 2, ["right", "up", "up"]]
+        (arm,) = {*one.column_names} - {"action", "said"}
+        assert [one.read_episode(number)[arm] for number in (0, 1)] == [["a"] * 2, ["b"] * 3]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_wrong_episodes_are_named_and_nothing_is_written(tmp_path, name):
+    writer, place, _ = WRITERS[name]
+    rows = np.zeros((2, 1))
+    for episode, message in (
+        (None, r"episode: expected \{column: values of its timesteps\}, found None"),
+        ({"": rows}, "expected a text as the name of a column, found ''"),
+        ({3: rows}, "expected a text as the name of a column, found 3"),
+        ({"x": 3}, "column 'x': expected a value for each timestep, found 3"),
+        ({"x": np.array(3)}, "column 'x': expected a value for each timestep"),
+        ({"x": [[1], [1, 2]]}, "column 'x': expected an array"),
+        ({"x": np.array(["a", None])}, "column 'x': expected values of equal shapes for each timestep, found object"),
+    ):
+        with pytest.raises(EpisodeError, match=message), writer(tmp_path / place) as out:
+            out.write_episode(episode)
+        assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_writers_write_inside_with_and_in_their_mode(tmp_path, name):
     writer, place, _ = WRITERS[name]
     with pytest.raises(RuntimeError, match="inside `with`"):
@@ -274,6 +307,16 @@ def test_sets_of_older_versions_are_read(tmp_path):
     table, folder = load_dataset(tmp_path / "D" / "D.lance", num_steps=2), load_dataset(tmp_path / "D", num_steps=2)
     assert isinstance(table, LanceVideoDataset)
     assert torch.equal(table[1]["pixels"], folder[1]["pixels"])
+
+
+def test_wrong_sources_are_named():
+    for sources, options, message in (
+        ("a.h5", {}, "merge: expected at least two sources, found 'a.h5'"),
+        (None, {}, "merge: expected at least two sources, found None"),
+        (["a.h5", "b.h5"], {"source_formats": ["hdf5"]}, "source_formats: expected one for each of 2 sources"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            merge(sources, "to", **options)
 
 
 def test_merged_sets_are_one_after_the_other(tmp_path):

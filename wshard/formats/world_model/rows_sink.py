@@ -179,16 +179,18 @@ class RowsSink(ABC):
         lanes |= {block: np.asarray(values) for block, values in steps.items() if values is not None}
         columns = {name: (block, lanes[block]) for block, name in name_columns(lanes, self.separator).items()}
         for name, value in ep.metadata.items():
-            if isinstance(value, str) and self._takes_text(name, columns):
-                columns[name] = ("", [value] * ep.length)
+            column = name.replace("/", self.separator)
+            if isinstance(value, str) and self._takes_text(name, column, columns):
+                columns[column] = ("", [value] * ep.length)
         for name, texts in texts_of(ep).items():
             columns.setdefault(name.replace("/", self.separator), ("", texts))
         return columns
 
-    def _takes_text(self, name: str, columns: Mapping[str, Any]) -> bool:
+    def _takes_text(self, name: str, column: str, columns: Mapping[str, Any]) -> bool:
         """Say whether a text of the metadata becomes a column: the task, and existing columns."""
-        known = self._columns is not None and name in self._columns and self._columns[name].encoding == TEXT
-        return name not in columns and (known or (self._columns is None and name in ("task", *self.texts)))
+        known = self._columns is not None and column in self._columns and self._columns[column].encoding == TEXT
+        new = name in self.texts or (self._columns is None and name == "task")
+        return column not in columns and (known or new)
 
     texts: Sequence[str] = ()
     """Further texts of the metadata that become columns, besides the task."""
