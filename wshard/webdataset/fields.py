@@ -121,7 +121,7 @@ def find_fields(info: EpisodeInfo) -> FieldMap:
             continue
         if _is_image(lane):
             found.append(CameraField(_UNSAFE.sub("_", lane.id), images=block))
-        elif not lane.encoding and not _is_depth(lane) and math.prod(lane.shape) <= _MOST_NUMBERS:
+        elif not lane.encoding and not _is_depth(lane) and 0 < math.prod(lane.shape) <= _MOST_NUMBERS:
             fields.append(LaneField(_key_of(block, info.lanes), block))
     return _check(FieldMap(tuple(fields), tuple(found)))
 

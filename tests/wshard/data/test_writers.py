@@ -95,6 +95,21 @@ def test_one_text_for_all_timesteps_is_a_column_whatever_its_name(tmp_path, name
 
 
 @pytest.mark.parametrize("name", WRITERS)
+def test_columns_without_numbers_are_written_or_refused(tmp_path, name):
+    writer, place, reader = WRITERS[name]
+    episode = {"action": np.zeros((2, 1)), "x": np.zeros((2, 0))}
+    if name in ("folder", "video"):
+        with writer(tmp_path / place) as out:
+            out.write_episode(episode)
+        assert reader(tmp_path / place)[0]["x"].shape == (1, 0)
+        return
+    message = r"column 'x': expected at least one number a timestep, found \[0\]"
+    with pytest.raises(EpisodeError, match=message), writer(tmp_path / place) as out:
+        out.write_episode(episode)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_wrong_episodes_are_named_and_nothing_is_written(tmp_path, name):
     writer, place, _ = WRITERS[name]
     rows = np.zeros((2, 1))

@@ -65,6 +65,13 @@ def test_fields_and_stored_images_of_any_format(episodes, tmp_path):
     assert len(samples) == 51
 
 
+def test_lanes_without_numbers_are_no_fields(tmp_path):
+    lanes = {"x": np.zeros((20, 2), np.float32), "none": np.zeros((20, 0), np.float32)}
+    save_wshard(Episode("e", "", 20, observations=lanes), tmp_path / "e.wshard")
+    shardify([tmp_path / "e.wshard"], tmp_path / "to", PLAIN)
+    assert {*next(iter(read_samples(tmp_path / "to").values()))["lowdim.npz"]} == {"x", "past_mask", "future_mask"}
+
+
 def test_named_fields_depth_and_options(episodes, tmp_path):
     options = replace(PLAIN, use_depth=True, resize_images_size=(12, 16), resize_depth=True, window_timesteps=True)
     fields = ["xy=state.xyz[0:2]", "cam=front", "cam=depth", "act=ctrl"]

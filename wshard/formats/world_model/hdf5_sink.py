@@ -28,6 +28,7 @@ class ColumnsHDF5Sink(RowsSink):
 
     notes_lanes_of = "all"
     copies_all = True
+    stores_empty_rows = False
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         h5py = import_h5py()

@@ -34,6 +34,7 @@ class LanceSink(RowsSink):
     frame_encoding = "jpeg"
     notes_lanes_of = "all"
     reserved = (EPISODE, STEP)
+    stores_empty_rows = False
     separator = "_"
     other_shape = "dimension mismatch"
     quality: int = 95

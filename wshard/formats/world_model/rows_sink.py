@@ -114,6 +114,10 @@ class RowsSink(ABC):
             if name in columns:
                 raise EpisodeError(f"{self.path}: column {name!r}: expected another name: the format reserves it")
         found = {name: self._column_of(name, block, rows) for name, (block, rows) in columns.items()}
+        empty = None if self.stores_empty_rows else next((one for one in found.values() if 0 in one.shape), None)
+        if empty is not None:
+            where, shape = f"{self.path}: column {empty.name!r}", list(empty.shape)
+            raise EpisodeError(f"{where}: expected at least one number a timestep, found {shape}")
         if self._columns is None:
             self._columns = found
         compare_columns(self._columns, found, f"{self.path}: episode {ep.id!r}", self.other_shape)
@@ -191,6 +195,9 @@ class RowsSink(ABC):
         known = self._columns is not None and column in self._columns and self._columns[column].encoding == TEXT
         new = name in self.texts or (self._columns is None and name == "task")
         return column not in columns and (known or new)
+
+    stores_empty_rows = True
+    """Whether a column may have no numbers in a timestep."""
 
     texts: Sequence[str] = ()
     """Further texts of the metadata that become columns, besides the task."""
