@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.data.cache import find_repository
-from wshard.data.source_dataset import SourceDataset
+from wshard.data.source_dataset import SourceDataset, list_names
 from wshard.data.writers import refuse_option
 from wshard.errors import DatasetError, SourceNotFoundError
 from wshard.formats.base import open_source
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,20 +51,25 @@ class LeRobotAdapter(SourceDataset):
     ) -> None:
         for option, value in lerobot_kwargs.items():
             refuse_option(option, value)
+        if key_aliases is not None and not isinstance(key_aliases, Mapping):
+            raise DatasetError(f"key_aliases: expected {{native name: name}}, found {shown(key_aliases)}")
+        wanted, cached = list_names(keys_to_load, "keys_to_load"), list_names(keys_to_cache, "keys_to_cache")
         place = Path(root) if root is not None else find_repository(repo_id)
         if place is None:
             raise SourceNotFoundError(f"{SCHEME}{repo_id}: expected it in a cache of this machine; or give root")
         source = open_source(place, "lerobot")
         chosen = None if episodes is None else [(0, str(number)) for number in episodes]
-        super().__init__([source], frameskip, num_steps, episodes=chosen)
+        super().__init__([source], frameskip, num_steps, transform, episodes=chosen)
         self._pixels = self._find_camera(primary_camera_key)
         native = {"pixels": self._pixels, "action": "action", "proprio": "observation.state"}
         native |= {name: key for key, name in (key_aliases or {}).items()}
         known = {name: self.find_column(key) for name, key in native.items() if key and (key_aliases or self._has(key))}
         self.columns = known
-        self._names = [name for name in (*known, "ep_idx", "step_idx") if not keys_to_load or name in keys_to_load]
-        self.transform = transform
-        for name in keys_to_cache or ():
+        self._names = [*known, "ep_idx", "step_idx"]
+        for name in (*(wanted or ()), *(cached or ())):
+            self._check_column(name)
+        self._names = [name for name in self._names if not wanted or name in wanted]
+        for name in cached or ():
             self._cached[name] = self.get_col_data(name)
 
     def _has(self, key: str) -> bool:
@@ -70,8 +77,9 @@ class LeRobotAdapter(SourceDataset):
 
     def _find_camera(self, primary: str | None) -> str:
         cameras = [name for name, column in self.columns.items() if column.is_image]
-        if primary is None and len(cameras) > 1:
-            raise DatasetError(f"primary_camera_key: expected one of {', '.join(cameras)}, found none")
+        if (primary is None and len(cameras) > 1) or (primary is not None and primary not in cameras):
+            found = "none" if primary is None else shown(primary)
+            raise DatasetError(f"primary_camera_key: expected one of {', '.join(cameras) or 'none'}, found {found}")
         return primary or next(iter(cameras), "")
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wshard.data.cache import dataset_folder
-from wshard.data.source_dataset import SourceDataset
+from wshard.data.source_dataset import SourceDataset, list_names
 from wshard.data.writers import refuse_option
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
 from wshard.formats.base import open_source
@@ -81,6 +81,7 @@ class FolderDataset(SourceDataset):
             keys_to_cache=keys_to_cache,
             keys_to_merge=keys_to_merge,
         )
+        folder_keys = list_names(folder_keys, "folder_keys")
         if folder_keys is not None:
             for key in folder_keys:
                 self.find_column(key)
@@ -166,7 +167,10 @@ class LanceVideoDataset(LanceDataset):
         **kw: Any,
     ) -> None:
         super().__init__(path, **kw)
+        video_keys = list_names(video_keys, "video_keys")
         if video_keys is not None:
+            for key in video_keys:
+                self.find_column(key)
             videos = {key for key, one in self.columns.items() if one.lane is not None and one.lane.encoding == "mp4"}
             self._names = [key for key in self._names if key not in videos or key in video_keys]
 

@@ -14,7 +14,7 @@ from wshard.errors import DatasetError, UnsupportedFormatError
 from wshard.formats import base
 from wshard.formats.detect import detect_format as detect_location
 from wshard.formats.table import FORMATS as LOCATIONS
-from wshard.open import open_location
+from wshard.open import local_path, open_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -114,7 +114,8 @@ class _LocationFormat(DatasetFormat):
 
     @classmethod
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        return cls.reader(path=path, **kw) if cls.reader else SourceDataset([open_location(path, cls.name)], **kw)
+        place = local_path(path)
+        return cls.reader(path=place, **kw) if cls.reader else SourceDataset([open_location(place, cls.name)], **kw)
 
     @classmethod
     def open_writer(cls, path: Place, **kw: Any) -> Writer:

@@ -54,7 +54,8 @@ class SourceDataset(Dataset):
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
     ) -> None:
-        keys_to_load, keys_to_cache = _names(keys_to_load, "keys_to_load"), _names(keys_to_cache, "keys_to_cache")
+        keys_to_load = list_names(keys_to_load, "keys_to_load")
+        keys_to_cache = list_names(keys_to_cache, "keys_to_cache")
         if keys_to_merge is not None and not isinstance(keys_to_merge, Mapping):
             raise DatasetError(f"keys_to_merge: expected {{new column: columns}}, found {shown(keys_to_merge)}")
         chosen = episodes
@@ -176,7 +177,7 @@ class SourceDataset(Dataset):
             names = (
                 [name for name in numbers if re.match(source, name)]
                 if isinstance(source, str)
-                else _names(source, f"column {target!r}")
+                else list_names(source, f"column {target!r}")
             )
         except re.error as error:
             raise DatasetError(f"column {target!r}: expected a regular expression, found {source!r}: {error}") from None
@@ -240,7 +241,7 @@ class SourceDataset(Dataset):
         return item
 
 
-def _names(given: Any, option: str) -> Any:
+def list_names(given: Any, option: str) -> Any:
     """Return names of columns, or a mapping of them, as they are given; raises DatasetError for anything else."""
     names = [given] if isinstance(given, str) else given
     if names is not None and not isinstance(names, Iterable):

@@ -24,9 +24,11 @@ from wshard.data import (
     LanceVideoDataset,
     LanceVideoWriter,
     LanceWriter,
+    MergeDataset,
     ReplayBuffer,
     VideoDataset,
     VideoWriter,
+    WindowDataset,
     Writer,
     convert,
     detect_format,
@@ -36,10 +38,19 @@ from wshard.data import (
     merge,
     register_format,
     split_episode_data,
+    split_episodes,
     validate_write_mode,
 )
 from wshard.episode.file import save_wshard
-from wshard.errors import DatasetError, EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
+from wshard.errors import (
+    DatasetError,
+    EntryNotFoundError,
+    EpisodeError,
+    FormatError,
+    RecordingStateError,
+    UnknownSchemeError,
+    UnsupportedFormatError,
+)
 from wshard.testing import make_episode
 
 WRITERS = {
@@ -478,5 +489,22 @@ def test_lerobot_columns_have_the_names_of_the_original(dataset_fixtures, homes)
     if len(cameras) > 1:
         with pytest.raises(ValueError, match="primary_camera_key"):
             load_dataset("lerobot://me/robot")
+    both = ConcatDataset([data, data])
+    parts = [split_episodes(one, {"all": 1})["all"] for one in (data, both)]
+    for made in (*parts, MergeDataset([data])):
+        assert torch.equal(made[3]["pixels"], item["pixels"])
+    assert WindowDataset(data, history=2)[4]["pixels"].dtype == torch.float32
+    wrong = (
+        ({"primary_camera_key": "observation.state"}, r"primary_camera_key: .*, found 'observation\.state'"),
+        ({"keys_to_load": ["nope"]}, "no column 'nope'; there are pixels, action"),
+        ({"keys_to_load": 3}, "keys_to_load: expected names of columns, found 3"),
+        ({"key_aliases": ["x"]}, "key_aliases: expected {native name: name}, found"),
+    )
+    for options_, message in wrong:
+        with pytest.raises((DatasetError, EntryNotFoundError), match=message):
+            load_dataset("lerobot://me/robot", **(options | options_))
+    assert load_dataset("lerobot://me/robot", keys_to_load="action", **options).column_names == ["action"]
+    with pytest.raises(UnknownSchemeError, match="expected a path, or a URI of scheme"):
+        load_dataset("s3://bucket/a.lance")
     place = convert("lerobot://me/robot", homes / "out.h5", dest_format="hdf5", progress=False, **options)
     assert "pixels" in load_dataset(place).column_names
