@@ -65,6 +65,7 @@ class Dataset(Sequence["Item"]):
 
     as_tensors = True
     channels_first = True
+    has_goals = False
     weights: NDArray[np.float64] | None = None
     """One per episode, by which ClipSampler draws its clips; None: all clips are equally likely."""
 

@@ -73,6 +73,34 @@ def test_a_window_is_transformed_and_so_are_normalized_columns_of_several_sets(p
     assert np.allclose(found.std(axis=0), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["concat", "span", "split", "all"])
+def test_windows_stay_windows(place, name):
+    windows = WindowDataset(HDF5Dataset(path=place), history=2, chunk=3)
+    found = MADE[name](windows)
+    assert found[0].keys() == windows[0].keys()
+    assert found[0]["action"].shape == (3, 2)
+    assert found[0]["action_is_pad"].shape == (3,)
+    first = int(windows.lengths[0]) if name in ("span", "all") else 0
+    assert (found[0]["action"] == windows[first]["action"]).all()
+    assert next(iter(ClipLoader(found, 2)))["action"].shape == (2, 3, 2)
+
+
+def test_columns_of_transforms_and_windows_can_be_merged(place):
+    data = HDF5Dataset(path=place, transform=lambda item: {**item, "n": item["action"] * 2})
+    merged = MergeDataset([data, WindowDataset(HDF5Dataset(path=place), chunk=2)], [["n"], ["action", "action_is_pad"]])
+    assert merged[0].keys() == {"n", "action", "action_is_pad"}
+    assert (merged[0]["n"] == 2 * merged[0]["action"][:1]).all()
+
+
+def test_goals_are_made_last(place):
+    goals = GoalDataset(HDF5Dataset(path=place), goal_keys={"action": "goal"}, seed=0)
+    for make in MADE.values():
+        with pytest.raises(DatasetError, match="without goals: make the GoalDataset last"):
+            make(goals)
+    with pytest.raises(DatasetError, match="make the GoalDataset last"):
+        WindowDataset(goals)
+
+
 def test_a_transform_that_returns_no_item_is_named(place):
     data = HDF5Dataset(path=place, transform=dict.clear)
     with pytest.raises(DatasetError, match="transform: expected it to return an item, a dict of columns, found None"):

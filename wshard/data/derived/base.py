@@ -8,9 +8,10 @@ from zlib import crc32
 import numpy as np
 
 from wshard.data.dataset import Dataset
+from wshard.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +27,7 @@ class DerivedDataset(Dataset):
     def __init__(
         self, dataset: Dataset, lengths: NDArray[Any], offsets: NDArray[Any], *, same_clips: bool = True
     ) -> None:
+        check_without_goals(dataset)
         super().__init__(lengths, offsets, *((dataset.frameskip, dataset.num_steps) if same_clips else ()))
         self.dataset = dataset
         self.weights = dataset.weights
@@ -89,5 +91,20 @@ class DerivedDataset(Dataset):
         item = self.dataset._load(int(episodes[0]), range(start, start + len(steps)))  # noqa: SLF001  (as above)
         return self._transform(item)
 
+    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        return self.dataset._group(column, rows, axis, count)  # noqa: SLF001  (as above)
+
     def _present(self, column: str, rows: Any) -> Any:
         return self.dataset._present(column, rows)  # noqa: SLF001  (as above)
+
+
+def check_without_goals(dataset: Dataset) -> None:
+    """Raise DatasetError for a data set with goals, which depend on the numbers of its own clips."""
+    if dataset.has_goals:
+        raise DatasetError("expected a data set without goals: make the GoalDataset last, of what is made of others")
+
+
+def list_columns(dataset: Dataset, wanted: Iterable[str]) -> list[str]:
+    """Return the names of the columns of an item; with those that are calculated, if some of them are wanted."""
+    known = dataset.column_names
+    return [*dataset[0]] if len(dataset) and not set(wanted) <= set(known) else known

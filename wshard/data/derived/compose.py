@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from wshard.data.dataset import Dataset
+from wshard.data.derived.base import check_without_goals, list_columns
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.messages import shown
 
@@ -43,8 +44,10 @@ class MergeDataset(Dataset):
             )
         self._owners: dict[str, Dataset] = {}
         for dataset, keys in zip(self.datasets, chosen, strict=True):
+            known = list_columns(dataset, keys)
             for key in keys:
-                dataset._check_column(key)  # noqa: SLF001  (of the same base)
+                if key not in known:
+                    raise EntryNotFoundError(f"no column {key!r}; there are {', '.join(known)}")
                 self._owners.setdefault(key, dataset)
 
     def checksum_clips(self) -> int:
@@ -80,6 +83,12 @@ class MergeDataset(Dataset):
         """Return the columns of one clip of each data set: of each data set its own."""
         known = {id(dataset): item for dataset, item in zip(self.datasets, items, strict=True)}
         return {key: known[id(owner)][key] for key, owner in self._owners.items()}
+
+    def _present(self, column: str, rows: Any) -> Any:
+        return self._owners[column]._present(column, rows)  # noqa: SLF001  (as above)
+
+    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        return self._owners.get(column, self.datasets[0])._group(column, rows, axis, count)  # noqa: SLF001  (as above)
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         if column not in self._owners:
@@ -167,6 +176,9 @@ class ConcatDataset(Dataset):
     def _present(self, column: str, rows: Any) -> Any:
         return self.datasets[0]._present(column, rows)  # noqa: SLF001  (as above)
 
+    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        return self.datasets[0]._group(column, rows, axis, count)  # noqa: SLF001  (as above)
+
 
 def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
     missing = sorted(set(first.column_names) - set(other.column_names))
@@ -189,6 +201,7 @@ def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:
         raise DatasetError(f"datasets: expected a list of data sets, found {shown(datasets)}")
     first = datasets[0]
     for number, other in enumerate(datasets):
+        check_without_goals(other)
         if (other.num_steps, other.frameskip) != (first.num_steps, first.frameskip):
             raise DatasetError(
                 f"datasets: expected num_steps {first.num_steps} and frameskip {first.frameskip} as of the first for "

@@ -11,7 +11,7 @@ import numpy as np
 from wshard.arguments import finite_number, whole_number
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.dataset import ClipBatch, Dataset
-from wshard.data.derived.base import DerivedDataset
+from wshard.data.derived.base import DerivedDataset, list_columns
 from wshard.data.sampler import EpochIndex
 from wshard.data.tensors import worker_seed
 from wshard.errors import DatasetError
@@ -37,6 +37,8 @@ class GoalDataset(DerivedDataset):
     seed, epoch and the clip's number, whatever the workers and order; "sequence": one generator draws them in sequence,
     like the original. The epoch is that of the sampler (ClipSampler), or set_epoch.
     """
+
+    has_goals = True
 
     def __init__(  # noqa: PLR0913  (the signature of the original)
         self,
@@ -143,9 +145,7 @@ def _check_keys(dataset: Dataset, goal_keys: Any) -> dict[str, str]:
         return {key: name for key, name in _GOALS.items() if key in dataset.column_names}
     if not isinstance(goal_keys, Mapping):
         raise DatasetError(f"goal_keys: expected a dict {{column: name of the goal}}, found {shown(goal_keys)}")
-    known = dataset.column_names
-    if not set(goal_keys) <= set(known) and len(dataset):  # a transform may add columns
-        known = [*dataset[0]]
+    known = list_columns(dataset, goal_keys)
     for number, (key, name) in enumerate(goal_keys.items()):
         if key not in known:
             raise DatasetError(f"goal_keys: expected columns of the data set, {', '.join(known)}; found {shown(key)}")

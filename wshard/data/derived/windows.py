@@ -55,7 +55,10 @@ class WindowDataset(DerivedDataset):
         if n_step and "reward" not in dataset.column_names:
             raise DatasetError(f"n_step: expected a column 'reward', found {', '.join(dataset.column_names)}")
 
-    def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:  # noqa: ARG002  (no action is skipped)
+        return rows
+
+    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         past = starts[:, None] + np.arange(count - self.history, count)
         coming = starts[:, None] + np.arange(self.chunk)
         columns: Item = {}
