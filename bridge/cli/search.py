@@ -214,9 +214,9 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         typer.echo(f"{skipped}; re-ingest them from their new location", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
-        scored = f"{explained.scored} of {explained.passing} filtered vectors scored by {explained.kernel}"
+        scored = f"{explained.scored} vectors scored by {explained.kernel}, {explained.passing} pass the filter"
         lists = f"{explained.lists} of {explained.all_lists} lists visited, {explained.tail} in the tail"
-        typer.echo(f"index: {explained.route}; {scored}, {lists}; {steps}")
+        typer.echo(f"index: {explained.route}; {scored}; {lists}; {steps}")
 
 
 def _print_spaces(hits: Hits) -> None:

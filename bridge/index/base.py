@@ -56,8 +56,9 @@ class Explanation:
     """How an answer was found.
 
     route: "direct", "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass;
-    lists: how many of `all_lists` were scanned; tail: vectors younger than the search copy; milliseconds: by step;
-    kernel: what compared them, "numpy" or "numba".
+    scored: vectors compared, which may be others too where one pass over all is quicker; lists: how many of `all_lists`
+    were scanned; tail: vectors younger than the search copy; milliseconds: by step; kernel: what compared them, "numpy"
+    or "numba".
     """
 
     route: str
