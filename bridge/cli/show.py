@@ -169,8 +169,9 @@ def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
         try:
             items = json.loads(path.read_text(encoding="utf-8"))["items"]
             hits = [(str(one["uid"]), tuple(map(int, one["span"])), float(one["score"])) for one in items]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise QueryError(f"{name}: expected hits as `wshard search --json` prints them: {error!r}") from None
+        except (ValueError, TypeError, KeyError, RecursionError):
+            fields = "items that each have uid, span and score"
+            raise QueryError(f"{name}: expected hits as `wshard search --json` prints them: {fields}") from None
         for uid, (start, stop), score in hits:
             yield make_ref(catalog.episodes.get(uid), score, (start, stop))
         return

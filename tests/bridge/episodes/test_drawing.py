@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree as ET
@@ -140,13 +139,13 @@ def test_the_command_draws_episodes_spans_and_hits(place, tmp_path):
     assert run("plot", "arm-00", "arm-01", "-o", str(tmp_path / "a.png")).exit_code == 0
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.width == 900
-    (tmp_path / "bad.json").write_text(json.dumps({"items": [{"uid": 1}]}))
-    for what, name in (
-        (["arm-00"], "a.gif"),
-        (["arm-00", "arm-01"], "a.svg"),
-        ([str(tmp_path / "bad.json")], "b.html"),
-    ):
+    for what, name in ((["arm-00"], "a.gif"), (["arm-00", "arm-01"], "a.svg")):
         assert run("plot", *what, "-o", str(tmp_path / name)).exit_code in (1, 2)
+    for bad in ('{"items": [{"uid": 1}]}', '{"notes": 1}', "[1]", "{", ""):
+        (tmp_path / "bad.json").write_text(bad)
+        done = run("plot", str(tmp_path / "bad.json"), "-o", str(tmp_path / "b.html"))
+        assert done.exit_code == 1
+        assert done.stderr.endswith("prints them: items that each have uid, span and score\n")
     for span, found in (("0:400", "ends after the last"), ("400:500", "holds no"), ("5:5", "holds no")):
         for verb in (("plot", "-o", str(tmp_path / "c.svg")), ("show", "--open")):
             done = run(*verb, f"arm-01@{span}")
