@@ -173,6 +173,8 @@ def select(
         found = select_subset(opened, count, where or "", method=method, space=choose_space(opened, where, space))
         ranks = {one.episode.id: rank for rank, one in enumerate(found, 1)}
         lines = save_result(opened, options, ranks, picks=ranks)
+    if len(found) < count:
+        typer.echo(f"only {plural(len(found), 'episode')} to select from, {count} requested", err=True)
     print_result(found, "farthest" if method is Method.K_CENTER else "mean cosine", options, lines)
 
 
