@@ -95,21 +95,21 @@ def find_whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 
 def find_window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of windows; else as find_whole_spaces."""
-    return _spaces(archive, name, "windows (`wshard ingest --windows both`)", lambda plan: not plan.whole)
+    return _spaces(archive, name, "windows", lambda plan: not plan.whole)
 
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
     spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.vectors.spaces())]
-    found = [space for space in spaces if wanted(space.windows) and not space.of_text]
+    fitting = [space for space in spaces if wanted(space.windows) and not space.of_text]
+    if not fitting:
+        how = "`wshard ingest --windows both` adds them"
+        raise QueryError(f"expected vectors of {what}: {how}; there is:\n{_listed(spaces)}")
     if name is None:
-        found = newest(found)
-    else:
-        found = [space for space in found if space.fingerprint.startswith(name)]
-        if len(found) > 1:
-            raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(found)}")
-    if not found:
-        named = "" if name is None else f" with the fingerprint {name!r}"
-        raise QueryError(f"expected vectors of {what}{named}: ingest them; there is:\n{_listed(spaces)}")
+        return newest(fitting)
+    found = [space for space in fitting if space.fingerprint.startswith(name)]
+    if len(found) != 1:
+        listed = f"several:\n{_listed(found)}" if found else f"none; there is:\n{_listed(fitting)}"
+        raise QueryError(f"expected one Space of {what} with the fingerprint {name!r}, found {listed}")
     return found
 
 

@@ -235,7 +235,8 @@ def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):
         assert choose_space(archive, "") == (dct, [arc])
         assert find_outliers(archive) == find_outliers(archive, space=dct.fingerprint)
         assert read_chosen_vectors(archive, "", dct.fingerprint[:12]).space == dct
-        with pytest.raises(QueryError, match="with the fingerprint 'nothing'"):
+        expected = "one Space of whole episodes with the fingerprint 'nothing', found none; there is:\n  blocks"
+        with pytest.raises(QueryError, match=expected):
             find_outliers(archive, space="nothing")
         assert unordered(find_duplicates(archive)) == EXPECTED
         assert unordered(find_duplicates(archive, space=arc.fingerprint)) == EXPECTED
@@ -344,6 +345,7 @@ def test_values_are_kept_and_can_be_requested(own):
     assert told[0].split() == ["rank", "doubt", "episode", "label", "suggested", "length", "file"]
     assert "another label is more frequent among their neighbours" in told[-1]
     assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
+    assert "only 38 episodes to select from, 99 requested" in wshard("select", "-k", 99, "--json").stderr
     assert "'facility-location'" in wshard("select", "-k", 2, "--method", "x", code=2).stderr
 
 
@@ -450,7 +452,7 @@ def test_pieces_are_found_with_their_bounds(halves):
         assert [(twin.left.episode_id, twin.right.episode_id, twin.span) for twin in across] == [
             ("task-6-0", "spliced", (0, 100))
         ]
-        with pytest.raises(QueryError, match="expected vectors of windows"):
+        with pytest.raises(QueryError, match="expected one Space of windows with"):
             find_pieces(archive, space="nothing")
 
 
