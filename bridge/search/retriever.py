@@ -138,7 +138,7 @@ class TrajectoryRetriever:
         If the archive has windows of several sizes and whole episodes, both are ranked together and the query is
         expanded by its best hits (docs/search.md). All Spaces with different lanes that fit the query are searched, of
         those with the same lanes the newest; Hits.answered lists them. Raises QueryError if the query fits no Space or
-        options conflict, EmbedderError for NaN, FilterError, SpaceMismatchError.
+        holds NaN, or options conflict; FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
             where, text, like, unlike, expand, plain, least, min_score, diversity, contributions, alignment,

@@ -68,7 +68,7 @@ def fit_query(
     A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
     another one as it comes, that one counts. prefer: which of those that it fits count.
     Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for anything but an array of
-    numbers, and for NaN, infinities and numbers above those of float32 outside of images.
+    numbers, for no timesteps, and for NaN, infinities and numbers above those of float32 outside of images.
     """
     arrays = _to_arrays(query)
     found = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
@@ -97,8 +97,10 @@ def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> li
 
 
 def _check_numbers(query: _Arrays, found: Fit) -> None:
-    """Raise QueryError naming the lane with unusable numbers: an embedder sees the lanes side by side."""
+    """Raise QueryError without timesteps, or naming the lane with unusable numbers, as embedders see one matrix."""
     window = found.window
+    if not len(window):
+        raise QueryError(f"the query {_describe(query)}: expected at least one timestep, found none")
     if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
         return
     timestep, channel = bad

@@ -25,7 +25,6 @@ from wshard import deepdata_bridge
 from wshard.episode.file import load_wshard
 from wshard.errors import (
     CatalogNotFoundError,
-    EmbedderError,
     EntryNotFoundError,
     FilterError,
     QueryError,
@@ -156,8 +155,9 @@ def test_numbers_that_are_not_finite_are_refused(retriever):
     found = r"of shape \[\d+, 4\]: lane 'signal/state': expected finite .*found nan at timestep 3, channel 1$"
     with pytest.raises(QueryError, match=found):
         retriever.search_similar_episodes(query)
-    with pytest.raises(EmbedderError, match="expected an array of real numbers"):
-        retriever.search_similar_episodes(np.zeros((0, 4)))
+    for empty in (np.zeros((0, 4)), {"state": np.zeros((0, 4))}):
+        with pytest.raises(QueryError, match=r"0, 4\]: expected at least one timestep, found none"):
+            retriever.search_similar_episodes(empty)
     with pytest.raises(QueryError, match="top_k: expected at least 1, found 0"):
         retriever.search_similar_episodes(state(episode(0, 0)), 0)
 
