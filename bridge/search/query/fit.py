@@ -16,7 +16,7 @@ from bridge.spaces.lanes import block_name
 from embedders.numeric import first_bad, is_real
 from wshard.arguments import array_of, integer
 from wshard.episode.lanes import REWARD
-from wshard.errors import QueryError
+from wshard.errors import MissingFileError, QueryError
 from wshard.messages import shown
 from wshard.types import Channel, Episode
 
@@ -91,9 +91,22 @@ def fit_query(
 
 
 def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:
-    """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round."""
-    windows = ((space, _window(query, space, loosely=loosely)) for space in spaces)
-    return [Fit(space, window) for space, window in windows if window is not None]
+    """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round.
+
+    Raises MissingFileError where the only ones that it fits are of frames whose video is missing.
+    """
+    found, missing = [], None
+    for space in spaces:
+        try:
+            window = _window(query, space, loosely=loosely)
+        except MissingFileError as error:
+            missing = missing or error
+            continue
+        if window is not None:
+            found.append(Fit(space, window))
+    if missing is not None and not found:
+        raise missing
+    return found
 
 
 def _check_numbers(query: _Arrays, found: Fit) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bridge.index.metric import COSINE
 from bridge.search.query.fit import Fit, fit_query
-from wshard.errors import EmbedderError, QueryError
+from wshard.errors import EmbedderError, MissingFileError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,11 +68,12 @@ def choose_views(
 
 def _fit_all(queries: Sequence[Query], found: Sequence[Fit]) -> list[View]:
     """Return the Spaces that fit the other queries too; raises what is wrong with these where none does."""
-    views, wrong = [], None
+    views: list[View] = []
+    wrong: QueryError | MissingFileError | None = None
     for one in found:
         try:
             views.append(View(one.space, [one, *(fit_query(query, [one.space])[0] for query in queries[1:])]))
-        except QueryError as error:
+        except (QueryError, MissingFileError) as error:
             wrong = wrong or error
     if not views and wrong is not None:
         raise wrong

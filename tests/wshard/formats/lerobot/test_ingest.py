@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.cli.main import app
 from wshard import Episode, TimebaseSpec, open_archive
+from wshard.errors import MissingFileError
 from wshard.formats.base import open_sink
 from wshard.media import VideoFrames, encode_video
 
@@ -41,6 +42,35 @@ def test_texts_and_tasks_of_timesteps_are_no_observations(tmp_path):
     with open_archive(tmp_path / "archive") as archive:
         lanes = [json.loads(space.definition)["lanes"] for space in archive.catalog.vectors.spaces()]
     assert lanes == [[{"name": "signal/observation.state", "shape": []}]] * 2
+
+
+def test_an_episode_without_its_video_is_searched_by_its_other_lanes(tmp_path):
+    rng = np.random.default_rng(0)
+    with open_sink(tmp_path / "set", "lerobot_v21") as sink:
+        for name in "abc":
+            frames = rng.integers(0, 255, (12, 32, 48, 3), np.uint8)
+            encode_video(frames, tmp_path / f"{name}.mp4", fps=10)
+            film = VideoFrames(tmp_path / f"{name}.mp4", count=12, frame_shape=frames.shape[1:])
+            state = rng.normal(size=(12, 2)).cumsum(axis=0).astype(np.float32)
+            seen = {"observation.state": state, "observation.images.top": film}
+            sink.write(Episode(name, length=12, timebase=TimebaseSpec(tick_hz=10.0), observations=seen))
+    next((tmp_path / "set").glob("videos/**/episode_000001.mp4")).unlink()
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest([tmp_path / "set"]).embedded == 3
+    with TrajectoryIngestor(tmp_path / "archive", "frames") as ingestor:
+        assert ingestor.ingest([tmp_path / "set"]).embedded == 2
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for search in (retriever.search_similar_episodes, retriever.search_moments):
+            found = {}
+            for name in "ab":
+                hits = search(name, 1)
+                assert (hits[0].episode_id, hits[0].score) == (name, pytest.approx(1))
+                found[name] = {lane.name for space in hits.answered.spaces for lane in space.lanes}
+            assert found == {"a": {*found["b"], "signal/observation.images.top"}, "b": {"signal/observation.state"}}
+            hits = search("a", 1, like=["b"])
+            assert {lane.name for space in hits.answered.spaces for lane in space.lanes} == found["b"]
+    with TrajectoryRetriever(tmp_path / "archive", "frames") as retriever, pytest.raises(MissingFileError, match="mp4"):
+        retriever.search_similar_episodes("b")
 
 
 @pytest.mark.parametrize(("target", "known"), [("lerobot_v21", [True, False]), ("lerobot", [False, False])])
