@@ -9,7 +9,7 @@ import typer
 
 from bridge.cli.options import open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import print_table, shorten
+from catalog.cli.common import print_table, report_unknown, shorten
 from wshard.cli.common import print_items, printable
 from wshard.messages import plural
 
@@ -87,6 +87,7 @@ def choose_space(archive: Archive, where: str | None, name: str | None) -> str:
     from bridge.curation.archive_vectors import choose_space as choose
     from bridge.spaces.identity import describe
 
+    report_unknown(archive.catalog, where)
     chosen, others = choose(archive, where or "", name)
     if others:
         typer.echo(f"using {printable(describe(chosen))}", err=True)

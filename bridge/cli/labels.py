@@ -9,7 +9,7 @@ import typer
 from bridge.cli.curation_output import OutputOptions, choose_space, print_ranked
 from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import ArchiveOption, WhereOption, find_episode, print_table, shorten
+from catalog.cli.common import ArchiveOption, WhereOption, find_episode, print_table, report_unknown, shorten
 from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
 from wshard.messages import plural
 
@@ -70,6 +70,7 @@ def evaluate(
     from catalog.location import archive_named
 
     with open_named(archive) as opened, watched() as progress:
+        report_unknown(opened.catalog, where)
         found = evaluate_label(opened, label, where or "", k=k, progress=progress)
         with TrajectoryRetriever(archive_named(archive)) as retriever:
             default = evaluate_search(retriever, opened, label, where or "", k=k, progress=progress)
@@ -109,6 +110,7 @@ def probe(
     from catalog.cli.annotate import account
 
     with open_named(archive) as opened:
+        report_unknown(opened.catalog, where)
         marked = [[find_episode(opened.catalog, name).id for name in names] for names in (right, wrong or [])]
         found = train_probe(opened, marked[0], marked[1], where or "", space=space)
         if write is not None:
@@ -122,8 +124,10 @@ def probe(
         for one in result["items"]
     ]
     print_table((">rank", ">value", "episode", "env", "/file"), rows)
-    measured = "" if found.precision is None else f"; precision {found.precision:.2f}, recall {found.recall or 0:.2f}"
-    typer.echo(f"{found.positive} of {plural(result['total'], 'episode')} are positive{measured} (cross-validated)")
+    measured = ""
+    if found.precision is not None:
+        measured = f"; precision {found.precision:.2f}, recall {found.recall or 0:.2f} (cross-validated)"
+    typer.echo(f"{found.positive} of {plural(result['total'], 'episode')} are positive{measured}")
     if write is not None:
         typer.echo(f"saved as score.{printable(write)} and as the collection {printable(write)}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog.catalog import Catalog
-    from catalog.filters.where import Where
+    from catalog.filters.where import Compare, Where
     from catalog.records import EpisodeRow
 
 
@@ -123,7 +124,8 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
 def report_unknown(opened: Catalog, where: Where | str | None) -> None:
     """Print on stderr which names in a filter no episode has: free fields (metadata, scores, ...).
 
-    Of a filter that matches nothing also names such as tags, with the most similar one.
+    Of a filter that matches nothing also names such as tags, with the most similar one, keywords in small letters, and
+    numbers that are text in the metadata.
     """
     from catalog.filters.fields import field_of
     from catalog.filters.parse import as_where
@@ -134,16 +136,32 @@ def report_unknown(opened: Catalog, where: Where | str | None) -> None:
     for name in sorted({clause.field for clause in clauses}):
         if field_of(name).free and not _matches(opened, Compare(name, "exists")):
             typer.echo(f"no episode has {printable(name)}", err=True)
-    named = [one for one in clauses if field_of(one.field).root in _NAMES and one.op in ("eq", "in")]
-    if not named or _matches(opened, wanted):
+    if not clauses or _matches(opened, wanted):
         return
-    for clause in named:
+    for clause in clauses:
+        _report_slip(opened, clause)
+    for clause in [one for one in clauses if field_of(one.field).root in _NAMES and one.op in ("eq", "in")]:
         for value in clause.value if isinstance(clause.value, tuple) else (clause.value,):
             if not _matches(opened, Compare(clause.field, "eq", value)):
                 known = [str(one) for one, _ in opened.query.facets([clause.field])[clause.field] if one is not None]
                 close = "".join(f" ({one}?)" for one in get_close_matches(str(value), known, n=1))
                 about = f"no episode has {field_of(clause.field).short} {str(value)!r}{close}"
                 typer.echo(printable(about), err=True)
+
+
+def _report_slip(opened: Catalog, clause: Compare) -> None:
+    """Print that a keyword in small letters is a word, and that a number is text in the metadata, if it is."""
+    from catalog.filters.parse import KEYWORDS
+    from catalog.filters.to_text import where_text
+
+    value = clause.value
+    if clause.field == "text" and isinstance(value, str) and value.upper() in KEYWORDS:
+        typer.echo(f"{value!r} is a word of tasks and notes: the keyword is {value.upper()}", err=True)
+    if clause.op == "eq" and clause.field.startswith("meta.") and isinstance(value, int | float):
+        text = replace(clause, value=where_text(clause).rpartition(":")[2])
+        if _matches(opened, text):
+            found = f"some have {where_text(text)}, which is text"
+            typer.echo(printable(f"no episode has {where_text(clause)}, a number; {found}"), err=True)
 
 
 def _matches(opened: Catalog, where: Where) -> bool:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def archive(tmp_path: Path, monkeypatch) -> Path:
     """Return an archive of twelve episodes, which is the one that verbs find."""
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        catalog.episodes.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(12)])
+        about = [{"task": f"pick {number}", "style": "1"} for number in range(12)]
+        catalog.episodes.register([make_record(number, metadata=one) for number, one in enumerate(about)])
     monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path))
     return tmp_path
 
@@ -162,6 +163,16 @@ def test_a_name_in_a_filter_that_no_episode_has_is_reported(archive: Path, verb:
     assert "no episode has" not in run(*verb, "--where", "env:env-1,enw-1 -tag:nope").stderr  # some match
     told = run(*verb, "--where", "env:enw-1 tag:nope").stderr
     assert told.startswith("no episode has env 'enw-1' (env-1?)\nno episode has tag 'nope'\n")
+
+
+def test_what_a_filter_that_matches_nothing_may_have_meant_is_printed(archive: Path) -> None:
+    assert run("ls", "-w", "meta.style:1").stderr == (
+        'no episode has meta.style:1, a number; some have meta.style:"1", which is text\n'
+    )
+    told = run("ls", "-w", 'length:>0 or meta.style:"1"').stderr
+    assert told == "'or' is a word of tasks and notes: the keyword is OR\n"
+    for where in ('meta.style:"1"', "meta.style:2 OR pick", "meta.task:1"):
+        assert run("ls", "-w", where).stderr == ""
 
 
 def test_a_file_that_was_not_ingested_is_not_an_episode(archive: Path) -> None:
