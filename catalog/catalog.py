@@ -23,7 +23,8 @@ from catalog.query.api import Queries
 from catalog.session import Instant, Session
 from catalog.vectors.api import VectorLedger
 from catalog.vectors.index_copies import IndexCopies
-from wshard.errors import CatalogWriteError
+from wshard.errors import CatalogError, CatalogWriteError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """An open catalog; close it, or use it as a context manager.
+    """An open catalog, from Catalog.open(path of catalog.db or URL); close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises
     CatalogBusyError, CatalogWriteError or CatalogError if the database fails.
@@ -41,6 +42,8 @@ class Catalog:
     """
 
     def __init__(self, session: Session) -> None:
+        if not isinstance(session, Session):
+            raise CatalogError(f"catalogs are opened by Catalog.open(PATH): expected a session, found {shown(session)}")
         self._session = session
         self.episodes = Episodes(session)
         self.query = Queries(session)
@@ -69,6 +72,9 @@ class Catalog:
         except BaseException:
             database.close()
             raise
+
+    def __repr__(self) -> str:
+        return f"<Catalog at {self._session.database.name!r}>"
 
     def __enter__(self) -> Self:
         return self

@@ -56,7 +56,9 @@ _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
 def open_file(path: Path) -> Database:
     """Open an existing SQLite file, read-only if it is not writable."""
     if (found := look(path)) != A_FILE:
-        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}")
+        inside = path / "catalog.db"
+        hint = f": the catalog of an archive is its {inside.name}" if look(inside) == A_FILE else ""
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}{hint}")
     return connect_file(path, query=access(path))
 
 

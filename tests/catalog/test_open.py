@@ -67,6 +67,15 @@ def test_a_missing_catalog_is_not_made_by_looking(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_folder_of_an_archive_is_no_catalog_but_its_file_is(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        assert repr(catalog) == f"<Catalog at {str(tmp_path / 'catalog.db')!r}>"
+    with pytest.raises(CatalogNotFoundError, match=r"found a folder: the catalog of an archive is its catalog\.db"):
+        Catalog.open(tmp_path)
+    with pytest.raises(CatalogError, match=r"opened by Catalog\.open\(PATH\): expected a session, found 'archive'"):
+        Catalog("archive")
+
+
 @pytest.mark.parametrize("location", ["sqlite://", "sqlite:///:memory:", "nonsense://x", "://", "oracle+nothing://h/d"])
 def test_a_url_that_cannot_be_a_catalog_is_refused(location: str) -> None:
     with pytest.raises(CatalogError, match="expected"):
