@@ -228,19 +228,21 @@ class Hits(list[EpisodeRef]):
         return Hits(chosen, **vars(self))
 
     def __repr__(self) -> str:
-        """Return how many hits there are, and the first ones."""
+        """Return how many hits there are, the first ones, and the notes."""
         first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_SHOWN])
         more = ", ..." if len(self) > _SHOWN else ""
-        return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}>"
+        notes = "".join(f"; {note}" for note in self.answered.notes)
+        return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
     def _repr_html_(self) -> str:
-        """Return the table that notebooks show, and drawings of the first hits."""
+        """Return the table that notebooks show, drawings of the first hits, and the notes."""
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         strip = "".join(f'<div style="margin-right:12px">{_draw(ref)}</div>' for ref in self[:_SHOWN])
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>'
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.answered.notes)
+        return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>{notes}'
 
     def dataset(self, *, weights: Sequence[float] | None = None, **options: Any) -> SpanDataset:
         """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.

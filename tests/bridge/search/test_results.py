@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bridge.results import EpisodeRef, Hits
+from bridge.results import Answered, EpisodeRef, Hits
 from wshard.errors import MissingExtraError
 
 KNOWN = {"env_id": "door", "length": 30, "total_reward": 1.5, "success": None, "tags": []}
@@ -23,6 +23,12 @@ def test_reprs_are_short(hits):
     assert repr(hits) == "<4 hits: 'one' 1.0000, '<two>' 0.7500, 'three' 0.5000, ...>"
     assert repr(Hits(hits[:1])) == "<1 hit: 'one' 1.0000>"
     assert repr(Hits()) == "<0 hits>"
+
+
+def test_what_a_search_has_to_say_is_shown_where_its_hits_are():
+    none = Hits(answered=Answered(notes=("env:<x> alone matches 0 of 14 episodes",)))
+    assert repr(none) == "<0 hits; env:<x> alone matches 0 of 14 episodes>"
+    assert none._repr_html_().endswith("<p>env:&lt;x&gt; alone matches 0 of 14 episodes</p>")
 
 
 def test_slices_are_hits_of_the_same_search(hits):
