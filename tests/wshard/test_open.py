@@ -109,7 +109,7 @@ def test_episodes_of_this_project_are_locations_of_one_episode(tmp_path):
     chunks[1].unlink()
     assert list_episodes(str(manifest))[0][1].size < fingerprint.size  # opening it tells what is missing
     assert address == EpisodeAddress(str(manifest))
-    with pytest.raises(EntryNotFoundError, match="no episode 'k'; the file is one, named without a key"):
+    with pytest.raises(EntryNotFoundError, match="no episode 'k'; it has one episode, without a key"):
         open_episode(EpisodeAddress(str(tmp_path / "a.wshard"), "k"))
 
 

@@ -114,8 +114,8 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
                 f"{self._location}: expected one episode, found a location of {count}: "
                 f"name one by PATH#KEY; keys: {known}"
             )
-        there = f"it has {known}" if known else "the file is one, named without a key"
-        raise EntryNotFoundError(f"{self._location}: no episode {key!r}; {there}")
+        unnamed = "one episode, without a key" if count else "none"
+        raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known or unnamed}")
 
 
 def _size_of(file: Any) -> int:
