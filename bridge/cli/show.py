@@ -144,6 +144,7 @@ def plot(
     """Draw episodes, spans of them or hits: lanes over time and a few frames."""
     from bridge.results import sketch_hit
     from wshard.container.atomic_write import publish
+    from wshard.errors import QueryError
 
     form = output.suffix.lower()
     if form not in _SUFFIXES:
@@ -151,6 +152,8 @@ def plot(
         raise typer.BadParameter(f"--output: expected {expected}, found {output.name!r}")
     with open_catalog(archive) as catalog:
         sketches = [sketch_hit(ref) for name in what for ref in _read(catalog, name)]
+    if not sketches:
+        raise QueryError(f"{', '.join(what)}: expected hits to draw, found none")
     if form == ".svg" and len(sketches) != 1:
         raise typer.BadParameter(f"--output: a .svg holds one drawing, found {len(sketches)}: choose .png or .html")
     with publish(output) as file:

@@ -146,6 +146,10 @@ def test_the_command_draws_episodes_spans_and_hits(place, tmp_path):
         done = run("plot", str(tmp_path / "bad.json"), "-o", str(tmp_path / "b.html"))
         assert done.exit_code == 1
         assert done.stderr.endswith("prints them: items that each have uid, span and score\n")
+    (tmp_path / "none.json").write_text(run("search", "arm-01", "--env", "none", "--json").stdout)
+    done = run("plot", str(tmp_path / "none.json"), "-o", str(tmp_path / "b.html"))
+    assert (done.exit_code, "none.json: expected hits to draw, found none" in done.stderr) == (1, True)
+    assert not (tmp_path / "b.html").exists()
     for span, found in (("0:400", "ends after the last"), ("400:500", "holds no"), ("5:5", "holds no")):
         for verb in (("plot", "-o", str(tmp_path / "c.svg")), ("show", "--open")):
             done = run(*verb, f"arm-01@{span}")
