@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bridge.results import Hits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -72,14 +74,14 @@ def _overlaps(start: int, stop: int, others: Sequence[tuple[int, int]], limit: f
     return False
 
 
-def without_overlaps(
-    hits: Sequence[EpisodeRef], *, max_overlap: float = 0.3, per_episode: int | None = None
-) -> list[EpisodeRef]:
+def without_overlaps(hits: Sequence[EpisodeRef], *, max_overlap: float = 0.3, per_episode: int | None = None) -> Hits:
     """Return the hits, best first, that do not overlap a better one of their episode by more than max_overlap.
 
-    Intended for hits of search_similar_timesteps, whose windows overlap more than moments do.
+    Intended for hits of search_similar_timesteps, whose windows overlap more than moments do. Of Hits, what they say of
+    their search stays.
     """
     _, episodes = np.unique([hit.uid for hit in hits], return_inverse=True)
     spans = np.array([hit.span for hit in hits], np.int64).reshape(-1, 2)
     limits = MomentLimits(len(hits), max_overlap, per_episode)
-    return [hits[place] for place in suppress(episodes, spans, limits)]
+    chosen = (hits[place] for place in suppress(episodes, spans, limits))
+    return Hits(chosen, **vars(hits)) if isinstance(hits, Hits) else Hits(chosen)

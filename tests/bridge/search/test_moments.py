@@ -216,6 +216,7 @@ def test_moments_do_not_overlap_and_per_episode_limits_them(retriever):
         assert max(np.unique([hit.uid for hit in few], return_counts=True)[1]) <= limit
     windows = retriever.search_similar_timesteps(rows, 40)
     assert 1 < len(without_overlaps(windows)) < 40
+    assert vars(without_overlaps(windows)) == vars(windows)
     assert len(without_overlaps(windows, per_episode=1)) == len({hit.uid for hit in windows})
 
 
