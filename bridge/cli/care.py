@@ -52,6 +52,8 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     if as_json:
         print_items(found)
         return
+    if not found:
+        typer.echo("no vectors: `wshard ingest` makes them", err=True)
     for number, one in enumerate(found):
         if number:
             typer.echo()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bridge_episodes import command, episode, ingest, looked_into, save, spaces_of
 
+from bridge.archive import open_archive
 from bridge.index.base import Request
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.maintenance.health import examine, hubness
@@ -51,6 +52,12 @@ def test_an_archive_without_vectors_is_healthy(tmp_path):
         opened.catalog.episodes.withdraw(opened.catalog.query.ids())
         (found,) = examine(opened)
     assert (found.episodes, found.vectors, found.stale, found.duplicates, found.certified) == (0, 0, 0, 0, 1)
+
+
+def test_an_archive_without_spaces_says_so(tmp_path):
+    open_archive(tmp_path, create=True).close()
+    told = command("health", "--archive", tmp_path, folder=tmp_path).stderr
+    assert told == "no vectors: `wshard ingest` makes them\n"
 
 
 def test_hubness_is_high_where_few_vectors_are_near_to_all():
