@@ -11,7 +11,6 @@ from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, Space
 from bridge.cli.output import print_lines
 from catalog.cli.common import ArchiveOption, WhereOption, find_episode, print_table, report_unknown, shorten
 from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +126,7 @@ def probe(
     measured = ""
     if found.precision is not None:
         measured = f"; precision {found.precision:.2f}, recall {found.recall or 0:.2f} (cross-validated)"
-    typer.echo(f"{found.positive} of {plural(result['total'], 'episode')} are positive{measured}")
+    typer.echo(f"{found.positive} of {result['total']} episodes are positive{measured}")
     if write is not None:
         typer.echo(f"saved as score.{printable(write)} and as the collection {printable(write)}")
 
