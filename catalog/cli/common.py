@@ -124,8 +124,8 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
 def report_unknown(opened: Catalog, where: Where | str | None) -> None:
     """Print on stderr which names in a filter no episode has: free fields (metadata, scores, ...).
 
-    Of a filter that matches nothing also names such as tags, with the most similar one, keywords in small letters, and
-    numbers that are text in the metadata.
+    Of a filter that matches nothing also names such as tags, with the most similar one, keywords in small letters,
+    reversed ranges, and numbers that are text in the metadata.
     """
     from catalog.filters.fields import field_of
     from catalog.filters.parse import as_where
@@ -150,13 +150,15 @@ def report_unknown(opened: Catalog, where: Where | str | None) -> None:
 
 
 def _report_slip(opened: Catalog, clause: Compare) -> None:
-    """Print that a keyword in small letters is a word, and that a number is text in the metadata, if it is."""
+    """Print that a keyword in small letters is a word, that a range is reversed, or that a number is text."""
     from catalog.filters.parse import KEYWORDS
     from catalog.filters.to_text import where_text
 
     value = clause.value
     if clause.field == "text" and isinstance(value, str) and value.upper() in KEYWORDS:
         typer.echo(f"{value!r} is a word of tasks and notes: the keyword is {value.upper()}", err=True)
+    if clause.op == "between" and isinstance(value, tuple) and value[0] > value[1]:
+        typer.echo(printable(f"{where_text(clause)} matches nothing: its low end is above its high one"), err=True)
     if clause.op == "eq" and clause.field.startswith("meta.") and isinstance(value, int | float):
         text = replace(clause, value=where_text(clause).rpartition(":")[2])
         if _matches(opened, text):

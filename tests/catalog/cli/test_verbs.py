@@ -171,7 +171,9 @@ def test_what_a_filter_that_matches_nothing_may_have_meant_is_printed(archive: P
     )
     told = run("ls", "-w", 'length:>0 or meta.style:"1"').stderr
     assert told == "'or' is a word of tasks and notes: the keyword is OR\n"
-    for where in ('meta.style:"1"', "meta.style:2 OR pick", "meta.task:1"):
+    told = run("ls", "-w", "length:900..3").stderr
+    assert told == "length:900..3 matches nothing: its low end is above its high one\n"
+    for where in ('meta.style:"1"', "length:3..900", "meta.style:2 OR pick", "meta.task:1"):
         assert run("ls", "-w", where).stderr == ""
 
 
