@@ -35,6 +35,7 @@ WITHIN: Final = 0.006
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
 _SAMPLE: Final = 4096  # vectors that choose the order of reading
+_ROUNDS: Final = 16  # of power iteration: any direction will do that alike episodes share
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 
@@ -146,7 +147,7 @@ def _confirmed(
     left, right = sets
     read = lane_reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
-    along = left.vectors @ _principal_direction(left.vectors)
+    along = left.vectors @ find_main_direction(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
     for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
@@ -161,15 +162,21 @@ def _confirmed(
             yield Twin(one, other, "vector")
 
 
-def _principal_direction(rows: Vectors) -> Vectors:
-    """Return the direction of unit length along which a sample of the rows [N, E] varies most."""
+def find_main_direction(rows: Vectors) -> Vectors:
+    """Return the direction of unit length along which a sample of the rows [N, E] varies most, nearly.
+
+    By power iteration, as E is in the thousands where channels are many. Where all rows are equal it is zero.
+    """
     sample = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
     if not len(sample):
         return np.zeros(rows.shape[1], np.float32)
     apart = sample - sample.mean(axis=0)
-    _, vectors = np.linalg.eigh(apart.T @ apart)
-    direction: Vectors = vectors[:, -1].astype(np.float32)
-    return direction
+    direction = apart[np.argmax(np.square(apart).sum(axis=1))]
+    for _ in range(_ROUNDS):
+        direction = apart.T @ (apart @ direction)
+        direction /= np.linalg.norm(direction) or 1.0
+    nearest: Vectors = direction.astype(np.float32)
+    return nearest
 
 
 def drop_repeats(twins: Iterable[Twin]) -> list[Twin]:

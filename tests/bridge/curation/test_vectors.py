@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.curation import neighbours
-from bridge.curation.duplicates import connect
+from bridge.curation.duplicates import connect, find_main_direction
 from bridge.curation.importance import bandwidth, importance
 from bridge.curation.labels import doubt_labels
 from bridge.curation.neighbours import find_near_pairs, find_nearest
@@ -103,6 +103,17 @@ def test_groups_are_what_pairs_connect(count, pairs):
             groups[number] = joined
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
     assert connect(count, left, right).tolist() == [min(groups[number]) for number in range(count)]
+
+
+def test_the_main_direction_of_wide_vectors_needs_no_square_matrix():
+    rng = np.random.default_rng(0)
+    rows = unit(rng.normal(size=(200, 8)) * np.array([5, 1, 1, 1, 1, 1, 1, 1]) + 1)
+    axis = np.linalg.svd(rows - rows.mean(axis=0))[2][0]
+    assert abs(find_main_direction(rows) @ axis) == pytest.approx(1, abs=1e-3)
+    wide = unit(rng.normal(size=(3, 100_000)))  # their square would take 80 GB
+    assert np.linalg.norm(find_main_direction(wide)) == pytest.approx(1, abs=1e-5)
+    assert not find_main_direction(wide[[0, 0]]).any()
+    assert not find_main_direction(wide[:0]).any()
 
 
 def test_an_outlier_is_far_from_the_others_of_its_length():
