@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nsmallest
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,7 +21,7 @@ from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CodecError, FormatError, LaneError
 from wshard.formats.draft_sink import list_context_losses, list_losses
-from wshard.formats.dreamer.files import IS_FIRST, STEPID, episode_of, id_of, length_of, save_dreamer, where_of
+from wshard.formats.dreamer.files import IS_FIRST, IS_LAST, STEPID, episode_of, id_of, length_of, save_dreamer, where_of
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
 from wshard.formats.npz import read_npz
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode
 
 _SUFFIX: Final = ".npz"
+_LOOKED_AT: Final = 8
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 
 
@@ -49,7 +52,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Rows [start, stop) of a file."""
+    """Rows [start, stop) of a file; none of a damaged one, whose episodes are unknown."""
 
     location: Location
     start: int
@@ -77,13 +80,12 @@ class DreamerSource(FilesSource[list[_Piece]]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a folder of replay files, by the first .npz file in it."""
+        """Say whether a path is a folder of replay files, by the first readable .npz file in it."""
         folder = folder_of(location)
-        first = None if folder is None else min(folder.glob(f"*{_SUFFIX}"), default=None)
-        try:
-            return first is not None and (_file_of(first) is not None or IS_FIRST in read_npz(first, (IS_FIRST,)))
-        except (FormatError, OSError):
-            return False
+        for path in [] if folder is None else nsmallest(_LOOKED_AT, folder.glob(f"*{_SUFFIX}")):
+            with contextlib.suppress(FormatError, OSError):  # of a damaged file, which must not hide the others
+                return _file_of(path) is not None or IS_FIRST in read_npz(path, (IS_FIRST,))
+        return False
 
     @cached_property
     def _streams(self) -> list[list[_File]]:
@@ -136,10 +138,21 @@ def _by_key(found: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[_Piece]
 
 
 def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
-    """Yield the key of each episode of a stream, and where its rows are; flags are read as far as is asked."""
+    """Yield the key of each episode of a stream, and where its rows are; flags are read as far as is asked.
+
+    A damaged file is one with the episode that was not over before it, and with what goes on after it.
+    """
     key, pieces = "", list[_Piece]()
     for file in stream:
-        first = _first_flags(file.location)
+        try:
+            first = _first_flags(file.location)
+        except FormatError:
+            if pieces and _ends(pieces[-1]):
+                yield key, pieces
+                pieces = []
+            key = key if pieces else file.uuid
+            pieces.append(_Piece(file.location, 0, 0))
+            continue
         begins = set(np.flatnonzero(first).tolist())
         for start, stop in pairwise(sorted({0, *begins, len(first)})):
             if pieces and start in begins:
@@ -209,6 +222,12 @@ def _first_flags(location: Location) -> Array:
     return flags
 
 
+def _ends(piece: _Piece) -> bool:
+    """Say whether an episode is over at the end of a piece, which is readable."""
+    last = read_npz(piece.location, (IS_LAST,)).get(IS_LAST) if piece.stop else None
+    return last is not None and last.shape[:1] >= (piece.stop,) and bool(np.all(last[piece.stop - 1]))
+
+
 def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
     read = [_rows(piece) for piece in pieces]
     constants, parts = read[0][1], [steps for steps, _ in read]
@@ -227,6 +246,8 @@ def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
 
 def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the piece's rows of all arrays [T, ...] of its file, and the other arrays as they are."""
+    if not piece.stop:
+        _first_flags(piece.location)  # which says what is wrong with it
     arrays = read_npz(piece.location)
     where = where_of(piece.location)
     steps = length_of(arrays, where)

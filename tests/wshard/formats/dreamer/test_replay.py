@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
+import shutil
 import struct
 import tracemalloc
 import zipfile
@@ -279,6 +281,28 @@ def test_one_episode_is_opened_without_a_look_at_other_files(tmp_path):
         DreamerSource(tmp_path).load("b")
 
 
+@pytest.mark.parametrize("damaged", range(4))
+def test_a_damaged_file_costs_the_episodes_with_rows_in_it_alone(tmp_path, damaged):
+    """Episodes of the rows 0 to 1, 2 to 4 (in two files), 5 to 8 (is_last in the file before), 9 to 11; one alone."""
+    for number, part in enumerate(parts([3, 2, 4, 3], first={0, 2, 5, 9})):
+        part["is_last"] = np.isin(part["obs"], [1, 4, 8, 11])
+        stored(part, tmp_path / name(number, f"u{number}", f"u{number + 1}", len(part["obs"])))
+    shutil.copy(stored(replay(ends=()), tmp_path / "z.npz"), tmp_path / "a.npz")
+    for path in (next(tmp_path.glob(f"*-u{damaged}-u*")), tmp_path / "a.npz"):
+        os.truncate(path, 100)
+    assert DreamerSource.matches(tmp_path)
+    source, failed = DreamerSource(tmp_path), {}
+    for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+        try:
+            source.load(key)
+        except FormatError as error:
+            failed[key] = str(error)
+    lost = {0: {"u0"}, 1: {"u0-2"}, 2: {"u2"}, 3: {"u3"}}[damaged]
+    assert set(failed) == lost | {"a"}
+    assert all("expected numpy arrays" in text for text in failed.values())
+    assert set(source.keys()) == {"u0", "u2", "u3", "a", "z"} | ({"u0-2"} if damaged else set())
+
+
 def test_two_episodes_of_one_key_are_refused(tmp_path):
     (whole,) = parts([4], first={0, 2})
     stored(whole, tmp_path / "a.npz")
@@ -336,7 +360,7 @@ def test_files_that_do_not_fit_together_are_reported(tmp_path):
             DreamerSource(tmp_path).load("a")
     stored({"obs": np.zeros(3), "is_first": np.zeros((3, 1))}, tmp_path / name(1, "b", "c", 3))
     with pytest.raises(LaneError, match="is_first"):
-        DreamerSource(tmp_path).keys()
+        DreamerSource(tmp_path).load("a")
     stored({"obs": np.zeros(2), "is_first": np.zeros(3)}, tmp_path / name(1, "b", "c", 3))
     with pytest.raises(LaneError, match="length mismatch"):
         DreamerSource(tmp_path).load("a")
