@@ -26,11 +26,10 @@ class ArrayRecordFile:
         except (RuntimeError, ValueError) as error:
             raise FormatError(f"{self.where}: expected an ArrayRecord file: {error}") from error
 
-    def __len__(self) -> int:
-        return self._count
-
     def read(self, number: int) -> memoryview:
-        """Return the data of a record; raises FormatError for damaged ones."""
+        """Return the data of a record; raises FormatError for damaged ones, and for one that is not there."""
+        if number >= self._count:
+            raise FormatError(f"{self.where}: expected {number + 1} records or more, found {self._count}")
         try:
             return memoryview(self._reader.read([number])[0])
         except (RuntimeError, ValueError, IndexError, MemoryError) as error:

@@ -36,11 +36,19 @@ class TFRecordFile:
             self._data = map_file(descriptor, path) if size else memoryview(b"")
         finally:
             os.close(descriptor)
+        self._damage: FormatError | None = None
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Where the data of each record are; raises FormatError, ChecksumError for a damaged length."""
+        """Where the data of each record are, up to a damaged length: where the next record begins is unknown."""
         found: list[tuple[int, int]] = []
+        try:
+            self._find(found)
+        except FormatError as error:
+            self._damage = error
+        return found
+
+    def _find(self, found: list[tuple[int, int]]) -> None:
         place, size = 0, len(self._data)
         while place < size:
             where = f"{self.where}: record {len(found)} at byte {place}"
@@ -54,20 +62,22 @@ class TFRecordFile:
                 raise FormatError(f"{where}: expected {length} bytes, found {size - place - _HEAD.size} to the end")
             found.append((place + _HEAD.size, end))
             place = end + _CRC.size
-        return found
-
-    def __len__(self) -> int:
-        return len(self.spans)
 
     def read(self, number: int) -> memoryview:
-        """Return the data of a record, mapped and not compared with its checksum; see check."""
+        """Return the data of a record, mapped and not compared with its checksum; see check.
+
+        Raises FormatError, ChecksumError for a record that is not there.
+        """
+        if number >= len(self.spans):
+            missing = FormatError(f"{self.where}: expected {number + 1} records or more, found {len(self.spans)}")
+            raise missing if self._damage is None else type(self._damage)(str(self._damage))
         start, end = self.spans[number]
         return self._data[start:end]
 
     def check(self, number: int) -> None:
         """Raise ChecksumError where the data of a record differ from its checksum."""
-        end = self.spans[number][1]
-        if mask_crc(self.read(number)) != _CRC.unpack_from(self._data, end)[0]:
+        data = self.read(number)
+        if mask_crc(data) != _CRC.unpack_from(self._data, self.spans[number][1])[0]:
             raise ChecksumError(f"{self.where}: record {number}: the checksum of its data differs")
 
     def close(self) -> None:

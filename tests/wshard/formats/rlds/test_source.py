@@ -189,7 +189,8 @@ def test_one_bad_shard_stops_no_other(tmp_path):
     with RLDSSource(place) as source:
         shard.write_bytes(data[:-9])
         with pytest.raises(FormatError, match=r"00000-of-00002: record 1 at byte \d+: expected \d+ bytes"):
-            source.info("train/0")
+            source.info("train/1")
+        assert source.load("train/0").length == 4  # before the damage
         shard.unlink()
         with pytest.raises(MissingFileError):
             RLDSSource(place).info("train/0")
@@ -200,6 +201,21 @@ def test_one_bad_shard_stops_no_other(tmp_path):
         (place / "toy-val.tfrecord-00000-of-00001").write_bytes(b"")
         with pytest.raises(FormatError, match="expected 1 records or more, found 0"):
             source.load("val/0")
+
+
+def test_records_before_a_damaged_length_are_read(tmp_path):
+    place = write(tmp_path, splits={"train": [[*range(6)]]})
+    path = place / "toy-train.tfrecord-00000-of-00001"
+    data, start = bytearray(path.read_bytes()), 0
+    for _ in range(3):
+        start += 16 + struct.unpack_from("<Q", data, start)[0]
+    data[start] ^= 1
+    path.write_bytes(data)
+    with RLDSSource(place) as source:
+        assert [source.load(f"train/{number}").length for number in range(3)] == [4, 5, 6]
+        for number in range(3, 6):
+            with pytest.raises(ChecksumError, match=f"record 3 at byte {start}: the checksum of its length differs"):
+                source.info(f"train/{number}")
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
