@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from wshard.chunks.reader import open_episode_file
-from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
-from wshard.errors import MissingFileError, UnknownSchemeError
+from wshard.episode.protocol import EpisodeAddress, Fingerprint, parse_read_as, read_as
+from wshard.errors import FormatError, MissingFileError, UnknownSchemeError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format, known_format
 from wshard.formats.lane_map import MappedSource
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wshard.container.byte_source import PathOrFile
-    from wshard.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Source
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -94,14 +94,23 @@ def list_episodes(
     """Return the address of every episode of a location, with a fingerprint that changes when it may have changed.
 
     Reads no data. Episodes whose files are not there are omitted. missing: takes the errors of those of them whose
-    location names a file that it lacks, by key. Raises the errors of open_location.
+    location names a file that it lacks, by key. A damaged episode has the fingerprint of no file: opening it raises its
+    error. Raises the errors of open_location, and one that all episodes have.
     """
     found = []
+    errors: list[FormatError] = []
     with open_location(uri, format_name) as source:
         for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
             try:
-                found.append((EpisodeAddress(os.fspath(uri), key, format_name or ""), source.fingerprint(key)))
+                fingerprint = source.fingerprint(key)
             except FileNotFoundError as error:
                 if missing is not None and isinstance(error, MissingFileError):
                     missing[key] = error
+                continue
+            except FormatError as error:
+                errors.append(error)
+                fingerprint = Fingerprint(0, 0)
+            found.append((EpisodeAddress(os.fspath(uri), key, format_name or ""), fingerprint))
+    if errors and len(errors) == len(found) and len({*map(str, errors)}) == 1:
+        raise errors[0]
     return found

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wshard.errors import MissingFileError
+from wshard.errors import FormatError, MissingFileError
 from wshard.formats.lerobot.dataset_info import INFO, DatasetInfo, read_info
 from wshard.formats.lerobot.episode_table import EpisodeTable
 from wshard.formats.lerobot.read_meta import (
@@ -21,6 +21,7 @@ from wshard.formats.lerobot.read_meta import (
     read_lines,
     read_tasks,
 )
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,17 +41,30 @@ class DatasetMeta:
         return read_tasks(self.folder, self.info)
 
     @cached_property
-    def origins(self) -> dict[int, dict[str, Any]]:
-        """What a Sink of this package noted of episodes, by number; nothing of other data sets."""
+    def origins(self) -> dict[int, dict[str, Any] | str]:
+        """What a Sink of this package noted of episodes, by number, or what is wrong with a line; nothing of others."""
+        found: dict[int, dict[str, Any] | str] = {}
+        last = -1
         try:
-            rows = [row for row, _ in read_lines(self.folder / ORIGINS) if row is not None]
+            for row, error in read_lines(self.folder / ORIGINS):
+                if row is not None and _is_origin(row):
+                    last = row["episode_index"]
+                    found[last] = row
+                else:
+                    last += 1  # lines are in the order of episodes
+                    found.setdefault(last, error or f"{self.folder / ORIGINS}: expected a note, found {shown(row)}")
         except MissingFileError:
             return {}
-        return {row["episode_index"]: row for row in rows if _is_origin(row)}
+        return found
 
     def origin(self, number: int, length: int) -> dict[str, Any]:
-        """Return id, env_id and metadata of an episode that were noted because LeRobot has no field for them."""
+        """Return id, env_id and metadata of an episode that were noted because LeRobot has no field for them.
+
+        Raises FormatError for a damaged note.
+        """
         row = self.origins.get(number, {})
+        if isinstance(row, str):
+            raise FormatError(row)
         return row if row.get("length") == length else {}
 
 

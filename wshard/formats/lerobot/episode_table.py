@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _MOST_STEPS: Final = 1 << 40
+_MOST_EPISODES: Final = 10_000_000
 _MOST_FILES: Final = 1 << 24  # of one chunk
 _LONGEST_KEY: Final = 19
 
@@ -55,7 +56,7 @@ class VideoColumns(NamedTuple):
 class EpisodeColumns:
     """The episodes of a data set as columns; starts: the global number of the first row. tasks: texts, or None.
 
-    damaged: what is wrong, by the number of an episode of which nothing is known.
+    damaged: what is wrong, by the number of an episode of which nothing is known. failure: why others may be missing.
     """
 
     numbers: Array
@@ -66,30 +67,54 @@ class EpisodeColumns:
     tasks: list[Any]
     videos: Mapping[str, VideoColumns] = field(default_factory=dict)
     damaged: Mapping[int, str] = field(default_factory=dict)
+    failure: str = ""
 
 
 class EpisodeTable(Mapping[str, EpisodeEntry]):
     """The episodes by key, which is their number; entries are made when they are asked for."""
 
     def __init__(self, info: DatasetInfo, columns: EpisodeColumns, where: str) -> None:
-        """Take the columns; raises FormatError for numbers that cannot be, and for an episode that is there twice."""
+        """Take the columns; episodes whose numbers cannot be are damaged, and so are those that are not in them."""
         self._info, self._columns, self._where = info, columns, where
         numbers = columns.numbers.tolist()
-        self._rows = dict.fromkeys(sorted({*numbers, *columns.damaged}), -1)
-        for row, number in enumerate(numbers):
-            if self._rows[number] >= 0:
-                raise FormatError(f"{where}: expected episode {number} once, found it twice")
-            self._rows[number] = row
-        if len(numbers) and (min(numbers) < 0 or not 0 <= int(columns.lengths.min()) <= _MOST_STEPS):
-            raise FormatError(f"{where}: expected episode_index and length of 0 or more, found less")
+        self._damaged = {**columns.damaged, **self._list_wrong(numbers)}
+        self._list_missing({number for number in (*numbers, *self._damaged) if number >= 0})
+        rows = {number: row for row, number in enumerate(numbers)} | dict.fromkeys(self._damaged, -1)
+        self._rows = {number: rows[number] for number in sorted(rows) if number >= 0}
+        right = np.isin(columns.numbers, [*self._damaged], invert=True)
         places = columns.chunks.astype(np.int64) * _MOST_FILES + columns.files
         _, self._file_of = np.unique(places, return_inverse=True)
         files = int(self._file_of.max(initial=-1)) + 1
         self._first_rows = np.full(files, np.iinfo(np.int64).max)
-        np.minimum.at(self._first_rows, self._file_of, columns.starts)
+        np.minimum.at(self._first_rows, self._file_of[right], columns.starts[right])
         self._last: tuple[str, EpisodeEntry] | None = None
         self._paths: dict[str, tuple[tuple[int, int, int], str]] = {}  # by camera, "" that of the numbers
-        self._file_rows = np.bincount(self._file_of, columns.lengths, files)
+        self._file_rows = np.bincount(self._file_of[right], columns.lengths[right], files)
+
+    def _list_wrong(self, numbers: list[int]) -> dict[int, str]:
+        """Return what is wrong with the numbers of episodes, by the number of the episode."""
+        named = {
+            "episode_index": self._columns.numbers,
+            "length": self._columns.lengths,
+            "data/chunk_index": self._columns.chunks,
+            "data/file_index": self._columns.files,
+            "dataset_from_index": self._columns.starts,
+        }
+        found = {
+            numbers[row]: f"{self._where}: episode {numbers[row]}: {name}: expected 0 or more, found {column[row]}"
+            for name, column in named.items()
+            for row in np.flatnonzero((column < 0) | (column > _MOST_STEPS)).tolist()
+        }
+        values, counts = np.unique(self._columns.numbers, return_counts=True)
+        twice = values[counts > 1].tolist()
+        return found | {number: f"{self._where}: expected episode {number} once, found it twice" for number in twice}
+
+    def _list_missing(self, known: set[int]) -> None:
+        """Note the episodes of the data set that are not known, by the number that there should be."""
+        total = self._info.total_episodes
+        if len(known) < total <= _MOST_EPISODES:
+            text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(known)}"
+            self._damaged |= dict.fromkeys({*range(total)} - known, text)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -120,7 +145,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
     def _entry(self, number: int) -> EpisodeEntry:
         row = self._rows[number]
         if row < 0:
-            raise FormatError(self._columns.damaged[number])
+            raise FormatError(self._damaged[number])
         columns, file, length = self._columns, self._file_of.item(row), self._columns.lengths.item(row)
         return EpisodeEntry(
             number=number,

@@ -39,14 +39,25 @@ def translate_errors(path: str) -> Iterator[None]:
         raise FormatError(f"{path}: expected a Parquet file: {str(error) or type(error).__name__}") from error
 
 
-def read_table(path: str, columns: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return those of the columns that a small file has, None for all, as Arrow arrays; raises as translate_errors."""
+def count_row_groups(path: str) -> int:
+    """Return the number of row groups of a file; raises as translate_errors."""
+    with translate_errors(path):
+        count: int = import_parquet().read_metadata(path).num_row_groups
+        return count
+
+
+def read_table(path: str, columns: Sequence[str] | None = None, group: int | None = None) -> dict[str, Any]:
+    """Return those of the columns that a small file has, None for all, as Arrow arrays; raises as translate_errors.
+
+    group: the number of the row group to read, None for all.
+    """
     with translate_errors(path):
         file = import_parquet().ParquetFile(path)
         try:
             there = file.schema_arrow.names
             names = there if columns is None else [name for name in columns if name in there]
-            table = file.read(columns=names, use_threads=False)
+            groups = range(file.num_row_groups) if group is None else [group]
+            table = file.read_row_groups([*groups], columns=names, use_threads=False)
             return {name: table.column(name).combine_chunks() for name in names}
         finally:
             file.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,11 +14,11 @@ from wshard.errors import FormatError, MissingFileError
 from wshard.formats.lerobot.arrow_arrays import plain_numbers
 from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
 from wshard.formats.lerobot.features import VIDEO
-from wshard.formats.lerobot.open_parquet import read_table
+from wshard.formats.lerobot.open_parquet import count_row_groups, read_table
 from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wshard.formats.lerobot.dataset_info import DatasetInfo
@@ -33,7 +34,6 @@ ORIGINS: Final = "meta/wshard.jsonl"
 _NUMBERS: Final = ("episode_index", "length", "data/chunk_index", "data/file_index", "dataset_from_index")
 _VIDEO: Final = ("chunk_index", "file_index", "from_timestamp")
 _LONGEST_LINE: Final = 1 << 24
-_MOST_EPISODES: Final = 10_000_000
 
 
 def read_episodes(folder: Path, info: DatasetInfo) -> EpisodeColumns:
@@ -110,6 +110,7 @@ def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
             parts.append(_check_columns(read_table(str(path), wanted), str(path)))
         except FormatError as error:
             failures.append(str(error))
+            parts += _readable_groups(str(path), wanted)
     if not parts:
         if info.total_episodes or failures:
             none = f"{folder / EPISODES_V3}: expected Parquet files, found none"
@@ -122,8 +123,17 @@ def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
         if len(columns[0]) == len(numbers):
             videos[name] = VideoColumns(*columns)
     tasks = [row for part in parts for row in _task_rows(part)]
-    damaged = _unknown(numbers, info.total_episodes, failures)
-    return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, damaged)
+    return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, failure="".join(failures[:1]))
+
+
+def _readable_groups(path: str, wanted: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the row groups of a damaged file that can be read."""
+    found = []
+    with suppress(FormatError):  # of the end of the file
+        for group in range(count_row_groups(path)):
+            with suppress(FormatError):
+                found.append(_check_columns(read_table(path, wanted, group), path))
+    return found
 
 
 def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
@@ -134,14 +144,13 @@ def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
+    """Return a column of all parts; -1, which no value can be, where there is none."""
     kind = np.float64 if name.endswith("timestamp") else np.int64
     found = [np.zeros(0, kind)]
     for part in parts:
         if name in part:
-            if part[name].null_count:
-                raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected a number in every row")
             try:
-                found.append(plain_numbers(part[name]).astype(kind, casting="same_kind"))
+                found.append(plain_numbers(part[name].fill_null(-1)).astype(kind, casting="same_kind"))
             except (TypeError, NotImplementedError) as error:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
     return np.concatenate(found)
@@ -152,10 +161,3 @@ def _task_rows(part: Mapping[str, Any]) -> list[Any]:
         rows: list[Any] = part["tasks"].to_pylist()
         return rows
     return [None] * (len(part["episode_index"]) if part else 0)
-
-
-def _unknown(numbers: Array, total: int, failures: list[str]) -> dict[int, str]:
-    """Return the episodes that nothing is known of because a file cannot be read, and why."""
-    if not failures or total > _MOST_EPISODES:
-        return {}
-    return dict.fromkeys({*range(total)} - {*numbers.tolist()}, failures[0])

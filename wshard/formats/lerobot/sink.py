@@ -197,9 +197,9 @@ def _constant_texts(
 
 
 def _read_ids(folder: Path) -> set[str]:
+    """Return the ids of the episodes; raises FormatError for a damaged one: nothing is added to its data set."""
     there = read_dataset(folder)
-    numbers = [int(key) for key in there.episodes]
-    return {there.origins[number]["id"] if number in there.origins else native_id(number) for number in numbers}
+    return {there.origin(one.number, one.length).get("id") or native_id(one.number) for one in there.episodes.values()}
 
 
 class LeRobotV21Sink(LeRobotSink):

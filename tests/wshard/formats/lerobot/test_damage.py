@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bridge import TrajectoryIngestor
 from wshard.errors import EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
 from wshard.formats.base import open_sink
 from wshard.formats.lerobot.source import LeRobotSource
@@ -162,6 +163,68 @@ def test_a_damaged_line_is_that_of_one_episode(v21):
     lines = (v21 / "meta/episodes.jsonl").read_text().splitlines()
     (v21 / "meta/episodes.jsonl").write_text("\n".join([lines[0], lines[1][:20], lines[2]]))
     assert_one_is_refused(v21, "episodes.jsonl: line 2: expected a JSON object")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_damaged_line_stops_no_other_episode_from_being_ingested(v21, tmp_path, workers):
+    path = v21 / "meta/episodes.jsonl"
+    path.write_text(path.read_text().replace('{"episode_index": 1,', '#"episode_index": 1,'))
+    with TrajectoryIngestor(tmp_path / "archive", limits=None) as ingestor:
+        report = ingestor.ingest([v21], windows="whole", workers_count=workers)
+    assert (report.new, [failure.key for failure in report.failed]) == (2, ["1"])
+    assert "episodes.jsonl: line 2: expected a JSON object" in report.failed[0].error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "damaged"),
+    [
+        ('"episode_index": 1,', '"episode_index": 2,', {"1": "expected 3 episodes", "2": "found it twice"}),
+        ('"episode_index": 1,', '"episode_index": -1,', {"1": "expected 3 episodes"}),
+        ('"length": 12', '"length": -12', {"1": "length: expected 0 or more, found -12"}),
+        ("}\n", " ", {"0": "expected a JSON object", "1": "expected 3 episodes", "2": "expected 3 episodes"}),
+    ],
+)
+def test_a_wrong_number_in_the_list_of_episodes_is_that_of_one(v21, old, new, damaged):
+    path = v21 / "meta/episodes.jsonl"
+    path.write_text(path.read_text().replace(old, new))
+    found = load_all(v21)
+    assert {key for key, value in found.items() if isinstance(value, str)} == set(damaged)
+    assert all(text in found[key] for key, text in damaged.items())
+    assert len(found) == 3
+    with pytest.raises(FormatError):  # which would number on from the damaged ones
+        open_sink(v21, "lerobot_v21").write(make_episode())
+
+
+def test_a_wrong_row_in_the_table_of_episodes_is_that_of_one(v3):
+    for column, values, text in (
+        ("length", [7, None, 20], "length: expected 0 or more, found -1"),
+        ("dataset_from_index", [0, -5, 19], "dataset_from_index: expected 0 or more, found -5"),
+    ):
+        table = pq.read_table(v3 / V3_EPISODES)
+        change_table(v3 / V3_EPISODES, replaced(column, lambda _, values=values: values))
+        assert_one_is_refused(v3, text)
+        pq.write_table(table, v3 / V3_EPISODES)
+
+
+def test_a_damaged_row_group_of_the_table_of_episodes_costs_its_own(v3):
+    change_table(v3 / V3_EPISODES, lambda table: table, row_group_size=1)
+    column = pq.read_metadata(v3 / V3_EPISODES).row_group(1).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    data = bytearray((v3 / V3_EPISODES).read_bytes())
+    data[start : start + 8] = b"\xff" * 8
+    (v3 / V3_EPISODES).write_bytes(data)
+    assert_one_is_refused(v3, "file-000.parquet: expected a Parquet file")
+
+
+def test_a_damaged_note_is_that_of_one_episode(tmp_path):
+    with open_sink(tmp_path / "set", "lerobot") as sink:
+        for number in range(3):
+            sink.write(make_episode(number))
+    path = tmp_path / "set/meta/wshard.jsonl"
+    path.write_text(path.read_text().replace('"reach-0001"', '"reach-0001'))
+    found = load_all(tmp_path / "set")
+    assert (found["0"], found["2"]) == (20, 20)
+    assert "wshard.jsonl: line 2: expected a JSON object" in found["1"]
 
 
 def test_a_damaged_table_of_episodes_is_that_of_those_in_it(v3):
