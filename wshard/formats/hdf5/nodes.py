@@ -60,13 +60,13 @@ def translate_errors(where: str) -> Iterator[None]:
         raise FormatError(f"{where}: expected data that can be read: {shown(str(error))}") from error
 
 
-def open_hdf5(location: Location, where: str) -> Any:
+def open_hdf5(location: Location, where: str, **options: Any) -> Any:
     """Return an open h5py.File; raises FormatError, MissingExtraError, OSError, FileNotFoundError."""
     h5py = import_h5py()
     with translate_errors(where):
         if not isinstance(location, (str, os.PathLike)):
-            return h5py.File(location, "r")
-        return h5py.File(CheckedFile(location, where), "r")
+            return h5py.File(location, "r", **options)
+        return h5py.File(CheckedFile(location, where), "r", **options)
 
 
 def natural(name: str) -> tuple[list[tuple[int, str]], str]:

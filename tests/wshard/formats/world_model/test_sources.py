@@ -27,12 +27,14 @@ from world_model_sets import (
 
 from wshard.data import LanceDataset
 from wshard.errors import FormatError, LimitError, MissingFileError
+from wshard.formats.base import open_sink
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.world_model.folder import ImageFolderSource, VideoFolderSource
 from wshard.formats.world_model.hdf5 import ColumnsHDF5Source
 from wshard.formats.world_model.lance import LanceSource
 from wshard.open import open_location
+from wshard.testing import make_episode
 from wshard.types import Episode
 
 if TYPE_CHECKING:
@@ -256,6 +258,19 @@ def test_what_is_wrong_with_an_hdf5_file_is_stated(tmp_path, message):
         DAMAGE[message](file)
     with ColumnsHDF5Source(tmp_path / "a.h5") as source, pytest.raises(FormatError, match=message):
         source.load("1")
+
+
+@pytest.mark.timeout(30)
+def test_texts_on_which_the_library_would_never_end_are_refused(tmp_path):
+    with open_sink(tmp_path / "a.h5", "hdf5") as sink:
+        for number in range(3):
+            sink.write(make_episode(number))
+    data = bytearray((tmp_path / "a.h5").read_bytes())
+    heap = data.index(b"GCOL\1")
+    data[heap + 64 : heap + 128] = bytes(64)
+    (tmp_path / "a.h5").write_bytes(data)
+    with ColumnsHDF5Source(tmp_path / "a.h5") as source, pytest.raises(FormatError, match=r"a\.h5: byte \d+: 0 bytes"):
+        source.load("0")
 
 
 def test_a_chunk_that_is_larger_than_memory_is_refused(tmp_path):
