@@ -13,7 +13,7 @@ from wshard.container.byte_source import MemorySource, open_source
 from wshard.container.draft import check_mode
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.protocol import EpisodeAddress
-from wshard.errors import EpisodeError, FormatError
+from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
 from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.look import LocationLook
 from wshard.shardpack.layout import RECORD_MAGIC, RECORD_SIZE
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wshard.types import Episode
 
 EPISODE_ENTRY: Final = "episode.wshard"
+_SUFFIX: Final = ".shardpack"
 
 
 class ShardPackSource(FilesSource[int]):
@@ -55,18 +56,19 @@ class ShardPackSource(FilesSource[int]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a ShardPack whose first record has an episode."""
+        """Say whether a path is a ShardPack whose first record, or the first intact one, has an episode."""
         if not isinstance(location, (str, os.PathLike)):
             return False
         look = location if isinstance(location, LocationLook) else LocationLook(location)
-        if not look.head[RECORD_SIZE.size :].startswith(RECORD_MAGIC):
+        if not look.head[RECORD_SIZE.size :].startswith(RECORD_MAGIC) and look.suffix != _SUFFIX:
             return False
-        (size,) = RECORD_SIZE.unpack_from(look.head)
         try:
             source = open_source(look.path)  # the index, which may be large, is of no interest here
-            return size <= source.size and _episode_entry(unpack_record(source.read(0, size), look.path)) is not None
+            (size,) = RECORD_SIZE.unpack_from(look.head.ljust(RECORD_SIZE.size, b"\0"))
+            record: ShardPackRecord | None = unpack_record(source.read(0, min(size, source.size)), look.path)
         except (FormatError, OSError):
-            return False
+            record = _first_intact(look.path)
+        return record is not None and _episode_entry(record) is not None
 
     @cached_property
     def _pack(self) -> ShardPackReader:
@@ -74,7 +76,20 @@ class ShardPackSource(FilesSource[int]):
         return ShardPackReader(os.fspath(place) if isinstance(place, os.PathLike) else place)
 
     def _scan(self) -> Mapping[str, int]:
-        return {key: number for number, key in enumerate(self._pack.keys())}
+        return {self._key(number): number for number in range(len(self._pack))}
+
+    def _key(self, number: int) -> str:
+        """Return the key of a record, its number for one whose key is damaged: opening it reports the error."""
+        try:
+            return self._pack.key(number)
+        except FormatError:
+            return f"record {number}"
+
+    def _find(self, key: str) -> int:
+        with contextlib.suppress(EntryNotFoundError):
+            if key not in self._episodes:
+                self._pack.find(key)  # which says so where its record is damaged
+        return super()._find(key)
 
     def _files(self, found: int) -> Sequence[Location]:
         return [self._location]
@@ -88,6 +103,14 @@ class ShardPackSource(FilesSource[int]):
         data: Buffer = entry.read() if entry.codec else entry.stored
         where = str(EpisodeAddress(self._pack.where, key))
         return EpisodeFile(MemorySource(memoryview(data).toreadonly(), where))
+
+
+def _first_intact(path: str) -> ShardPackRecord | None:
+    try:
+        with ShardPackReader(path) as pack:
+            return next(pack.intact_records(lambda *_: None), None)
+    except (FormatError, OSError):
+        return None
 
 
 def _episode_entry(record: ShardPackRecord) -> ShardPackEntry | None:

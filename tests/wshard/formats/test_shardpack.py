@@ -154,6 +154,27 @@ def test_a_damaged_lane_is_named_and_other_episodes_are_read(tmp_path):
         assert_same_episode(source.load("run/2"), episodes["run/2"])
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("place", [0, 9, 20])  # of the size of the record, its magic and its key
+def test_a_damaged_record_stops_no_other_episode(tmp_path, number, place):
+    write(tmp_path / "a.shardpack", list(some(3).values()))
+    with TrajectoryIngestor(tmp_path / "archive", limits=None) as ingestor:
+        assert ingestor.ingest([tmp_path], windows="whole").new == 3
+        with ShardPackReader(tmp_path / "a.shardpack") as pack:
+            start, _ = pack.span(number)
+        data = bytearray((tmp_path / "a.shardpack").read_bytes())
+        data[start + place] ^= 1
+        (tmp_path / "a.shardpack").write_bytes(data)
+        report = ingestor.ingest([tmp_path], windows="whole", prune=True)
+        assert [failure.key for failure in report.failed] == [f"record {number}"]
+        assert (report.removed, report.skipped) == (0, {})
+    source = ShardPackSource(tmp_path / "a.shardpack")
+    assert [source.load(f"run/{other}").length for other in {0, 1, 2} - {number}] == [20, 20]
+    for key in (f"run/{number}", f"record {number}"):
+        with pytest.raises(FormatError, match=rf"a\.shardpack: record {number}"):
+            source.open(key)
+
+
 def test_only_packs_of_episodes_are_locations(tmp_path):
     write(tmp_path / "a.shardpack", list(some(1).values()))
     write(tmp_path / "renamed.bin", list(some(1).values()))
