@@ -30,6 +30,7 @@ from wshard.formats.lerobot.features import (
     declare_numbers,
 )
 from wshard.formats.lerobot.parquet_columns import MOST_FOOTERS, ParquetColumns
+from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3
 from wshard.formats.look import LocationLook
 from wshard.media.frames import ImageFrames
 from wshard.media.video_frames import VideoFrames
@@ -81,11 +82,13 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a folder with meta/info.json that has a codebase_version."""
+        """Say whether a path is a folder with meta/info.json that has a codebase_version, or is damaged."""
         if not isinstance(location, (str, os.PathLike)):
             return False
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         about = look.read_json(INFO) if "meta" in look.names else None
+        if about is None and "data" in look.names and look.exists(INFO):
+            return look.exists(EPISODES_V3) or look.exists(EPISODES_V2)  # opening it reports the error
         return isinstance(about, dict) and "codebase_version" in about and "features" in about
 
     @cached_property

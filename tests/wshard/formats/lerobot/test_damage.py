@@ -269,6 +269,15 @@ def test_a_wrong_info_is_refused(v21, damage):
     assert text in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["v21", "v3"])
+def test_a_data_set_with_a_damaged_info_is_reported(request, name):
+    folder = request.getfixturevalue(name)
+    os.truncate(folder / "meta/info.json", 1000)
+    with TrajectoryIngestor(folder.parent / "archive", limits=None) as ingestor:
+        (failure,) = ingestor.ingest([folder.parent]).failed
+    assert "meta/info.json: expected JSON" in failure.error
+
+
 def test_keys_are_numbers_as_they_are_printed(v21):
     with LeRobotSource(v21) as source:
         for key in ("01", "+1", "1.0", "-1", "", "٣", "9" * 5000):
