@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 64
 _AHEAD: Final = 1 << 21  # bytes of a column
+_IN_THE_LIBRARY: Final = re.compile(r",? /\S+\.rs:\d+:\d+$")  # where an error was raised
 
 
 class LanceTable:
@@ -248,7 +250,7 @@ class LanceSource(RowsSource):
             raise
         except BaseException as error:
             if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of the library's Rust
-                reason = str(error).partition("\n")[0]
+                reason = _IN_THE_LIBRARY.sub("", str(error).partition("\n")[0])
                 raise FormatError(f"{self.where_of('')}: expected a Lance table that can be read: {reason}") from error
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,9 @@ _MOST_KEYS: Final = 256
 class LanceVideoSource(LanceSource):
     """`NAME.lance` has the numbers, `NAME_videos.lance` an MP4 per episode and camera; also by the folder of both."""
 
+    _damage = ""
+    """What is wrong with the table of videos, for messages."""
+
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
         """Say whether a path is a Lance table with videos beside it, or the folder that has both."""
@@ -57,11 +61,32 @@ class LanceVideoSource(LanceSource):
 
     @cached_property
     def _places(self) -> dict[tuple[int, str], int]:
-        """The row of each video, by episode and camera."""
+        """The row of each video, by episode and camera; of a table with damaged files, those in the others."""
+        try:
+            with self._translate():
+                return self._list_videos(self._videos(), 0)
+        except FormatError as error:
+            places, count = self._list_readable()
+            if len({camera for _, camera in places}) * len(self._episodes) < count:
+                raise  # of some camera no video can be found
+            self._damage = f": {error}"
+            return places
+
+    def _list_readable(self) -> tuple[dict[tuple[int, str], int], int]:
+        """Return the row of each video in undamaged files, and the number of rows in all."""
+        places: dict[tuple[int, str], int] = {}
+        row = 0
         with self._translate():
-            table = self._videos().to_table(columns=[EPISODE, KEY])
-            keys = zip(table.column(EPISODE).to_pylist(), table.column(KEY).to_pylist(), strict=True)
-            return {key: row for row, key in enumerate(keys)}
+            for fragment in self._videos().get_fragments():
+                with suppress(FormatError), self._translate():
+                    places |= self._list_videos(fragment, row)
+                row += fragment.count_rows()
+        return places, row
+
+    def _list_videos(self, table: Any, row: int) -> dict[tuple[int, str], int]:
+        found = table.to_table(columns=[EPISODE, KEY])
+        keys = zip(found.column(EPISODE).to_pylist(), found.column(KEY).to_pylist(), strict=True)
+        return {key: row + number for number, key in enumerate(keys)}
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
         keys = sorted({key for _, key in self._places})
@@ -74,7 +99,8 @@ class LanceVideoSource(LanceSource):
     def _frames(self, rows: RowSpan, key: str) -> VideoFrames:
         where = f"{self.where_of(str(rows.number))}: column {key!r}"
         if (rows.number, key) not in self._places:
-            raise FormatError(f"{where}: expected a video of the episode, found none in {videos_of(self._table_path)}")
+            table = videos_of(self._table_path)
+            raise FormatError(f"{where}: expected a video of the episode, found none in {table}{self._damage}")
         cache, name = self._cache("videos"), f"{rows.number}/{key}"
         if name not in cache:  # whose shape is looked up once, and which stays open by its identity
             source = partial(_open_video, str(videos_of(self._table_path)), self._places[rows.number, key])

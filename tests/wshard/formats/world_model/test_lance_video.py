@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -13,9 +15,11 @@ from world_model_sets import LENGTHS, make_columns, write_folder, write_lance_vi
 from wshard.data import LanceVideoDataset, VideoDataset, detect_format, load_dataset
 from wshard.errors import FormatError
 from wshard.formats import detect
+from wshard.formats.base import open_sink
 from wshard.formats.world_model.lance_video import LanceVideoSource
 from wshard.media import VideoFrames
 from wshard.open import open_location
+from wshard.testing import make_episode
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +77,17 @@ def test_two_tables_of_videos_are_not_one(tmp_path):
     (tmp_path / "D" / "E_videos.lance").mkdir()
     with LanceVideoSource(tmp_path / "D") as source, pytest.raises(FormatError, match="expected one table of videos"):
         source.keys()
+
+
+@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, path.stat().st_size - 50), Path.unlink])
+def test_a_damaged_file_of_videos_costs_its_own_episodes(tmp_path, damage):
+    with open_sink(tmp_path / "D", "lance_video") as sink:
+        for number in range(3):
+            sink.write(make_episode(number, image_size=16))
+    table = tmp_path / "D/D_videos.lance"
+    fragment = lance.dataset(str(table)).get_fragments()[1]
+    damage(table / "data" / fragment.data_files()[0].path)
+    with LanceVideoSource(tmp_path / "D") as source:
+        assert [source.load(key).length for key in "02"] == [20, 20]
+        with pytest.raises(FormatError, match=r"D#1: column 'camera_rgb': expected a video .*D_videos\.lance: "):
+            source.load("1")
