@@ -51,11 +51,12 @@ _HASHED_BITS: Final = 20
 
 
 class RowSpans(NamedTuple):
-    """The rows [start, stop) of an episode."""
+    """The rows [start, stop) of an episode; what is wrong with them."""
 
     number: int
     start: int
     stop: int
+    damage: str = ""
 
 
 class ReplayBufferSource(LazySource[RowSpans]):
@@ -106,13 +107,29 @@ class ReplayBufferSource(LazySource[RowSpans]):
         layout = self._open().layout(ENDS)
         if len(layout.shape) != 1 or layout.dtype.kind not in "iu" or layout.shape[0] > _MOST_EPISODES:
             raise FormatError(f"{self._path}: {ENDS}: expected up to {_MOST_EPISODES} whole numbers, found others")
-        ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64).tolist()
-        starts = [0, *ends[:-1]] if ends else []
-        spans = {str(n): RowSpans(n, start, stop) for n, (start, stop) in enumerate(zip(starts, ends, strict=True))}
-        wrong = next((span for span in spans.values() if span.stop < span.start or span.start < 0), None)
-        if wrong is not None:
-            raise FormatError(f"{self._path}: {ENDS}: expected ascending ends, found {wrong.start}, {wrong.stop}")
-        return spans
+        ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64)
+        starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
+        damage = self._list_damage(starts, ends)
+        bounds = enumerate(zip(starts.tolist(), ends.tolist(), strict=True))
+        return {str(n): RowSpans(n, 0, 0, damage[n]) if n in damage else RowSpans(n, *rows) for n, rows in bounds}
+
+    def _list_damage(self, starts: Array, ends: Array) -> dict[int, str]:
+        """Return what is wrong with the rows of an episode, or of one beside it: of descending ends, either can be."""
+        most = self._row_count
+        damage = {n: f"expected ends up to {most} rows, found {ends[n]}" for n in np.flatnonzero(ends > most).tolist()}
+        for n in np.flatnonzero(ends < starts).tolist():
+            text = f"expected ascending ends, found {starts[n]}, {ends[n]}"
+            damage |= dict.fromkeys((n - 1, n, n + 1), text)
+        return damage
+
+    @cached_property
+    def _row_count(self) -> int:
+        """The rows of the longest array in data."""
+        counts = [0]
+        for path in self._open().walk("data"):
+            with contextlib.suppress(FormatError):  # of an array that is no lane
+                counts.append(self._open().layout(path).shape[0])
+        return max(counts)
 
     def _files(self, found: RowSpans) -> list[Location]:
         return [self._path]
@@ -207,6 +224,8 @@ class ReplayBufferSource(LazySource[RowSpans]):
         return found
 
     def _describe(self, key: str, found: RowSpans) -> EpisodeInfo:
+        if found.damage:
+            raise FormatError(f"{self._path}: {ENDS}: episode {found.number}: {found.damage}")
         if found.stop <= found.start:
             raise FormatError(f"{self.where_of(key)}: expected at least one row, found none")
         lanes = {}

@@ -195,15 +195,27 @@ def test_pickles_are_never_executed(tmp_path, name, about):
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("values", [[5, 3, 20], [-1, 3, 20], [5, 12, 2**62]])
-def test_wrong_ends_are_typed_errors(tmp_path, values):
-    place = write(tmp_path / "a.zarr", ends=values)
-    with ReplayBufferSource(place) as source:
-        if values[2] == 20:
-            with pytest.raises(FormatError, match=r"a\.zarr: meta/episode_ends: expected ascending ends"):
-                source.keys()
-        else:
-            assert not source.info("2").lanes
+@pytest.mark.parametrize(
+    ("place", "value", "damaged", "text"),
+    [
+        (3, 4, {2, 3, 4}, "expected ascending ends, found 6, 4"),
+        (3, -1, {2, 3, 4}, "expected ascending ends, found 6, -1"),
+        (3, 2**62, {3, 4, 5}, f"expected ascending ends, found {2**62}, 10"),
+        (9, 2**62, {9}, f"expected ends up to 20 rows, found {2**62}"),
+    ],
+)
+def test_a_wrong_end_costs_the_episodes_beside_it_alone(tmp_path, place, value, damaged, text):
+    ends = [*range(2, 21, 2)]
+    ends[place] = value
+    folder = write(tmp_path / "a.zarr", ends=ends)
+    with TrajectoryIngestor(tmp_path / "archive", limits=None) as ingestor:
+        report = ingestor.ingest([folder], windows="whole")
+    assert ({failure.key for failure in report.failed}, report.new) == ({*map(str, damaged)}, 10 - len(damaged))
+    assert all(f"meta/episode_ends: episode {one.key}: {text}" in one.error for one in report.failed)
+    with ReplayBufferSource(folder) as source:
+        lanes = [{*source.info(str(number)).lanes} for number in {*range(10)} - damaged]
+    assert "signal/state" in lanes[0]
+    assert all(one == lanes[0] for one in lanes)
 
 
 def test_damaged_files_are_typed_errors_and_others_are_read(tmp_path):
