@@ -152,6 +152,7 @@ class OpenStore:
             path = f"{group}/{name}"
             old, new = (self.files.read_json(f"{path}/{one}") for one in METADATA_NAMES)
             if old is not None or as_object(new).get("node_type") == "array":
+                self.files.read_json(f"{path}/.zattrs")  # which the library reads: damage must not omit the array
                 yield path
             elif depth and (new is not None or self.files.read_json(f"{path}/.zgroup") is not None):
                 yield from self.walk(path, depth=depth - 1)

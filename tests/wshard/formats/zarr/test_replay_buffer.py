@@ -234,6 +234,10 @@ def test_damaged_files_are_typed_errors_and_others_are_read(tmp_path):
         source.info("2")
     for name in bad:
         (place / name).unlink()
+    (place / "data/state/.zattrs").write_text("{")
+    with pytest.raises(FormatError, match=r"data/state/\.zattrs: expected JSON"), ReplayBufferSource(place) as source:
+        source.info("2")
+    (place / "data/state/.zattrs").write_text("{}")
     with ReplayBufferSource(place) as source:
         assert set(source.info("2").metadata["left_out"]) == {"n_contacts", "camera0_rgb"}
         assert set(source.info("2").lanes) == {"signal/state", "reward"}
