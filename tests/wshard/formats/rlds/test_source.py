@@ -203,19 +203,23 @@ def test_one_bad_shard_stops_no_other(tmp_path):
             source.load("val/0")
 
 
-def test_records_before_a_damaged_length_are_read(tmp_path):
+@pytest.mark.parametrize(("number", "size", "damaged"), [(3, 1, {3}), (5, 1, {5}), (0, 8, {0}), (3, 40, {3, 4, 5})])
+def test_a_damaged_length_is_that_of_one_record_where_checksums_prove_the_next(tmp_path, number, size, damaged):
+    """Also where the data behind it are damaged, the records before it are read."""
     place = write(tmp_path, splits={"train": [[*range(6)]]})
     path = place / "toy-train.tfrecord-00000-of-00001"
     data, start = bytearray(path.read_bytes()), 0
-    for _ in range(3):
+    for _ in range(number):
         start += 16 + struct.unpack_from("<Q", data, start)[0]
-    data[start] ^= 1
+    data[start : start + size] = bytes(one ^ 1 for one in data[start : start + size])
     path.write_bytes(data)
     with RLDSSource(place) as source:
-        assert [source.load(f"train/{number}").length for number in range(3)] == [4, 5, 6]
-        for number in range(3, 6):
-            with pytest.raises(ChecksumError, match=f"record 3 at byte {start}: the checksum of its length differs"):
-                source.info(f"train/{number}")
+        for other in range(6):
+            if other not in damaged:
+                assert source.load(f"train/{other}").length == 4 + other
+                continue
+            with pytest.raises(ChecksumError, match=f"record {number} at byte {start}: the checksum of its length"):
+                source.info(f"train/{other}")
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
