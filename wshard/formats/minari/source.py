@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import numpy as np
 
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
-from wshard.errors import FormatError
+from wshard.errors import FormatError, MissingFileError
 from wshard.formats.file_per_episode import folder_of
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
@@ -22,7 +21,7 @@ from wshard.formats.look import LocationLook
 from wshard.formats.minari.arrow_columns import ArrowTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from wshard.formats.base import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
@@ -152,16 +151,25 @@ class MinariSource(Hdf5Source[str]):
 
     @cached_property
     def _main_file(self) -> Location:
-        return self._folder / MAIN_FILE if folder_of(self._location) is not None else self._location
+        return self._location if folder_of(self._location) is None else self._expect_file(MAIN_FILE)
+
+    def _expect_file(self, name: str) -> Path:
+        path = self._folder / name
+        if not path.exists():
+            raise MissingFileError.at(path, f"{self.where_of('')}: expected the file {path}, found none")
+        return path
 
     @cached_property
     def _storage(self) -> str:
         """The storage of the data set: "hdf5", "arrow" or "parquet"."""
         if folder_of(self._location) is None:
             return "hdf5"
-        there = (kind for kind, part in _PARTS.items() if (self._folder / "0" / part).exists())
         stated = self._about.get(_FORMAT)
-        return stated if isinstance(stated, str) else next(there, "hdf5")
+        return stated if isinstance(stated, str) else next(self._kinds(), "hdf5")
+
+    def _kinds(self) -> Iterator[str]:
+        """Yield the storages other than HDF5 that the first episode has."""
+        return (kind for kind, part in _PARTS.items() if (self._folder / "0" / part).exists())
 
     @cached_property
     def _about(self) -> dict[str, Any]:
@@ -169,6 +177,8 @@ class MinariSource(Hdf5Source[str]):
         file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
         if file is not None and file.exists():
             return read_object(file, LONGEST_METADATA)
+        if folder_of(self._location) is not None and any(self._kinds()):
+            self._expect_file(METADATA_FILE)  # which states the spaces
         main = self._open(self._main_file)
         return {str(name): read_attribute(main, name) for name in main.attrs}
 
@@ -180,8 +190,12 @@ class MinariSource(Hdf5Source[str]):
 
     @cached_property
     def _spaces(self) -> dict[str, Any]:
-        texts = {f"{kind}s": self._about.get(f"{kind}_space") for kind in ("observation", "action")}
-        return {name: json.loads(text) for name, text in texts.items() if isinstance(text, str)}
+        where, found = self._folder / METADATA_FILE, {}
+        for kind in ("observation", "action"):
+            text = self._about.get(f"{kind}_space")
+            if isinstance(text, str):
+                found[f"{kind}s"] = parse_object(text, f"{where}: {kind}_space", LONGEST_METADATA)
+        return found
 
 
 def _block(path: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wshard.errors import EntryNotFoundError, FormatError
+from wshard.errors import EntryNotFoundError, FormatError, MissingFileError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
 from wshard.formats.minari.source import MinariSource
@@ -125,3 +125,20 @@ def test_a_cut_episode_is_refused_and_the_others_are_read(copied):
         with pytest.raises(FormatError, match=r"#0: total_steps: expected \d rewards, found \d"):
             source.info("0")
         assert source.load("1").length == 9
+
+
+def test_damage_of_the_metadata_is_named_by_its_file(dataset_fixtures, tmp_path):
+    place = shutil.copytree(dataset_fixtures / "other/minari_arrow/toy/arrow-v0", tmp_path / "a-v0")
+    path = place / "data/metadata.json"
+    about = json.loads(path.read_text())
+    path.chmod(0o644)
+    path.write_text(json.dumps(about | {"action_space": about["action_space"][:-9]}))
+    with (
+        MinariSource(place) as source,
+        pytest.raises(FormatError, match=r"metadata\.json: action_space: expected JSON"),
+    ):
+        source.load("0")
+    (place / "data").chmod(0o755)
+    path.unlink()
+    with MinariSource(place) as source, pytest.raises(MissingFileError, match=r"expected the file .*metadata\.json"):
+        source.keys()
