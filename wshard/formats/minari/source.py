@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import numpy as np
 
+from wshard.arguments import integer
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.file_per_episode import folder_of
@@ -21,7 +22,7 @@ from wshard.formats.look import LocationLook
 from wshard.formats.minari.arrow_columns import ArrowTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from wshard.formats.base import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
@@ -38,6 +39,7 @@ LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
 _FORMAT: Final = "data_format"
+_MOST_EPISODES: Final = 10_000_000
 
 
 class MinariSource(Hdf5Source[str]):
@@ -74,13 +76,18 @@ class MinariSource(Hdf5Source[str]):
         return stated or any(look.exists(f"{inside}0/{part}") for part in _PARTS.values())
 
     def _scan(self) -> Mapping[str, str]:
-        where = self.where_of("")
         if self._storage in _PARTS:
             names = (path.name for path in self._folder.iterdir() if path.name.isdecimal() and path.is_dir())
-            return {name: name for name in sorted(names, key=int)}
-        with translate_errors(where):
+            return {name: name for name in sorted(self._with_missing(names), key=int)}
+        with translate_errors(self.where_of("")):
             groups = [name for name in self._open(self._main_file) if name.startswith("episode_")]
-        return {name.removeprefix("episode_"): name for name in sorted(groups, key=natural)}
+        numbers = sorted(self._with_missing(name.removeprefix("episode_") for name in groups), key=natural)
+        return {number: f"episode_{number}" for number in numbers}
+
+    def _with_missing(self, numbers: Iterable[str]) -> set[str]:
+        """Return the numbers with those that the data set counts and lacks: opening one reports the error."""
+        found, total = {*numbers}, integer(self._about.get("total_episodes")) or 0
+        return found | {*map(str, range(total))} if len(found) < total <= _MOST_EPISODES else found
 
     def _place(self, found: str) -> Location:
         return self._folder / found / _PARTS[self._storage] if self._storage in _PARTS else self._main_file

@@ -142,3 +142,20 @@ def test_damage_of_the_metadata_is_named_by_its_file(dataset_fixtures, tmp_path)
     path.unlink()
     with MinariSource(place) as source, pytest.raises(MissingFileError, match=r"expected the file .*metadata\.json"):
         source.keys()
+
+
+def test_a_missing_episode_of_those_that_are_counted_is_an_error(copied):
+    for path in (copied, *copied.rglob("*")):
+        path.chmod(0o755)
+    if (main := copied / "data/main_data.hdf5").exists():
+        with h5py.File(main, "r+") as file:
+            del file["episode_0"]
+    else:
+        shutil.rmtree(copied / "data/1")
+    missing = "0" if main.exists() else "1"
+    with MinariSource(copied) as source:
+        for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+            if key != missing:
+                assert source.load(key).length
+        with pytest.raises((FormatError, FileNotFoundError), match=r"episode_0|data/1/part-0"):
+            source.load(missing)
