@@ -6,7 +6,7 @@ import contextlib
 import errno
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -182,7 +182,7 @@ class OpenVideo:
             return self._last
         if self._frames is None or self._is_far(wanted):
             first, packets = self._seek(wanted)
-            self._frames = (frame for packet in chain([first], packets) for frame in packet.decode())
+            self._frames = self._decode(chain([first], packets))
         nearest = None
         for frame in self._frames:
             if frame.pts is None:
@@ -198,6 +198,16 @@ class OpenVideo:
         self._frames = self._last = None
         found = "none" if nearest is None else f"one at {nearest.pts * self._base + 0.0:.6f} s"
         raise CodecError(f"{self.where}: expected a frame within {TOLERANCE} s of {time:.6f} s, found {found}")
+
+    def _decode(self, packets: Iterable[Any]) -> Iterator[Any]:
+        """Yield the frames of packets; before the error of a damaged one, those that are due before it."""
+        for packet in packets:
+            try:
+                yield from packet.decode()
+            except import_av().FFmpegError:
+                yield from self._stream.codec_context.decode(None)
+                self._frames = self._last = None  # another frame is found by seeking
+                raise
 
     def _is_at(self, frame: Any, time: float) -> bool:
         return bool(abs(float(frame.pts * self._base) - time) <= TOLERANCE)

@@ -8,13 +8,14 @@ import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from bridge import TrajectoryIngestor
-from wshard.errors import EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
+from wshard.errors import CodecError, EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
 from wshard.formats.base import open_sink
 from wshard.formats.lerobot.source import LeRobotSource
 from wshard.open import list_episodes
@@ -149,6 +150,27 @@ def test_a_damaged_video_costs_its_frames_alone(v3):
     path.unlink()
     with LeRobotSource(v3) as source, pytest.raises(MissingFileError, match=r"file-000\.mp4"):
         source.lane("1", "signal/observation.images.top")
+
+
+@pytest.mark.parametrize("damaged", ["1", "2"])
+def test_damage_in_the_first_frame_of_an_episode_is_not_that_of_the_one_before(v3, damaged):
+    """The last frame of the one before is decoded when the decoder is given the next one, too."""
+    path = v3 / "videos/observation.images.top/chunk-000/file-000.mp4"
+    with av.open(str(path)) as video:
+        packets = sorted((packet.pts, packet.pos, packet.size) for packet in video.demux(video=0) if packet.size)
+    _, place, size = packets[{"1": 7, "2": 19}[damaged]]
+    data = bytearray(path.read_bytes())
+    data[place + size // 2 : place + size] = b"\xff" * (size - size // 2)
+    with LeRobotSource(v3) as source:
+        expected = {key: source.lane(key, "signal/observation.images.top") for key in "012"}
+        path.write_bytes(data)
+    with LeRobotSource(v3) as source:
+        for key in "012":
+            if key == damaged:
+                with pytest.raises(CodecError, match="cannot be decoded"):
+                    source.lane(key, "signal/observation.images.top")
+            else:
+                assert np.array_equal(source.lane(key, "signal/observation.images.top"), expected[key])
 
 
 def test_wrong_times_of_a_video_are_refused(v3):
