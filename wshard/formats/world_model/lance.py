@@ -15,6 +15,7 @@ import numpy as np
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
+from wshard.formats.world_model.lance_damage import damaged_rows, guess_numbers, read_fragments
 from wshard.formats.world_model.lance_tables import (
     BLOCK,
     EPISODE,
@@ -60,6 +61,8 @@ class LanceSource(RowsSource):
 
     whole = True
     fork_safe = False  # the library has threads, which a fork does not copy
+    _damage = ""
+    _damaged: Sequence[tuple[int, int]] = ()
 
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
@@ -72,9 +75,11 @@ class LanceSource(RowsSource):
         return self._path
 
     def _scan(self) -> Mapping[str, RowSpan]:
-        with self._translate():
-            table = self._table().to_table(columns=[EPISODE])
-            numbers = table.column(EPISODE).to_numpy()
+        try:
+            with self._translate():
+                numbers = self._table().to_table(columns=[EPISODE]).column(EPISODE).to_numpy()
+        except FormatError as error:
+            numbers = self._guess_numbers(error)
         if numbers.dtype.kind not in "iu":
             raise FormatError(f"{self.where_of('')}: {EPISODE}: expected whole numbers, found {numbers.dtype}")
         cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
@@ -85,6 +90,24 @@ class LanceSource(RowsSource):
         stops = [*cuts.tolist(), len(numbers)]
         bounds = zip(names.tolist(), starts.tolist(), stops, strict=False)
         return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
+
+    def _guess_numbers(self, damage: FormatError) -> Array:
+        """Return the episode of each row where files of the table are damaged; raises the damage if all are."""
+        with self._translate():
+            found = read_fragments(self._table(), self._translate)
+        if not found or all(part.numbers is None for part in found):
+            raise damage
+        self._damage = str(damage)
+        self._damaged = damaged_rows(found)
+        return guess_numbers(found)
+
+    def _find(self, key: str) -> RowSpan:
+        if key not in self._episodes and self._damage:
+            raise FormatError(f"{self._damage}; episode {key} may be there")
+        rows = super()._find(key)
+        if any(start < rows.stop and rows.start < stop for start, stop in self._damaged):
+            raise FormatError(f"{self._damage}; rows of episode {key} may be there")
+        return rows
 
     def _about(self, rows: RowSpan) -> dict[str, Any]:
         """Return what the table of episodes states about an episode, except bytes."""

@@ -57,6 +57,8 @@ class LanceSink(RowsSink):
             self._version = self._version_of(self.path)
             with LanceSource(target) as source:
                 known, keys = source.stored_columns() or None, source.keys()
+                for key in keys[-1:]:
+                    source.length_of(key)  # raises FormatError for a damaged end: how to number on is unknown
         if known is None:
             self._version = None
             self._draft = Draft(target, "overwrite" if mode == "append" else mode, folder=True)

@@ -34,7 +34,7 @@ _MOST_KEYS: Final = 256
 class LanceVideoSource(LanceSource):
     """`NAME.lance` has the numbers, `NAME_videos.lance` an MP4 per episode and camera; also by the folder of both."""
 
-    _damage = ""
+    _video_damage = ""
     """What is wrong with the table of videos, for messages."""
 
     @staticmethod
@@ -69,7 +69,7 @@ class LanceVideoSource(LanceSource):
             places, count = self._list_readable()
             if len({camera for _, camera in places}) * len(self._episodes) < count:
                 raise  # of some camera no video can be found
-            self._damage = f": {error}"
+            self._video_damage = f": {error}"
             return places
 
     def _list_readable(self) -> tuple[dict[tuple[int, str], int], int]:
@@ -100,7 +100,7 @@ class LanceVideoSource(LanceSource):
         where = f"{self.where_of(str(rows.number))}: column {key!r}"
         if (rows.number, key) not in self._places:
             table = videos_of(self._table_path)
-            raise FormatError(f"{where}: expected a video of the episode, found none in {table}{self._damage}")
+            raise FormatError(f"{where}: expected a video of the episode, found none in {table}{self._video_damage}")
         cache, name = self._cache("videos"), f"{rows.number}/{key}"
         if name not in cache:  # whose shape is looked up once, and which stays open by its identity
             source = partial(_open_video, str(videos_of(self._table_path)), self._places[rows.number, key])

@@ -215,6 +215,37 @@ def test_rows_of_a_table_are_one_episode_after_the_other(tmp_path):
 # ---- damage --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, path.stat().st_size - 30), os.unlink])
+@pytest.mark.parametrize(
+    ("number", "lost"),
+    [(0, {"0", "1"}), (1, {"1", "2", "3", "4"}), (2, {"4", "5"}), (3, {"5"})],
+)
+def test_a_damaged_file_of_a_table_costs_the_episodes_that_can_be_in_it(tmp_path, damage, number, lost):
+    """An episode may go on in the next file, and what is in a damaged one is unknown."""
+    place = tmp_path / "a.lance"
+    for count, numbers in enumerate(([0, 0, 1], [1, 2, 2, 3, 4], [4, 5, 5], [6])):
+        steps = [0, 1, 0] if not count else [1, 0, 1, 0, 0] if count == 1 else [1, 0, 1] if count == 2 else [0]
+        table = {"episode_idx": np.array(numbers, np.int32), "step_idx": np.array(steps, np.int32)}
+        rows = pa.table(table | {"x": np.array(numbers, np.float64)})
+        lance.write_dataset(rows, str(place), mode="append" if count else "create")
+    fragment = lance.dataset(str(place)).get_fragments()[number]
+    damage(place / "data" / fragment.data_files()[0].path)
+    with LanceSource(place) as source:
+        failed = set()
+        for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+            try:
+                assert set(source.load(key).observations["x"].data.tolist()) == {float(key)}
+            except FormatError:
+                failed.add(key)
+        assert failed == lost
+        assert {*source.keys()} == {*"0123456"} - ({"6"} if number == 3 else set())
+        with pytest.raises(FormatError, match="episode 9 may be there"):
+            source.info("9")
+    if number == 3:
+        with pytest.raises(FormatError, match="rows of episode 5 may be there"):
+            open_sink(place, "lance").write(make_episode())
+
+
 def test_rows_without_a_value_damage_their_episode_alone(tmp_path):
     lengths, step = [3, 3, 3, 3, 3, 3], pa.list_(pa.float32(), 2)
     values = [None if row == 13 else [row, row] for row in range(sum(lengths))]
