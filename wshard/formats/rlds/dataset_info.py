@@ -96,7 +96,8 @@ def read_dataset_info(folder: Path) -> RLDSInfo:
 
 
 def _split(row: dict[str, Any], path: Path) -> SplitShards:
-    lengths, template = row.get("shardLengths", []), row.get("filepathTemplate") or TEMPLATE
+    lengths: Any = row.get("shardLengths", [] if str(row.get("numBytes") or 0) == "0" else None)
+    template = row.get("filepathTemplate") or TEMPLATE
     try:
         counts = tuple(int(str(length)) for length in lengths)
     except (TypeError, ValueError):

@@ -169,6 +169,7 @@ def test_observations_come_before_other_features_of_a_name(tmp_path):
         ("dataset_info.json", lambda text: text.replace("{DATASET}", "{HOME}"), FormatError),
         ("dataset_info.json", lambda text: text.replace('["2", "1"]', '["99999999999", "1"]'), LimitError),
         ("dataset_info.json", lambda text: text.replace('["2", "1"]', '"2"'), FormatError),
+        ("dataset_info.json", lambda text: text.replace("shardLengths", "shardLength"), FormatError),
         ("features.json", lambda text: text.replace("steps", "stairs"), FormatError),
         ("features.json", lambda _: "[" * 100_000, FormatError),
     ],
