@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _MOST_STEPS: Final = 1 << 40
-_MOST_EPISODES: Final = 10_000_000
+_MOST_MISSING: Final = 1 << 17  # a wrong total must not list millions of episodes that there never were
 _MOST_FILES: Final = 1 << 24  # of one chunk
 _LONGEST_KEY: Final = 19
 
@@ -112,7 +112,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
     def _list_missing(self, known: set[int]) -> None:
         """Note the episodes of the data set that are not known, by the number that there should be."""
         total = self._info.total_episodes
-        if len(known) < total <= _MOST_EPISODES:
+        if 0 < total - len(known) <= _MOST_MISSING:
             text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(known)}"
             self._damaged |= dict.fromkeys({*range(total)} - known, text)
 

@@ -150,7 +150,8 @@ def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
     for part in parts:
         if name in part:
             try:
-                found.append(plain_numbers(part[name].fill_null(-1)).astype(kind, casting="same_kind"))
+                values = part[name].fill_null(-1) if part[name].null_count else part[name]  # that imports pandas
+                found.append(plain_numbers(values).astype(kind, casting="same_kind"))
             except (TypeError, NotImplementedError) as error:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
     return np.concatenate(found)

@@ -39,7 +39,7 @@ LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
 _FORMAT: Final = "data_format"
-_MOST_EPISODES: Final = 10_000_000
+_MOST_MISSING: Final = 1 << 17  # as of LeRobot
 
 
 class MinariSource(Hdf5Source[str]):
@@ -87,7 +87,7 @@ class MinariSource(Hdf5Source[str]):
     def _with_missing(self, numbers: Iterable[str]) -> set[str]:
         """Return the numbers with those that the data set counts and lacks: opening one reports the error."""
         found, total = {*numbers}, integer(self._about.get("total_episodes")) or 0
-        return found | {*map(str, range(total))} if len(found) < total <= _MOST_EPISODES else found
+        return found | {*map(str, range(total))} if 0 < total - len(found) <= _MOST_MISSING else found
 
     def _place(self, found: str) -> Location:
         return self._folder / found / _PARTS[self._storage] if self._storage in _PARTS else self._main_file

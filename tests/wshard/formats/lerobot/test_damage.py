@@ -314,6 +314,11 @@ def test_a_pickled_source_of_a_damaged_folder_fails_when_it_is_used(v21):
         source.keys()
 
 
+def test_a_total_of_millions_lists_no_episodes_that_there_never_were(v21):
+    change_info(v21, lambda info: info.update(total_episodes=10_000_000))
+    assert [address.key for address, _ in list_episodes(v21)] == ["0", "1", "2"]
+
+
 def test_an_added_episode_changes_no_other(v21):
     before = list_episodes(v21)
     shutil.copy2(v21 / V21_DATA, v21 / "data/chunk-000/episode_000003.parquet")
