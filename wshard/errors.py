@@ -84,6 +84,10 @@ class MissingFileError(ManifestError, FileNotFoundError):
         return error
 
 
+class UnknownFormatError(FormatError, KeyError):
+    """No episode format of that name."""
+
+
 class AmbiguousFormatError(FormatError):
     """A location that fits several formats; the message names them."""
 

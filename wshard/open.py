@@ -78,7 +78,7 @@ def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -
 
     format_name: as in open_source, or the `read_as` of an address; by default it is detected (detect_format). The
     Source may be reused: it shows the location as it was when it was opened. A folder of episode files is several
-    locations. Raises FormatError for an unknown format, FileNotFoundError, UnknownSchemeError, and the errors of the
+    locations. Raises UnknownFormatError, FileNotFoundError, UnknownSchemeError, and the errors of the
     format.
     """
     path = local_path(uri)

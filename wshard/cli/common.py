@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.errors import FilterError, UnknownEmbedderError, UnknownIndexError, WShardError
+from wshard.errors import FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-_USAGE = (FilterError, UnknownEmbedderError, UnknownIndexError)  # errors of the command line, whatever the data are
+# Errors of the command line, whatever the data are.
+_USAGE = (FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 

@@ -48,7 +48,7 @@ class ConversionTarget:
     ) -> ConversionTarget:
         """Return the target; without a format, existing contents or the suffix of the name determine it.
 
-        Raises FormatError for an unknown format, UnsupportedFormatError for one that cannot be written.
+        Raises UnknownFormatError, UnsupportedFormatError for one that cannot be written.
         """
         path = os.fspath(location)
         suffix = Path(path).suffix.lower()

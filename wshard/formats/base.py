@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
-from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
+from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
 from wshard.formats.table import FORMATS, UNREAD
 from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
@@ -118,7 +118,7 @@ SINK_GROUP: Final = "wshard.sinks"
 def open_source(location: Location, name: str) -> Source:
     """Open a location in a format: a name of the table, of an entry point, or "package.module:attribute".
 
-    Raises FormatError for an unknown name, UnsupportedFormatError, MissingExtraError, and what the format raises;
+    Raises UnknownFormatError, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
     """
     if name in UNREAD:
@@ -145,7 +145,7 @@ def describe_format(name: str) -> dict[str, Any]:
     """
     entry = FORMATS.get(name)
     if entry is None:
-        raise FormatError(f"format: expected one of {', '.join(FORMATS)}, found {name!r}")
+        raise UnknownFormatError(f"format: expected one of {', '.join(FORMATS)}, found {name!r}")
     access = {"read": bool(entry.source), "written": bool(entry.sink)}
     found = {"format": name, "about": entry.about, "needs": entry.extra, **access}
     try:
@@ -198,6 +198,6 @@ def _load(name: str, table: Mapping[str, str], group: str) -> Any:
         if name in FORMATS:
             can, cannot = ("read", "written") if FORMATS[name].source else ("written", "read")
             raise UnsupportedFormatError(f"format {name!r} is {can}, but not {cannot}")
-        raise FormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")
+        raise UnknownFormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")
     extra = FORMATS[name].extra if name in FORMATS else ""
-    return load_plugin(target, f"format {name!r}", unknown=FormatError, extra=extra)
+    return load_plugin(target, f"format {name!r}", unknown=UnknownFormatError, extra=extra)

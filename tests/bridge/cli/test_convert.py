@@ -165,7 +165,7 @@ def test_wrong_places_and_formats_are_one_line(episode, tmp_path):
     for arguments, code, words in (
         (("convert", tmp_path / "nothing.npz", tmp_path / "x"), 1, "nothing.npz"),
         (("convert", episode, tmp_path / "x", "--to", "nosuch"), 2, "nosuch"),
-        (("convert", episode, tmp_path / "x", "--from", "nosuch"), 1, "nosuch"),
+        (("convert", episode, tmp_path / "x", "--from", "nosuch"), 2, "nosuch"),
         (("convert", episode, tmp_path / "x", "--map", "state"), 2, "OLD=NEW"),
         (("convert", episode), 2, "IN... OUT"),
         (("convert", episode, tmp_path / "x.npz", "--compression", "zstd"), 1, "compression"),
@@ -182,4 +182,4 @@ def test_formats_are_listed_with_what_they_need():
     assert [row["format"] for row in rows] == list(FORMATS)
     assert "dreamerv3" in run("formats")[1]
     assert run("formats", "dreamerv3")[1].startswith("dreamerv3: DreamerV3 replay")
-    assert run("formats", "nosuch")[0] == 1
+    assert run("formats", "nosuch")[0] == 2

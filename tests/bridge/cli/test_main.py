@@ -385,6 +385,6 @@ cli.main()
 
 def test_an_unknown_format_is_refused_before_anything_is_made(own):
     done = command("ingest", "episodes", "-a", "new", "--format", "nope", folder=own)
-    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "format: expected one of wshard, " in done.stderr
     assert not (own / "new").exists()
