@@ -191,8 +191,11 @@ class _Search:
                 self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
                 others += 1
                 continue
-            found = True
-            self._add(locate(path) if name != _OWN or os.path.islink(path) else path, name)  # noqa: PTH114  (likewise)
+            found, link = True, os.path.islink(path)  # noqa: PTH114  (likewise)
+            if link and not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
+                self.unreadable.append(Failure(path, f"a link to {locate(path)}, where no file is"))
+            else:
+                self._add(locate(path) if name != _OWN or link else path, name)
         if wanted and not found and others:  # named as an episode, so opening it reports the error
             self._add(locate(folder), wanted)
             found = True
@@ -237,8 +240,7 @@ def entries_below(
     ambiguous: takes the locations that fit several formats, by path. Other files of a folder that is a location belong
     to it, and those of an archive to that.
     """
-    archives: list[str] = []
-    several = {} if ambiguous is None else ambiguous
+    archives, several = list[str](), {} if ambiguous is None else ambiguous
     for place, folders, names in walk(folder, unreadable):
         archives += [f"{place}/"] if DATABASE in names else []
         inside = f"{place}/".startswith(tuple(archives))

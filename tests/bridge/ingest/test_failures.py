@@ -193,9 +193,9 @@ def test_broken_files_are_reported_and_do_not_block_others(archive, folder, tmp_
     assert counts(report) == {"new": 12, "embedded": 12}
     assert not report.ok
     told = {Path(failure.path).name: failure.error for failure in report.failed}
-    assert told.keys() == {*broken, "pipe.wshard", "nowhere"}
+    assert told.keys() == {*broken, "pipe.wshard", "dangling.wshard"}
     assert "expected a regular file" in told["pipe.wshard"]
-    assert "no such file" in told["nowhere"]
+    assert "nowhere, where no file is" in told["dangling.wshard"]
     assert_complete(archive, good)
     with TrajectoryIngestor(archive) as ingestor:
         for name in broken:

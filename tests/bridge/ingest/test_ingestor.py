@@ -274,6 +274,21 @@ def test_copies_of_one_file_are_two_episodes(archive, folder):
     assert {Path(hit.file_path).name for hit in hits} == {path.name, "copy.wshard", "later.wshard"}
 
 
+def test_a_link_whose_file_is_gone_is_named_and_costs_no_vectors(archive, folder, tmp_path):
+    links, disk = tmp_path / "links", tmp_path / "disk"
+    links.mkdir()
+    disk.mkdir()
+    (links / "link.wshard").symlink_to(files(folder)[0].rename(disk / "one.wshard"))
+    assert ingest(archive, links).embedded
+    disk.rename(tmp_path / "unplugged")
+    (failure,) = ingest(archive, links).failed
+    assert failure.path == str(links / "link.wshard")
+    assert failure.error == f"a link to {disk / 'one.wshard'}, where no file is"
+    (tmp_path / "unplugged").rename(disk)
+    again = ingest(archive, links)
+    assert (again.unchanged, again.embedded, again.failed) == (1, 0, [])
+
+
 def test_a_link_and_its_file_are_one_episode(archive, folder, tmp_path):
     links = tmp_path / "links"
     links.mkdir()
