@@ -81,6 +81,7 @@ def _is_filter(text: str) -> bool:
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     """Return the episode of that address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
     from catalog.filters.where import Compare
+    from catalog.values import storable
     from wshard.errors import EntryNotFoundError, QueryError
 
     address = EpisodeAddress.parse(name)
@@ -92,6 +93,8 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     if here and not address.key:
         keys = ", ".join(f"{address.uri}#{one.key}" for one in here[:10])
         raise QueryError(f"expected one episode, found a location of {len(here)}: name one of them: {keys}")
+    if not storable(name):
+        raise EntryNotFoundError(f"{name!r} is not in this archive: its names and paths are text in UTF-8")
     try:
         return opened.episodes.get(name)
     except EntryNotFoundError:

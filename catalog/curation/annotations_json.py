@@ -108,9 +108,10 @@ def _parse(text: str | bytes) -> Entry:
         document = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise FilterError(f"expected annotations as JSON, found {shown(text)}") from error
-    found = document.get("version") if isinstance(document, dict) else document
-    if not isinstance(document, dict) or found != VERSION:
-        raise FilterError(f"expected annotations of version {VERSION}, found {shown(found)}")
+    if not isinstance(document, dict) or "version" not in document:
+        raise FilterError("expected annotations as `wshard annotations export` writes them, found other JSON")
+    if document["version"] != VERSION:
+        raise FilterError(f"expected annotations of version {VERSION}, found {shown(document['version'])}")
     return document
 
 

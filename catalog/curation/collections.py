@@ -165,7 +165,7 @@ def drop(connection: Connection, name: str) -> Named:
     """Remove a name and return what had it; its snapshot stays, by its hash. EntryNotFoundError for none."""
     named = load_named(connection, name)
     if not named:
-        raise EntryNotFoundError(f"expected a collection's name, found {name!r}")
+        raise EntryNotFoundError(f"expected a collection's name, found {name!r} (`wshard collection ls` lists them)")
     connection.execute(delete(collection).where(collection.c.name == name))
     advance(connection)
     return named[0]

@@ -210,6 +210,9 @@ def test_unknown_episode_names_are_reported(home):
     done = command("show", "nobody", folder=home)
     assert (done.exit_code, type(done.exception)) == (1, SystemExit)
     assert "'nobody' is neither a file nor an episode of this archive" in done.stderr
+    done = command("show", "\udce9.wshard", folder=home)  # a file name that is not UTF-8
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert "is not in this archive: its names and paths are text in UTF-8" in done.stderr
 
 
 @pytest.mark.parametrize("bad", ["--reward=x", "--reward=5", "--span=1.5:2"])

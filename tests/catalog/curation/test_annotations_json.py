@@ -161,4 +161,5 @@ def test_verbs_write_and_read_the_file(text: str, tmp_path: Path) -> None:
     assert (code, output) == (0, "0 annotations added to 4 episodes\n")
     file.write_text('{"episodes": []}')
     code, output = run("annotations", "import", str(file), "--archive", str(old))
-    assert (code, output) == (2, f"error: {file}: expected annotations of version 1, found None\n")
+    expected = "expected annotations as `wshard annotations export` writes them, found other JSON"
+    assert (code, output) == (2, f"error: {file}: {expected}\n")

@@ -175,7 +175,7 @@ def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
         catalog.collections.drop,
         catalog.collections.picked,
     ):
-        with pytest.raises(EntryNotFoundError, match="found 'name'"):
+        with pytest.raises(EntryNotFoundError, match=r"found 'name' \(`wshard collection ls` lists them"):
             ask("name")
     with pytest.raises(CollectionError, match="not the hash of a snapshot"):
         catalog.collections.save_query(kept.hash, "env:env-1")
