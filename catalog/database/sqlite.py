@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import uuid
@@ -59,6 +60,8 @@ def open_file(path: Path) -> Database:
         inside = path / "catalog.db"
         hint = f": the catalog of an archive is its {inside.name}" if look(inside) == A_FILE else ""
         raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}{hint}")
+    if not os.access(path, os.R_OK):
+        raise CatalogWriteError(f"cannot use the catalog at {path}: {os.strerror(errno.EACCES)}")
     return connect_file(path, query=access(path))
 
 
@@ -69,6 +72,7 @@ def create_file(path: Path, found: Callable[[Database], None]) -> None:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch()  # SQLite does not say why it cannot
         database = connect_file(draft, query="mode=rwc", journal="DELETE", name=str(path))
         try:
             found(database)
@@ -78,7 +82,7 @@ def create_file(path: Path, found: Callable[[Database], None]) -> None:
     except OSError as error:
         if isinstance(error, CatalogError):
             raise
-        raise CatalogWriteError(f"cannot make a catalog at {path}: {error}") from error
+        raise CatalogWriteError(f"cannot make a catalog at {path}: {error.strerror or error}") from error
     finally:
         remove_draft(draft)
 

@@ -98,7 +98,7 @@ def _folder(place: Path) -> Iterator[None]:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CatalogWriteError(f"cannot make a catalog in {place}: {error}") from error
+        raise CatalogWriteError(f"cannot make a catalog in {place}: {error.strerror or error}") from error
     try:
         yield
     except BaseException:
@@ -236,7 +236,7 @@ def _put_in_place(database: Path, draft: Path) -> Path | None:
         publish(draft, database)
         _sync(database.parent)
     except OSError as error:
-        raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
+        raise CatalogWriteError(f"cannot make a catalog at {database}: {error.strerror or error}") from error
     return damaged if there else None
 
 

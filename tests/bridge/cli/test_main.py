@@ -337,12 +337,14 @@ done = [CliRunner().invoke(app, arguments.split()) for arguments in sys.argv[1:]
 print(json.dumps([(one.exit_code, one.stdout, one.stderr) for one in done]))
 """
 REFUSED = {
-    "ingest episodes --archive locked/archive": "cannot make a catalog at {}/locked/archive/catalog.db: ",
+    "ingest episodes --archive locked/archive": "cannot make a catalog at {}/locked/archive/catalog.db: Permission",
+    "ingest episodes --archive locked": "cannot make a catalog at {}/locked/catalog.db: Permission denied",
     "ingest episodes --archive hidden/archive": "cannot look for a catalog at {}/hidden/archive/catalog.db: ",
     "ingest episodes --archive file/archive": "cannot make a catalog at {}/file/archive/catalog.db: ",
     "ls --archive hidden/archive": "cannot look for a catalog at hidden/archive: ",
     "backup locked/backup": "cannot write {}/locked/backup: Permission denied",
-    "restore copy.db --archive locked/archive": "cannot make a catalog in {}/locked/archive: ",
+    "ls --archive secret": "cannot use the catalog at {}/secret/catalog.db: Permission denied",
+    "restore copy.db --archive locked/archive": "cannot make a catalog in {}/locked/archive: Permission denied",
     "inspect unreadable.wshard": "unreadable.wshard: Permission denied",
 }
 
@@ -350,11 +352,12 @@ REFUSED = {
 @pytest.mark.skipif(sys.platform != "linux", reason="rights are dropped in the way of Linux")
 def test_what_may_not_be_written_or_read_is_one_line(own):
     shutil.copy(own / ".wshard" / "catalog.db", own / "copy.db")
-    for name in ("file", "unreadable.wshard"):
-        (own / name).touch()
-    for name in ("locked", "hidden"):
+    for name in ("locked", "hidden", "secret"):
         (own / name).mkdir()
-    for name, mode in (("locked", 0o555), ("hidden", 0o000), ("unreadable.wshard", 0o000)):
+    unreadable = ("unreadable.wshard", "secret/catalog.db")
+    for name in ("file", *unreadable):
+        (own / name).touch()
+    for name, mode in (("locked", 0o555), ("hidden", 0o000), *((name, 0o000) for name in unreadable)):
         (own / name).chmod(mode)
     command = [sys.executable, "-c", AS_OWNER, "-c", SEVERAL, *REFUSED]
     done = subprocess.run(command, cwd=own, capture_output=True, text=True, check=True, timeout=60)
