@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
+from bridge.episodes.discover import list_location
 from bridge.episodes.files import find_whole_files
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, FoundEpisode, read_episodes
@@ -112,9 +113,11 @@ def take_stock(
 ) -> None:
     """Count the missing episodes in these folders and locations, or remove them; cautiously: unless most are missing.
 
-    found: existing episodes. Episodes displaced in this run are kept, since a later run may find their data.
+    found: existing episodes. Episodes displaced in this run are kept, since a later run may find their data. Reports
+    locations that were not found as such any more because they are damaged.
     """
     catalog, there = run.archive.catalog, set(found)
+    unfound: dict[str, str] = {}
     missing = {one.id for one in run.report.replaced if prune}
     for folder in places:
         count = 0
@@ -122,8 +125,12 @@ def take_stock(
         with OpenLocations() as locations:
             for id_, address in catalog.episodes.places(folder):
                 count += 1
-                if address not in there and id_ not in missing and not locations.exists(address):
+                if address in there or id_ in missing:
+                    continue
+                if not locations.exists(address):
                     gone.append(id_)
+                elif address.read_as:
+                    unfound[address.uri] = address.read_as
         if prune == "cautiously" and 2 * len(gone) > count:
             text = f"{len(gone)} of {count} episodes that are catalogued here are gone: nothing was pruned"
             run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
@@ -133,6 +140,9 @@ def take_stock(
             continue
         missing.update(gone)
     run.report.missing = len(missing)
+    reported = {failure.path for failure in run.report.failed}
+    listed = [list_location(path, how) for path, how in unfound.items() if path not in reported]
+    run.report.leave_out([one for one in listed if isinstance(one, Failure)])
 
 
 def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[FoundEpisode]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "missing": "restore the file, ingest its new location, or remove the episode: wshard ingest FOLDER --prune",
+        "missing": "restore the file or ingest its new location; episodes gone for good: wshard ingest FOLDER --prune",
         "unreadable": "grant permission to read it",
         "moved": "--repair records the new location",
         "touched": "--repair records the new size and time",
         "changed": "--repair reads it again and re-embeds it",
-        "corrupt": "restore the file from a copy, or save its intact parts: wshard repair FILE",
+        "corrupt": "restore the file from a copy; intact parts of a .wshard or .shardpack: wshard repair FILE",
         "unfinished": "wshard recover FILE",
         "abandoned": "delete it if no program is writing to it",
         "leftover": "--repair removes it",

@@ -317,6 +317,20 @@ def test_hundreds_of_episodes_in_one_file_are_taken_in_and_one_of_them_changes(t
     assert best.episode_id == "line-0267"
 
 
+def test_a_location_that_is_damaged_beyond_recognition_is_reported(tmp_path, dataset_fixtures):
+    folder = tmp_path / "sets"
+    folder.mkdir()
+    place = shutil.copy(dataset_fixtures / "other" / "d4rl.hdf5", folder / "d4rl.hdf5")
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest(folder).new == 2
+        place.write_bytes(b"\0" * 512 + place.read_bytes()[512:])
+        report = ingestor.ingest(folder, prune=True)
+        assert [(one.path, one.key) for one in report.failed] == [(str(place), "")]
+        assert "file signature not found" in report.failed[0].error
+        assert (report.removed, report.missing) == (0, 0)
+        assert len(ingestor.ingest(place).failed) == 1
+
+
 def test_uris_are_ingested_and_searched_as_the_paths_that_they_lead_to(tmp_path):
     """What the catalog holds is the path, so that an episode is the same however it was named."""
     (tmp_path / "da ta").mkdir()

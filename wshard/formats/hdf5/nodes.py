@@ -57,7 +57,7 @@ def translate_errors(where: str) -> Iterator[None]:
     except _FOREIGN as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise FormatError(f"{where}: expected data that can be read: {shown(str(error))}") from error
+        raise FormatError(f"{where}: expected data that can be read: {' '.join(str(error).split())}") from error
 
 
 def open_hdf5(location: Location, where: str, **options: Any) -> Any:
