@@ -56,7 +56,7 @@ class Asset:
     """A file of an episode: its role ("episode" for a single file) and absolute path.
 
     digest identifies the content; size (bytes) and mtime_ns (nanoseconds) show when to read it again. key: that of the
-    episode in a location of several, "" for a single file.
+    episode in a location of several, "" for a single file. read_as: that of the EpisodeAddress.
     """
 
     role: str
@@ -65,11 +65,12 @@ class Asset:
     size: int
     mtime_ns: int
     key: str = ""
+    read_as: str = ""
 
     @property
     def address(self) -> EpisodeAddress:
         """The address of the file."""
-        return EpisodeAddress(self.path, self.key)
+        return EpisodeAddress(self.path, self.key, self.read_as)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def load_assets(connection: Connection, rows: Iterable[EpisodeRow]) -> dict[int,
 
 
 def _whole(row: EpisodeRow) -> Asset:
-    return Asset(WHOLE, row.path, row.digest, row.size, row.mtime_ns, row.key)
+    return Asset(WHOLE, row.path, row.digest, row.size, row.mtime_ns, row.key, row.address.read_as)
 
 
 def inherit(connection: Connection, heir: int, *, parts: Collection[int]) -> None:

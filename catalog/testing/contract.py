@@ -64,7 +64,8 @@ class CatalogContract:
             for name in ("path", "key", "episode_id", "env_id", "length", "total_reward", "success", "digest"):
                 assert getattr(row, name) == getattr(record, name), name
             assert row.metadata == record.metadata
-            own = Asset("episode", record.path, record.digest, record.size, record.mtime_ns, record.key)
+            state = (record.digest, record.size, record.mtime_ns)
+            own = Asset("episode", record.path, *state, record.key, record.address.read_as)
             assert catalog.episodes.assets([number]) == {number: record.assets or (own,)}
         (done,) = catalog.episodes.register([next(iter(written.values()))])
         assert done.outcome == "unchanged"

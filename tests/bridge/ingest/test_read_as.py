@@ -9,6 +9,7 @@ import pytest
 from jsonl_source import JsonlSource, announce, write_lines
 
 from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.maintenance import check_archive
 from bridge.search.retriever import TrajectoryRetriever
 from wshard import save_wshard
 from wshard.episode.protocol import EpisodeAddress, read_as
@@ -53,6 +54,13 @@ def test_a_lane_map_is_kept_and_hits_load_by_it(tmp_path, lines):
         assert hit.episode_id == make_episode(7).id
         part = hit.load_span(["robot/state"])
         assert np.array_equal(part["robot/state"], make_episode(7)["joint_pos"])
+
+
+def test_fsck_reads_a_location_in_the_format_that_was_named(tmp_path, lines):
+    other = lines.rename(tmp_path / "many.txt")
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest(EpisodeAddress(str(other), read_as=read_as("jsonl"))).new == 3
+        assert check_archive(ingestor._archive).findings == ()
 
 
 def test_another_map_changes_the_episodes(tmp_path, lines):

@@ -212,6 +212,12 @@ def test_a_recording_of_another_format_is_read_as_what_it_is(tmp_path):
     (bag / "metadata.yaml").write_text(about)
     ingest(tmp_path / "logs", log, bag)
     assert codes(tmp_path / "logs", data=True) == []
+    (bag / "metadata.yaml").rename(tmp_path / "aside")
+    with open_archive(tmp_path / "logs") as opened:
+        assert [(one.code, one.message) for one in check(opened).findings] == [
+            ("missing", "no such file: metadata.yaml")
+        ]
+    (tmp_path / "aside").rename(bag / "metadata.yaml")
     damaged = bytearray(log.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     log.write_bytes(damaged)
