@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -105,10 +106,10 @@ def _run(
     with Conversion(target, jobs, readers=workers) as conversion:
         losses = conversion.find_losses()
         for loss, count in losses.most_common(_SHOWN):
-            typer.echo(f"lossy: {printable(loss)} ({plural(count, 'episode')})", err=True)
+            sys.stderr.write(f"lossy: {printable(loss)} ({plural(count, 'episode')})\n")
         if strict and losses:
-            typer.echo(
-                f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written", err=True
+            sys.stderr.write(
+                f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written\n"
             )
             raise typer.Exit(EXIT_FAILED)
         if not apart:

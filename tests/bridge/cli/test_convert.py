@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -126,6 +129,18 @@ def test_a_filter_that_no_episode_passes_writes_nothing(lines, tmp_path):
     code, _, told = run("convert", "--archive", tmp_path / "archive", "--where", "env:nope", tmp_path / "out")
     assert (code, told) == (1, "no episode has env 'nope'\nerror: no episode passes the filter 'env:nope'\n")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a terminal of its own")
+def test_losses_stand_on_lines_of_their_own_beside_the_bar(episode, tmp_path):
+    screen, terminal = os.openpty()
+    command = [sys.executable, "-m", "wshard", "convert", episode, tmp_path / "x.h5"]
+    subprocess.run(command, stderr=terminal, env={**os.environ, "TERM": "xterm"}, check=True, timeout=60)
+    os.close(terminal)
+    before = os.read(screen, 100_000).split(b"lossy: ")[:-1]
+    os.close(screen)
+    assert before
+    assert all(text.endswith((b"\n", b"\x1b[2K")) for text in before)
 
 
 def test_overwriting_waits_for_the_new_and_error_refuses(lines, episode, tmp_path):
