@@ -181,7 +181,7 @@ def _print_report(report: IngestReport, place: str) -> None:
             "missing: catalogued files not found; `wshard fsck` lists them, --prune removes their episodes", err=True
         )
     counts = {name: getattr(report, name) for name in COUNTS}
-    typer.echo(f"{place}: {_summary({**counts, 'failed': len(report.failed)})} in {report.seconds:.1f} s")
+    typer.echo(f"{printable(place)}: {_summary({**counts, 'failed': len(report.failed)})} in {report.seconds:.1f} s")
 
 
 def _summary(counts: Mapping[str, int]) -> str:

@@ -115,7 +115,7 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
     # Threads wait for the write lock inside SQLite, never for a connection.
     pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
     engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", partial(_begin, path))
     return Database(engine, name or str(path), reasons=SQLITE_REASONS, glance=Glance(partial(connect, 0.0)))
 
 
@@ -132,9 +132,14 @@ def _sqlite() -> Engine:
     return engine
 
 
-def _begin(connection: Connection) -> None:
-    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
+def _begin(path: Path, connection: Connection) -> None:
+    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting.
+
+    CatalogNotFoundError for writing to a file that was removed: SQLite would write where nobody reads.
+    """
     mode = connection.get_execution_options()[MODE]
+    if mode != "read" and look(path) == "nothing":
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found nothing: it was removed while it was open")
     driver: Any = connection.connection.driver_connection  # SQLAlchemy takes ten times as long as SQLite for these
     if mode in _SYNCHRONOUS:
         driver.execute(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")

@@ -255,6 +255,18 @@ def test_a_new_catalog_needs_no_later_step(tmp_path: Path) -> None:
     assert _tables(path)[1] == LAST + 1
 
 
+def test_nothing_is_written_to_a_catalog_that_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    with Catalog.open(path, create=True) as catalog:
+        catalog.episodes.register([make_record(1)])
+        path.rename(tmp_path / "aside.db")
+        with pytest.raises(CatalogNotFoundError, match="removed while it was open"):
+            catalog.episodes.register([make_record(2)])
+        (tmp_path / "aside.db").rename(path)
+        catalog.episodes.register([make_record(2)])
+        assert catalog.query.count() == 2
+
+
 def test_a_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail(_: Database) -> None:
         raise CatalogError("on purpose")
