@@ -39,6 +39,7 @@ from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
+from wshard.messages import shown
 from wshard.open import local_path
 from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
@@ -195,6 +196,8 @@ class TrajectoryIngestor:
         fails (other results are kept).
         """
         begun = time.perf_counter()
+        if prune not in (True, False, "cautiously"):
+            raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
         encoder = loaded(sentences)  # errors are raised before anything is written
         wanted = None if windows is None else as_plans(windows)  # likewise
         remembered = self._archive.catalog.episodes.read_as

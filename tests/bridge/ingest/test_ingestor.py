@@ -36,6 +36,7 @@ from embedders.trajectory.pooled import PooledCallable
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
+    IngestError,
     QueryError,
     UnknownEmbedderError,
 )
@@ -272,6 +273,14 @@ def test_copies_of_one_file_are_two_episodes(archive, folder):
         hits = retriever.search_similar_episodes(episode(0, 0), 3)
     assert [round(hit.score, 6) for hit in hits] == [1.0, 1.0, 1.0]
     assert {Path(hit.file_path).name for hit in hits} == {path.name, "copy.wshard", "later.wshard"}
+
+
+def test_a_misspelt_prune_removes_nothing(archive, folder):
+    ingest(archive, folder)
+    files(folder)[0].unlink()
+    with pytest.raises(IngestError, match="expected True, False or 'cautiously', found 'cautious'"):
+        ingest(archive, folder, prune="cautious")
+    assert ingest(archive, folder).missing == 1
 
 
 def test_a_link_whose_file_is_gone_is_named_and_costs_no_vectors(archive, folder, tmp_path):
