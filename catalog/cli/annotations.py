@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
-from wshard.errors import FilterError
+from wshard.errors import CatalogExistsError, FilterError
 from wshard.messages import plural
+
+_BEGINNING: Final = b'{\n "version":'  # of every export
 
 app = typer.Typer(
     help="Export or import tags, notes, reviews, scores and collections as a JSON file.", no_args_is_help=True
@@ -20,13 +22,17 @@ app = typer.Typer(
 @app.command("export")
 @reported()
 def export_file(
-    file: Annotated[Path, typer.Argument(readable=False, help="File to write; replaced if it exists.")],
+    file: Annotated[Path, typer.Argument(readable=False, help="File to write; replaces an earlier export.")],
     where: WhereOption = None,
     archive: ArchiveOption = None,
 ) -> None:
     """Write the annotations of episodes and all collections to a JSON file."""
     from wshard.container.atomic_write import publish
 
+    if file.is_file():
+        with file.open("rb") as there:
+            if there.read(len(_BEGINNING)) != _BEGINNING:
+                raise CatalogExistsError(f"expected {file} to be free, or an earlier export: name another file")
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
         text = catalog.annotations.export_json(where)

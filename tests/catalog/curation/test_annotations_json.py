@@ -151,7 +151,13 @@ def test_verbs_write_and_read_the_file(text: str, tmp_path: Path) -> None:
         found = CliRunner().invoke(app, list(words))
         return found.exit_code, found.output
 
-    assert run("annotations", "export", str(file), "--archive", str(old))[0] == 0
+    for _ in range(2):
+        assert run("annotations", "export", str(file), "--archive", str(old))[0] == 0
+    other = file.with_name("episode.wshard")
+    other.write_bytes(b"SHRD")
+    code, output = run("annotations", "export", str(other), "--archive", str(old))
+    assert (code, output) == (1, f"error: expected {other} to be free, or an earlier export: name another file\n")
+    assert other.read_bytes() == b"SHRD"
     with Catalog.open(old / "catalog.db") as catalog:
         assert file.read_text() == catalog.annotations.export_json()
     code, output = run("annotations", "import", str(file), "--archive", str(new), "--json")
