@@ -68,7 +68,7 @@ def ingest(
     ] = False,
     check: options.CheckOption = True,
     limits: options.LimitsOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Prune even if most of the episodes there are gone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Prune even if a disk seems to be missing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Add episodes to an archive: catalog, embeddings, search index. Run it again to resume or update."""

@@ -18,7 +18,7 @@ from wshard.episode.protocol import EpisodeAddress
 from wshard.open import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from wshard.episode.protocol import EpisodeReader, Fingerprint
 
@@ -126,3 +126,15 @@ def is_complete(path: str) -> bool:
     except Exception:  # noqa: BLE001  (ingest reports the error)
         return False
     return True
+
+
+def find_empty_folder(paths: Iterable[str]) -> str:
+    """Return an empty folder that is one of these missing paths, or the nearest one above it; "" for none."""
+    for path in sorted(set(paths)):
+        folder = path
+        while not os.path.isdir(folder):  # noqa: PTH112  (as locate() names files)
+            folder = posixpath.dirname(folder)
+        with suppress(OSError):
+            if next(Path(folder).iterdir(), None) is None:
+                return folder
+    return ""

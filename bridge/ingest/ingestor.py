@@ -189,7 +189,7 @@ class TrajectoryIngestor:
         sentences: a text encoder or its folder; task descriptions are embedded too (docs/search.md). workers_count:
         number of processes for reading and embedding, including this one. prune: remove catalogued episodes below the
         given folders (which may themselves be missing) whose files are gone; "cautiously": unless these are more than
-        half, which is reported.
+        half, or a folder of theirs is there and empty (a disk that is not mounted), which is reported.
 
         Episodes that fail are reported and do not stop the others. Raises SourceNotFoundError, and EmbedderError for an
         invalid window plan, before anything is written; CatalogError, OSError, and EmbedderError if a text encoder

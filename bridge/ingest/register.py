@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from bridge.episodes.discover import list_location
-from bridge.episodes.files import find_whole_files
+from bridge.episodes.files import find_empty_folder, find_whole_files
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, FoundEpisode, read_episodes
 from bridge.ingest.moves import find_displaced, match_moved
@@ -111,8 +111,9 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
 def take_stock(
     run: Run, places: Sequence[str], found: Iterable[EpisodeAddress], *, prune: bool | Literal["cautiously"]
 ) -> None:
-    """Count the missing episodes in these folders and locations, or remove them; cautiously: unless most are missing.
+    """Count the missing episodes in these folders and locations, or remove them.
 
+    cautiously: not if most are missing, or if a folder of theirs is empty now, as one where a disk is not mounted is.
     found: existing episodes. Episodes displaced in this run are kept, since a later run may find their data. Reports
     locations that were not found as such any more because they are damaged.
     """
@@ -121,22 +122,25 @@ def take_stock(
     missing = {one.id for one in run.report.replaced if prune}
     for folder in places:
         count = 0
-        gone: list[int] = []
+        gone: dict[int, str] = {}
         with OpenLocations() as locations:
             for id_, address in catalog.episodes.places(folder):
                 count += 1
                 if address in there or id_ in missing:
                     continue
                 if not locations.exists(address):
-                    gone.append(id_)
+                    gone[id_] = address.uri
                 elif address.read_as:
                     unfound[address.uri] = address.read_as
-        if prune == "cautiously" and 2 * len(gone) > count:
-            text = f"{len(gone)} of {count} episodes that are catalogued here are gone: nothing was pruned"
-            run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
+        empty = find_empty_folder(gone.values()) if prune == "cautiously" else ""
+        if prune == "cautiously" and (empty or 2 * len(gone) > count):
+            text = f"{len(gone)} of {count} episodes that are catalogued here are gone"
+            text += f", and {empty} is empty" if empty else ""
+            advice = "nothing was pruned; is a disk missing? If not, prune with --yes"
+            run.report.leave_out([Failure(folder, f"{text}: {advice}")])
         elif prune:
-            run.report.removed += catalog.episodes.remove(gone)
-            run.index_sync.delete(gone)
+            run.report.removed += catalog.episodes.remove([*gone])
+            run.index_sync.delete([*gone])
             continue
         missing.update(gone)
     run.report.missing = len(missing)

@@ -61,7 +61,7 @@ def test_pruning_most_of_a_folder_must_be_meant(archive, folder):
 
 
 def test_pruning_some_of_a_folder_needs_no_word(archive, folder):
-    for path in files(folder)[:4]:
+    for path in files(folder)[::2]:
         path.unlink()
     assert wshard("ingest", folder, "-a", archive, "--prune").exit_code == 0
     assert catalogued(archive) == 4
@@ -74,6 +74,16 @@ def test_a_disk_that_is_not_there_costs_nothing(archive, folder):
     done = wshard("ingest", folder, "-a", archive, "--prune")
     assert (done.exit_code, catalogued(archive)) == (1, 8)
     assert "is a disk missing?" in done.stderr
+
+
+def test_one_disk_of_several_that_is_not_there_costs_nothing(archive, folder):
+    (folder / "task-0").rename(folder.parent / "unplugged")
+    (folder / "task-0").mkdir()
+    done = wshard("ingest", folder, "-a", archive, "--prune")
+    assert (done.exit_code, catalogued(archive)) == (1, 8)
+    assert f"4 of 8 episodes that are catalogued here are gone, and {folder / 'task-0'} is empty: " in done.stderr
+    assert wshard("ingest", folder, "-a", archive, "--prune", "--yes").exit_code == 0
+    assert catalogued(archive) == 4
 
 
 def test_a_deleted_folder_can_be_pruned(archive, folder):
