@@ -105,13 +105,13 @@ def is_unfinished(path: str) -> bool:
 def state_of(path: str) -> State | None:
     """Return the state of a file, None where there is none; to a manifest belong those of its chunks that are there.
 
-    To a folder, which is a location as a whole, belong the files in it.
+    To a folder, which is a location as a whole, belong all files below it.
     """
     if not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
         return None
     size = time_ns = 0
-    names = map(str, Path(path).iterdir()) if Path(path).is_dir() else files_of(path)
-    for name in names:
+    below = (f"{place}/{name}" for place, _, names in os.walk(path) for name in names)
+    for name in below if Path(path).is_dir() else files_of(path):
         with suppress(OSError):
             status = os.stat(name)  # noqa: PTH116  (as locate() names files)
             size, time_ns = size + status.st_size, time_ns + status.st_mtime_ns

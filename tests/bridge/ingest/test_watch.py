@@ -266,3 +266,17 @@ def test_without_watchfiles_it_says_what_to_install(tmp_path, monkeypatch):
         pytest.raises(MissingExtraError, match=r"wshard\[watch\]"),
     ):
         ingestor.watch(tmp_path)
+
+
+def test_a_data_set_that_comes_in_pieces_is_complete_in_the_end(tmp_path, dataset_fixtures):
+    """Its files come in folders of folders, with pauses in which what is there is tried."""
+    source, place = dataset_fixtures / "lerobot" / "lerobot_v21_image", tmp_path / "new" / "set"
+    (tmp_path / "new").mkdir()
+    with watched(tmp_path / "archive", tmp_path / "new") as said:
+        shutil.copytree(source / "meta", place / "meta")
+        for number, path in enumerate(sorted((source / "data").rglob("*.parquet")), 1):
+            target = place / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+            until(tmp_path / "archive", number)
+    assert said["code"] == 0
