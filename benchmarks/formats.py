@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -90,11 +91,11 @@ def anonymous_memory() -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("Anonymous:"))
 
 
-def ingest(place: str, archive: str) -> dict[str, Any]:
-    """Ingest a location twice: the seconds of each stage, of the second run, and the most memory."""
+def ingest(place: str, archive: str, workers: str) -> dict[str, Any]:
+    """Ingest a location twice: the seconds of each stage, of the second run, and the most memory of this process."""
     stages = Stages()
     with TrajectoryIngestor(archive, limits=None) as ingestor:
-        first = ingestor.ingest([place], windows="whole", progress=stages)
+        first = ingestor.ingest([place], windows="whole", progress=stages, workers_count=int(workers))
         stages.stage("end", 0)
         again = ingestor.ingest([place], windows="whole")
     if first.failed or again.new or again.changed:
@@ -104,9 +105,9 @@ def ingest(place: str, archive: str) -> dict[str, Any]:
     return found | {"anonymous": stages.memory}
 
 
-def in_child(place: Path, archive: Path) -> dict[str, Any]:
-    """Return what `ingest` measures in a process of its own."""
-    command = [sys.executable, __file__, "--ingest", str(place), str(archive)]
+def in_child(place: Path, archive: Path, workers: int) -> dict[str, Any]:
+    """Return what `ingest` measures in a process of its own, and in others that help it."""
+    command = [sys.executable, __file__, "--ingest", str(place), str(archive), str(workers)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -192,7 +193,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--episodes", type=int, default=10_000)
-    parser.add_argument("--ingest", nargs=2, metavar=("PLACE", "ARCHIVE"))
+    parser.add_argument("--ingest", nargs=3, metavar=("PLACE", "ARCHIVE", "WORKERS"))
     options = parser.parse_args()
     if options.ingest:
         print(json.dumps(ingest(*options.ingest)))
@@ -222,11 +223,13 @@ def measure_lerobot(folder: Path, fixture: Path, episodes: int) -> None:
     with open_location(folder / "small") as source:
         for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
             save_wshard(source.load(key), folder / "wshard" / f"{key}.wshard")
-    print(f"\nLeRobot v3.0, {episodes} episodes of {STEPS} timesteps, {rows} rows, no quality checks, one process")
-    for name in ("small", "wshard", "large"):
-        found = in_child(folder / name, folder / f"archive-{name}")
-        count = found["count"]
-        print(f"  {name}, {count} episodes: most memory {found['memory']} MB, second run {found['again']} s")
+    print(f"\nLeRobot v3.0, {episodes} episodes of {STEPS} timesteps, {rows} rows, no quality checks")
+    for name, workers in (("small", 1), ("wshard", 1), ("large", 1), ("large", 2)):
+        archive = folder / f"archive-{name}"
+        shutil.rmtree(archive, ignore_errors=True)
+        found = in_child(folder / name, archive, workers)
+        count, how = found["count"], f"processes: {workers}, at most {found['memory']} MB"
+        print(f"  {name}, {count} episodes, {how}, second run {found['again']} s")
         for stage, sizes in found["anonymous"].items():
             print(f"    {stage:10} MB without those of files, after episodes: {sizes}")
         for stage in ("reading", "embedding"):
