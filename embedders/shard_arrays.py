@@ -42,6 +42,17 @@ def save_arrays(path: str | os.PathLike[str], about: About, arrays: Mapping[str,
             shard.write_entry(name, array.astype("<f4").tobytes())
 
 
+def check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Raise EmbedderError where another file is than one that `save_arrays` wrote, which it may replace."""
+    try:
+        with ShardReader(path) as shard:
+            shard.read_entry(_ABOUT)
+    except FileNotFoundError:
+        return
+    except (WShardError, OSError) as error:
+        raise EmbedderError(f"{path}: expected a new file, or that of a trained embedder, found another one") from error
+
+
 def load_arrays(
     path: str | os.PathLike[str], what: str, sizes_of: Callable[[Any], Sizes]
 ) -> tuple[Any, dict[str, Floats]]:

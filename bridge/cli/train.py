@@ -16,7 +16,10 @@ from wshard.messages import plural
 
 @reported()
 def train_embedder(
-    out: Annotated[Path, typer.Argument(readable=False, help="File to write; use it with --embedder learned:FILE.")],
+    out: Annotated[
+        Path,
+        typer.Argument(readable=False, help="File to write, for --embedder learned:FILE; replaces an earlier one."),
+    ],
     archive: ArchiveOption = None,
     lanes: Annotated[
         str | None,

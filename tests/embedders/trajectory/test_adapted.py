@@ -229,6 +229,10 @@ def test_an_episode_that_is_gone_is_reported_and_lanes_that_differ_are_refused(a
             adapt_embedder(archive / "archive", place, Lesson(["signal/none"]))
         assert caught.value.filename == str(place)
     assert not (archive / "no.shard").exists()
+    before = (archive / "episodes" / "other.wshard").read_bytes()
+    with pytest.raises(EmbedderError, match=r"other\.wshard: expected a new file, or that of a trained embedder"):
+        adapt_embedder(archive / "archive", archive / "episodes" / "other.wshard")
+    assert (archive / "episodes" / "other.wshard").read_bytes() == before
 
 
 def test_episodes_of_other_channels_are_reported_and_the_others_embedded(archive):
