@@ -19,7 +19,9 @@ SCALES: Final = (30, 45, 68, 102, 153)
 
 _LEAST_STRIDE: Final = 4
 _STRIDES_PER_WINDOW: Final = 6
-_NOTATION: Final = "'whole', 'SIZE:STRIDE', 'multi' or 'multi:SIZE,SIZE,...' in timesteps"
+_NOTATION: Final = (
+    "'whole', 'SIZE:STRIDE', 'multi' or 'multi:SIZE,SIZE,...' in timesteps, or 'both' where several plans are taken"
+)
 
 
 @dataclass(frozen=True)
