@@ -152,5 +152,5 @@ def as_plans(value: WindowPlan | str | Iterable[WindowPlan | str]) -> tuple[Wind
     several = [value] if isinstance(value, WindowPlan | str) else value
     listed = list(several) if isinstance(several, Iterable) and not isinstance(several, Mapping) else []
     if not listed:
-        raise EmbedderError(f"windows: expected one WindowPlan or more, 'both', or {_NOTATION}, found {value!r}")
+        raise EmbedderError(f"windows: expected one WindowPlan or more, or {_NOTATION}, found {value!r}")
     return tuple(dict.fromkeys(plan for one in listed for plan in (BOTH if one == "both" else (as_plan(one),))))
