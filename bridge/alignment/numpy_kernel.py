@@ -34,10 +34,10 @@ def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: R
     count = len(edges) - 1
     costs, spans = np.full(count, np.inf), np.zeros((count, 2), np.int64)
     paths: list[Ints] = [np.empty((0, 2), np.int64)] * count
-    for part in _batches(len(query), np.diff(edges)):
-        parts = [rows[edges[number] : edges[number + 1]] for number in range(part.start, part.stop)]
-        met = _find_edges(bounds[part], max(map(len, parts)))
-        local = _local(query, weights, parts, bounds[part], met)
+    lengths, columns = np.diff(edges), [np.ascontiguousarray(one.T) for one in (query, weights, rows)]
+    for part in _batches(len(query), lengths):
+        met = _find_edges(bounds[part], int(lengths[part].max()))
+        local = _local(columns, edges[part], bounds[part], met)
         table = _fill(local, met, (steps, prices), (expected[part], penalties[part], gains[part]))
         for number in range(part.start, part.stop):
             place = number - part.start
@@ -69,27 +69,25 @@ def _find_edges(bounds: Ints, longest: int) -> Ints:
     return np.stack([one.searchsorted(diagonals, side="right") for one in ends], axis=1)
 
 
-def _local(query: Rows, weights: Rows, pieces: Sequence[Rows], bounds: Ints, edges: Ints) -> Rows:
-    """Return what every pair costs, infinite outside the bounds: [diagonals, query steps from the first, pieces]."""
+def _local(columns: Sequence[Rows], starts: Ints, bounds: Ints, edges: Ints) -> Rows:
+    """Return what every pair costs, infinite outside the bounds: [diagonals, query steps from the first, pieces].
+
+    columns: those of the query, of its weights and of the rows; starts: where in the rows each piece begins.
+    """
     widths = np.diff(bounds)
     within = np.arange(int(widths.max())) < widths
     numbers, steps, places = np.nonzero(within)
     places += bounds[numbers, steps, 0]
-    starts = np.cumsum([0, *map(len, pieces)])[:-1]
     at, cost = starts[numbers] + places, np.zeros(len(steps))
-    for asked, weight, values in zip(*map(_columns, (query, weights, np.concatenate(pieces))), strict=True):
+    for asked, weight, values in zip(*columns, strict=True):
         apart = asked.take(steps) - values.take(at)
         apart *= apart
         apart *= weight.take(steps)
         cost += apart
     diagonals = steps + places
-    total = np.full((len(edges), int(np.diff(edges).max()), len(pieces)), np.inf)
+    total = np.full((len(edges), int(np.diff(edges).max()), len(starts)), np.inf)
     total[diagonals, steps - edges[diagonals, 0], numbers] = np.sqrt(cost)
     return total
-
-
-def _columns(rows: Rows) -> Rows:
-    return np.ascontiguousarray(rows.T)
 
 
 @dataclass(frozen=True, eq=False)
