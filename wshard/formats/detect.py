@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -121,10 +122,11 @@ def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -
     Where there is nothing directly in it, its own folders are looked into.
     """
     place, found = Path(folder), list[str]()
-    for pattern in ("*", "*/*"):
-        for child in sorted(place.glob(pattern))[:_LOOKED_AT] if not found else ():
+    children = sorted(place.glob("*"))
+    for paths in (children, chain.from_iterable(sorted(child.glob("*")) for child in children)):
+        for path in islice(paths, _LOOKED_AT) if not found else ():
             with suppress(FormatError, DatasetError, OSError):
-                found += [f"{child.relative_to(place)} ({name})"] if (name := detect(child)) else []
+                found += [f"{path.relative_to(place)} ({name})"] if (name := detect(path)) else []
     return ", ".join(found[:_LISTED] + ["..."] * (len(found) > _LISTED))
 
 
