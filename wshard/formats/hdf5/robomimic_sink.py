@@ -19,6 +19,8 @@ from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array
 from wshard.formats.hdf5.values import MOST_NUMBERS, json_attribute
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Array, Channel, Episode
 
@@ -126,7 +128,7 @@ class RobomimicSink(Hdf5Sink):
         """Return what the format cannot store of an episode."""
         found = list_losses(info, _STEPS, "dataset")
         actions = [block.removeprefix("action/") for block in info.lanes if block.startswith("action/")]
-        main = next((name for name in _MAIN if name in actions), next(iter(actions), ""))
+        main = _named_main(actions) or next(iter(actions), "")
         paths = {name: _action_path(name, main) for name in actions}
         found += [f"action/{name}: becomes {path}" for name, path in paths.items() if path != name]
         return found + list_metadata_losses(info.metadata, _ELSEWHERE)
@@ -137,10 +139,15 @@ def _action_path(name: str, main: str) -> str:
     return "actions" if name == main else name if name.startswith(_OWN_ACTIONS) else f"action_dict/{name}"
 
 
+def _named_main(actions: Container[str]) -> str:
+    """Return the lane of actions that is the main one by its name, "" for none."""
+    return next((name for name in _MAIN if name in actions), "")
+
+
 def main_action(actions: dict[str, Channel]) -> str:
     """Return the lane to store as `actions` of a demonstration; raises EpisodeError if the choice is ambiguous."""
-    named = next((name for name in _MAIN if name in actions), None)
-    if named is None and len(actions) != 1:
+    named = _named_main(actions)
+    if not named and len(actions) != 1:
         found = ", ".join(f"action/{name}" for name in actions) or "none"
         raise EpisodeError(f"robomimic: expected a lane action/actions, or one lane of actions, found {found}")
     return named or next(iter(actions))
