@@ -50,8 +50,9 @@ def explain_no_clips(data: Dataset) -> str:
     """Return why a data set has no clips, "" if it has some."""
     if len(data):
         return ""
-    plain = data.clip_indices.span == data.span
-    return data.clip_indices.explain_none(f" (num_steps {data.num_steps} * frameskip {data.frameskip})" * plain)
+    clips = data.clip_indices
+    product = f" (num_steps {data.num_steps} * frameskip {data.frameskip})"
+    return clips.explain_none(product if clips.span == data.span else "")
 
 
 class Dataset(Sequence["Item"]):
