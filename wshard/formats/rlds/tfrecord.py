@@ -90,9 +90,8 @@ class TFRecordFile:
             if zeros < 0:
                 yield len(data)
                 return
-            if (head := data[zeros - 4 : zeros + 8]).nbytes == _HEAD.size and mask_crc(head[:8]) == _HEAD.unpack(head)[
-                1
-            ]:
+            head = data[zeros - 4 : zeros + 8]
+            if head.nbytes == _HEAD.size and _CRC.unpack_from(head, 8)[0] == mask_crc(head[:8]):
                 yield zeros - 4
 
     def read(self, number: int) -> memoryview:

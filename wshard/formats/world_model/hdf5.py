@@ -64,10 +64,8 @@ class ColumnsHDF5Source(RowsSource):
             return [self._declare(name) for name in self._handle().file if name not in (LENGTHS, OFFSETS)]
 
     def _declare(self, name: str) -> StepColumn:
-        dataset, at = (
-            expect_dataset(self._handle().file, name, self.where_of("")),
-            f"{self.where_of('')}: column {name!r}",
-        )
+        where = self.where_of("")
+        dataset, at = expect_dataset(self._handle().file, name, where), f"{where}: column {name!r}"
         needed = max((rows.stop for rows in self._episodes.values()), default=0)
         if dataset.ndim == 0 or len(dataset) < needed:
             raise FormatError(f"{at}: expected {needed} rows, found {list(dataset.shape)}")
