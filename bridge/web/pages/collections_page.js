@@ -41,7 +41,7 @@ class CollectionsPage {
         h("button", { onclick: () => void this.compare() }, "Compare two"), " ",
         h("span", { class: "soft" }, "Snapshots are saved from the list of episodes, from hits and from the map.")),
       rows.length
-        ? h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "name", "holds", "snapshot", "who", "when", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "actions"))))), h("tbody", {}, rows))
+        ? h("section", {}, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "name", "holds", "snapshot", "who", "when", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "actions"))))), h("tbody", {}, rows)))
         : h("p", { class: "empty" }, "No collection yet: select episodes and press c."),
       this.difference);
   }

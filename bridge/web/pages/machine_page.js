@@ -1,7 +1,7 @@
 // The machine room: what is stored, how it was embedded, what checks found, and long work with its progress.
 import { get, post } from "./base/api.js";
 import { fill, h, say } from "./base/dom.js";
-import { number, plural, size } from "./base/format.js";
+import { number, plural, shown, size } from "./base/format.js";
 import { exportResult, jobProgress } from "./components/exports.js";
 import { makeShell } from "./components/shell.js";
 
@@ -37,11 +37,11 @@ class MachinePage {
     fill(this.storage, h("h2", {}, "Storage"),
       h("p", {}, `${plural(sum("episodes"), "episode")}, ${plural(sum("timesteps"), "timestep")}, ${size(sum("bytes"))} in files, ${size(storage.vector_bytes)} of vectors`),
       h("p", { class: "soft" }, "folders: ", storage.roots.join(", ")),
-      table(["environment", "episodes", "timesteps", "size"], storage.items.slice(0, 200).map((/** @type {Json} */ one) =>
-        [one.env_id || "–", number(one.episodes), number(one.timesteps), size(one.bytes)])));
+      table([["environment"], ["episodes", number], ["timesteps", number], ["size", size]], storage.items.slice(0, 200).map((/** @type {Json} */ one) =>
+        [one.env_id || "–", one.episodes, one.timesteps, one.bytes])));
     fill(this.spaces, h("h2", {}, "Spaces"),
-      table(["space", "state", "embedder", "lanes", "windows", "dim", "episodes", "vectors", "size"], spaces.items.map((/** @type {Json} */ one) =>
-        [one.space.slice(0, 12), one.state, one.embedder, one.lanes.join(", "), one.windows, number(one.dim), number(one.episodes), number(one.vectors), size(one.bytes)])));
+      table([["space"], ["state"], ["embedder"], ["lanes"], ["windows"], ["dim", number], ["episodes", number], ["vectors", number], ["size", size]], spaces.items.map((/** @type {Json} */ one) =>
+        [one.space.slice(0, 12), one.state, one.embedder, one.lanes.join(", "), one.windows, one.dim, one.episodes, one.vectors, one.bytes])));
   }
 
   /** @param {string} kind */
@@ -72,8 +72,8 @@ class MachinePage {
   found({ items, episodes }) {
     if (!items.length) return h("p", { class: "yes" }, `${plural(episodes ?? 0, "episode")} checked: no problems found`);
     if (!items[0].code) {
-      const shown = (/** @type {unknown} */ value) => (typeof value === "number" ? number(value) : String(value ?? ""));
-      return table(Object.keys(items[0]), items.slice(0, 50).map((/** @type {Json} */ one) => Object.values(one).map(shown)));
+      const columns = Object.entries(items[0]).map(([name, value]) => /** @type {[string, typeof shown?]} */ ([name, typeof value === "number" ? shown : undefined]));
+      return table(columns, items.slice(0, 50).map((/** @type {Json} */ one) => Object.values(one)));
     }
     return h("ul", {}, items.slice(0, 50).map((/** @type {Json} */ one) =>
       h("li", {}, h("span", { class: "flag" }, one.code), ` ${one.where}: ${one.message} `, h("span", { class: "soft" }, one.advice))));
@@ -92,8 +92,14 @@ class MachinePage {
   }
 }
 
-/** @param {string[]} heads @param {string[][]} rows */
-function table(heads, rows) {
-  return h("table", { class: "plain" }, h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
+/**
+ * A table; columns with a way to write their values stand right.
+ * @param {[string, ((value: any) => string)?][]} columns
+ * @param {unknown[][]} rows
+ */
+function table(columns, rows) {
+  const side = columns.map(([, write]) => (write ? "right" : false));
+  return h("table", { class: "plain" },
+    h("thead", {}, h("tr", {}, columns.map(([name], place) => h("th", { scope: "col", class: side[place] }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, place) => h("td", { class: side[place] }, (columns[place][1] ?? shown)(value)))))));
 }

@@ -62,8 +62,14 @@ def narrow(browser, app):
 def find_faults(page, path, sign):
     page.goto(path)
     page.locator(sign).first.wait_for()
-    wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
-    return [*find_violations(page), *(["wider than the window"] if wide else [])]
+    faults = find_violations(page)
+    usual = page.viewport_size
+    for width in (usual["width"], 360):
+        page.set_viewport_size({"width": width, "height": usual["height"]})
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults.append(f"wider than a window of {width} pixels")
+    page.set_viewport_size(usual)
+    return faults
 
 
 def test_no_page_breaks_a_rule(narrow, app):
