@@ -16,7 +16,7 @@ import numpy as np
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.archive import open_archive
 from bridge.cli.search import print_hits
-from bridge.evaluation.metrics import leave_one_out
+from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
 from bridge.support.progress import watched
 from catalog.cli.common import print_table
 from catalog.filters.where import build_where
@@ -30,9 +30,13 @@ from embedders.trajectory.pooled import Mean
 from wshard.episode.file import load_wshard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from bridge.evaluation.metrics import Scores
     from bridge.results import EpisodeRef
+    from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from wshard.types import Array
 
@@ -161,10 +165,32 @@ def _evaluate(folder: Path) -> None:
         np.hstack([episode.observations["state"].data[:, :4], episode.actions["ctrl"].data]) for episode in episodes
     ]
     table = [
-        row for lanes in (("whole state", states), ("hand and action", moves)) for row in _compared(*lanes, labels)
+        ("whole state", "wshard search", *_searched(folder, arm, states)),
+        *(row for lanes in (("whole state", states), ("hand and action", moves)) for row in _compared(*lanes, labels)),
     ]
-    print_table(("lanes", "embedding", ">P@1", ">mAP", ">mAP, other speed", ">mAP, 40 % pause"), table)
+    print_table(("lanes", "ranked by", ">P@1", ">mAP", ">mAP, other speed", ">mAP, 40 % pause"), table)
     say("   The whole state gives the task away by its objects' places; hand and action is the behaviour alone.")
+    say("   A search ranks by windows, too, and expands its query; the other rows compare one vector per episode.")
+
+
+def _searched(folder: Path, rows: Sequence[EpisodeRow], windows: list[Array]) -> tuple[str, ...]:
+    """Return the figures of the default search for up to 100 of the episodes, with their windows [T, D] as queries."""
+    place = {row.uid: number for number, row in enumerate(rows)}
+    queries = np.arange(0, len(rows), -(-len(rows) // 100))
+
+    def score(change: Callable[[Array, int], Array]) -> Scores:
+        def compare(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+            found = np.full((len(wanted), len(rows)), -np.inf)
+            for similar, number in zip(found, wanted.tolist(), strict=True):
+                query = change(windows[number], number)
+                hits = retriever.search_similar_episodes(query, len(rows), where="meta.goal_seed:*")
+                similar[[place[hit.uid] for hit in hits]] = [hit.score for hit in hits]
+            return found
+
+        return leave_one_out_by(compare, [row.env_id for row in rows], queries)
+
+    with TrajectoryRetriever(folder) as retriever:
+        return _figures(*map(score, (lambda window, _: window, warp, pause)))
 
 
 def _compared(lanes: str, windows: list[Array], labels: list[str]) -> Iterator[tuple[str, ...]]:
@@ -174,10 +200,13 @@ def _compared(lanes: str, windows: list[Array], labels: list[str]) -> Iterator[t
     embedders: tuple[tuple[str, Embedder], ...] = (("blocks (default)", Blocks()), ("mean (baseline)", Mean()))
     for name, embedder in embedders:
         vectors = embedder.embed(windows, frozen)
-        clean = leave_one_out(vectors, labels)
         others = [leave_one_out(vectors, labels, queries=embedder.embed(queries, frozen)) for queries in disturbed]
-        precision = (clean.mean_average_precision, *(scores.mean_average_precision for scores in others))
-        yield lanes, name, f"{clean.precision_at_1:.3f}", *(f"{value:.3f}" for value in precision)
+        yield lanes, name, *_figures(leave_one_out(vectors, labels), *others)
+
+
+def _figures(clean: Scores, *disturbed: Scores) -> tuple[str, ...]:
+    means = (scores.mean_average_precision for scores in (clean, *disturbed))
+    return tuple(f"{value:.3f}" for value in (clean.precision_at_1, *means))
 
 
 def _next_steps(folder: Path, example: Path) -> None:

@@ -69,6 +69,7 @@ def test_the_demo_runs_and_after_ctrl_c_the_next_run_repeats_nothing(stopped):
     assert f"0 new, {COUNT} unchanged, 0 embedded, 0 left out" in out
     assert "bit for bit" in out
     assert "blocks (default)" in out
+    assert re.search(r"^whole state +wshard search( +[01]\.\d{3}){4}$", out, re.MULTILINE)
     assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     with open_archive(folder) as archive:
         assert archive.catalog.query.count() == COUNT
