@@ -51,9 +51,11 @@ def convert(
     ] = None,
     archive: ArchiveOption = None,
     mode: Annotated[
-        Literal["append", "overwrite", "error"],
-        typer.Option(help="If OUT has episodes: append missing ones, replace all, or fail."),
-    ] = "append",
+        Literal["append", "overwrite", "error"] | None,
+        typer.Option(
+            help="If OUT has episodes: append missing ones (default, if OUT stores ids), replace all, or fail."
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail, and write nothing, if the format of OUT would lose data.")
     ] = False,

@@ -43,7 +43,7 @@ def export(
         Codec.parse(compression)
         wanted = format_named(format_name)
         named = output or path.with_suffix(_SUFFIXES.get(wanted, path.suffix))
-        target = ConversionTarget.of(_written(named, wanted), wanted, compression=compression, mode="append")
+        target = ConversionTarget.of(_written(named, wanted), wanted, compression=compression)
     if path.is_dir():
         raise typer.BadParameter(f"expected a file, found a folder: `wshard convert {path} OUT` takes all its episodes")
     if path.resolve() in (named.resolve(), Path(target.location).resolve()):

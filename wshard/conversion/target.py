@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.container.atomic_write import check_folder_of
-from wshard.errors import FormatError
+from wshard.errors import FormatError, WShardError
 from wshard.formats.base import open_sink, sink_class
 from wshard.formats.detect import detect_format, known_format
 from wshard.formats.table import FORMATS
 from wshard.formats.wshard import SUFFIXES
+from wshard.open import open_location
 
 if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
@@ -30,13 +31,17 @@ _NAMED_BY_SUFFIX: Final = {
 
 @dataclass(frozen=True)
 class ConversionTarget:
-    """Where converted episodes go. mode: see Sink; encode: how raw camera lanes are encoded, as in save_wshard."""
+    """Where converted episodes go. mode: see Sink; encode: how raw camera lanes are encoded, as in save_wshard.
+
+    repeats: mode "append" may append to a set without ids, where episodes that are in it already are written again.
+    """
 
     location: str
     format: str
     compression: Compression = "none"
     mode: WriteMode = "append"
     encode: Encode | None = None
+    repeats: bool = False
 
     @staticmethod
     def of(
@@ -44,9 +49,11 @@ class ConversionTarget:
         format_name: str | None,
         *,
         compression: Compression = "none",
-        mode: WriteMode = "append",
+        mode: WriteMode | None = None,
     ) -> ConversionTarget:
         """Return the target; without a format, existing contents or the suffix of the name determine it.
+
+        mode None: "append" what is missing, where that can be told.
 
         Raises UnknownFormatError, UnsupportedFormatError for one that cannot be written.
         """
@@ -55,7 +62,7 @@ class ConversionTarget:
         guess = _NAMED_BY_SUFFIX.get(suffix) or detect_format(path) or ("" if suffix else "wshard")
         name = known_format(format_name, guess, path)
         sink_class(name)
-        return ConversionTarget(path, name, compression, mode)
+        return ConversionTarget(path, name, compression, mode or "append", repeats=mode == "append")
 
     @property
     def takes_one_per_file(self) -> bool:
@@ -63,14 +70,31 @@ class ConversionTarget:
         return bool(getattr(sink_class(self.format), "one_per_file", False))
 
     def prepare(self, count: int) -> None:
-        """Make the folder for several episodes of a format that has one file each; raises FormatError for a file."""
+        """Make the folder for several episodes of a format that has one file each; raises FormatError for a file.
+
+        Raises FormatError also for a set with episodes but without ids, unless it is replaced, or repeats is stated.
+        """
         path = Path(self.location)
+        if self.mode == "append" and not self.repeats and self._has_episodes_without_ids():
+            raise FormatError(
+                f"{path}: has episodes, and {self.format} stores no ids that tell which: state --mode append to write "
+                "all of the new ones behind them, overwrite to replace them"
+            )
         if not self.takes_one_per_file or path.is_dir() or (count == 1 and path.suffix):
             return
         if path.exists() or path.suffix.lower() in _NAMED_BY_SUFFIX:
             raise FormatError(f"{path}: expected a folder for the {count} episode(s)")
         check_folder_of(path)
         path.mkdir()
+
+    def _has_episodes_without_ids(self) -> bool:
+        if not hasattr(sink_class(self.format), "next_id"):
+            return False
+        try:
+            with open_location(self.location, self.format) as source:
+                return next(iter(source.keys()), None) is not None
+        except (WShardError, OSError):  # nothing is there, or what cannot be appended to: the Sink reports that
+            return False
 
     def open(self) -> Sink:
         """Open the target for writing."""

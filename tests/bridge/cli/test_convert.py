@@ -171,6 +171,8 @@ def test_ids_that_become_numbers_are_listed_and_refused_when_strict(lines, datas
     code, _, err = run("convert", source, tmp_path / "b.h5", "--to", "hdf5")
     assert (code, loss in err) == (0, False)  # the numbers stay
     code, _, err = run("convert", source, tmp_path / "b.h5", "--to", "hdf5")
+    assert (code, "state --mode append" in err) == (1, True)  # they would be there twice
+    code, _, err = run("convert", source, tmp_path / "b.h5", "--to", "hdf5", "--mode", "append")
     assert (code, f"{loss} (5 episodes)" in err) == (0, True)
     assert f"{loss} (1 episode)" in run("convert", f"{source}#3", tmp_path / "c.h5", "--to", "hdf5")[2]
     assert "cannot hold: ids: episodes are numbered" in run("formats", "hdf5")[1]

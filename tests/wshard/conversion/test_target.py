@@ -8,6 +8,8 @@ from wshard.conversion.jobs import list_jobs
 from wshard.conversion.run import Conversion
 from wshard.conversion.target import ConversionTarget
 from wshard.episode.file import save_wshard
+from wshard.errors import FormatError
+from wshard.open import open_location
 from wshard.testing import make_episode
 
 
@@ -24,3 +26,22 @@ def test_a_missing_folder_of_the_target_is_named(tmp_path, name):
     assert raised.value.filename == str(target)
     with pytest.raises(FileNotFoundError, match=rf"there is no folder {target.parent}"):
         save_wshard(make_episode(), target.with_suffix(".wshard"))
+
+
+def test_episodes_are_not_written_twice_into_a_set_without_ids_unless_that_is_stated(tmp_path):
+    save_wshard(make_episode(), tmp_path / "ep.wshard")
+    jobs = list_jobs([str(tmp_path / "ep.wshard")])
+
+    def convert(mode=None):
+        target = ConversionTarget.of(tmp_path / "set", "folder", mode=mode)
+        target.prepare(1)
+        with Conversion(target, jobs) as conversion:
+            list(conversion.run())
+        with open_location(target.location) as source:
+            return len(list(source.keys()))
+
+    (tmp_path / "set").mkdir()
+    assert convert() == 1
+    with pytest.raises(FormatError, match="has episodes, and folder stores no ids"):
+        convert()
+    assert [convert("append"), convert("overwrite")] == [2, 1]
