@@ -75,11 +75,12 @@ class StepColumn:
 
 @dataclass(frozen=True)
 class RowSpan:
-    """The rows [start, stop) of episode `number`."""
+    """The rows [start, stop) of episode `number`; what is wrong with them."""
 
     number: int
     start: int
     stop: int
+    damage: str = ""
 
     @property
     def length(self) -> int:
@@ -158,20 +159,27 @@ def as_lane(block: str, rows: Array) -> Array:
     return rows.astype(rows.dtype.newbyteorder("<"), copy=False)
 
 
-def split_rows(lengths: Sequence[int] | Array, offsets: Sequence[int] | Array, where: str) -> dict[str, RowSpan]:
-    """Return the rows of each episode by its number; raises FormatError for inconsistent bounds."""
-    sizes, starts = np.asarray(lengths), np.asarray(offsets)
-    for name, array in (("ep_len", sizes), ("ep_offset", starts)):
-        if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and int(array.min()) < 0):
-            raise FormatError(
-                f"{where}: {name}: expected whole numbers >= 0 [episodes], found {array.dtype} {array.shape}"
-            )
-    ends = np.cumsum(sizes, dtype=np.int64)
-    expected = ends - sizes
-    if len(starts) != len(sizes) or not np.array_equal(starts, expected):
-        raise FormatError(f"{where}: ep_offset: expected the sums of ep_len, found {starts[:8].tolist()}")
-    bounds = zip(expected.tolist(), ends.tolist(), strict=True)
-    return {str(number): RowSpan(number, start, stop) for number, (start, stop) in enumerate(bounds)}
+def split_rows(lengths: Array, offsets: Array, rows: Mapping[str, int], where: str) -> dict[str, RowSpan]:
+    """Return the rows of each episode by its number; rows: how many each column has.
+
+    Where an episode does not end at the beginning of the next one, either can be damaged. Raises FormatError for
+    bounds that are no whole numbers, one of each kind for every episode.
+    """
+    for name, array in ((LENGTHS, lengths), (OFFSETS, offsets)):
+        if array.shape != (lengths.size,) or array.dtype.kind not in "iu":
+            raise FormatError(f"{where}: {name}: expected whole numbers [episodes], found {array.dtype} {array.shape}")
+    sizes, starts = lengths.astype(np.int64), offsets.astype(np.int64)
+    stops = starts + sizes
+    damage = dict[int, str]()
+    if rows:
+        name, most = min(rows.items(), key=lambda column: column[1])
+        beyond = np.flatnonzero(stops > most).tolist()
+        damage = {n: f"column {name!r}: expected {stops[n]} rows, found {most}" for n in beyond}
+    for n in np.flatnonzero((sizes < 0) | (starts != np.append(0, stops)[:-1])).tolist():
+        text = f"{OFFSETS}: expected the sums of {LENGTHS}, found {starts[n]} of episode {n}"
+        damage |= dict.fromkeys((n - 1, n), text)
+    bounds = enumerate(zip(starts.tolist(), stops.tolist(), strict=True))
+    return {str(n): RowSpan(n, 0, 0, damage[n]) if n in damage else RowSpan(n, *bound) for n, bound in bounds}
 
 
 def is_action(column: str) -> bool:

@@ -51,7 +51,8 @@ class FolderRowsSource(RowsSource):
 
     def _scan(self) -> Mapping[str, RowSpan]:
         lengths, offsets = (self._array(name) for name in (LENGTHS, OFFSETS))
-        return split_rows(lengths, offsets, self.where_of(""))
+        rows = {name: len(self._array(name)) for name in self._tables}
+        return split_rows(lengths, offsets, rows, self.where_of(""))
 
     def table_names(self) -> list[str]:
         """Return the names of the columns in .npz files."""
@@ -61,13 +62,12 @@ class FolderRowsSource(RowsSource):
     def _tables(self) -> dict[str, StepColumn]:
         """The columns in .npz files, by name."""
         columns = {}
-        needed = max((rows.stop for rows in self._episodes.values()), default=0)
         for path in sorted(Path(self._path).glob(f"*{SUFFIX}")):
             if path.stem in (LENGTHS, OFFSETS):
                 continue
             array = self._array(path.stem)
-            if array.ndim == 0 or len(array) < needed:
-                raise FormatError(f"{path}: expected {needed} rows, found {list(array.shape)}")
+            if array.ndim == 0:
+                raise FormatError(f"{path}: expected rows, found one value")
             is_text = array.dtype.kind == "U" and array.ndim == 1
             columns[path.stem] = StepColumn(path.stem, array.dtype, array.shape[1:], TEXT if is_text else "")
         return columns

@@ -46,12 +46,23 @@ class RowsSource(LazySource[RowSpan]):
             raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
         return os.fspath(self._location)
 
+    def _find(self, key: str) -> RowSpan:
+        rows = super()._find(key)
+        if rows.damage:
+            raise FormatError(f"{self.where_of(key)}: {rows.damage}")
+        return rows
+
     def length_of(self, key: str) -> int:
         """Return the number of timesteps of an episode without describing it."""
         return self._find(key).length
 
     def stored_columns(self) -> dict[str, StepColumn]:
-        """Return the columns of the first episode by name; none without episodes."""
+        """Return the columns of the first episode by name; none without episodes.
+
+        Raises FormatError where rows of any episode are damaged: where those of others begin is unknown.
+        """
+        for key in [key for key, rows in self._episodes.items() if rows.damage]:
+            self._find(key)
         first = next(iter(self._episodes.values()), None)
         return {} if first is None else {column.name: column for column in self._columns(first)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import h5py
@@ -271,9 +272,7 @@ def _add_virtual(file: h5py.File) -> None:
 
 
 DAMAGE = {
-    "column 'reward': expected 12 rows": lambda file: file["reward"].resize((3,)),
-    "ep_len: expected whole numbers >= 0": lambda file: file["ep_len"].write_direct(np.array([3, -1, 4], np.int32)),
-    "ep_offset: expected the sums of ep_len": lambda file: file["ep_offset"].write_direct(np.array([0, 7, 8])),
+    "column 'reward': expected 8 rows, found 3": lambda file: file["reward"].resize((3,)),
     "expected data, found a link": lambda file: file.__setitem__("outside", h5py.ExternalLink("/etc/passwd", "/x")),
     "found a reference to those": lambda file: file.create_dataset("o", (12,), "u1", external=[("/etc/passwd", 0, 12)]),
     "found a reference to those of other files": _add_virtual,
@@ -289,6 +288,27 @@ def test_what_is_wrong_with_an_hdf5_file_is_stated(tmp_path, message):
         DAMAGE[message](file)
     with ColumnsHDF5Source(tmp_path / "a.h5") as source, pytest.raises(FormatError, match=message):
         source.load("1")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "damaged"),
+    [
+        ("ep_len", [3, -1, 4], {"0", "1", "2"}),
+        ("ep_len", [3, 5, 5], {"2"}),
+        ("ep_len", [9, 5, 4], {"0", "1"}),
+        ("ep_offset", [0, 3, 9], {"1", "2"}),
+    ],
+)
+def test_wrong_bounds_cost_the_episodes_beside_them_alone(tmp_path, name, values, damaged):
+    write_hdf5(tmp_path / "a.h5", make_columns(pixels=0))
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file[name][:] = values
+    with open_location(tmp_path / "a.h5") as source:
+        for key in ("0", "1", "2"):
+            with pytest.raises(FormatError, match="expected") if key in damaged else nullcontext():
+                assert source.load(key).length == LENGTHS[int(key)]
+    with pytest.raises(FormatError, match="expected"), open_sink(tmp_path / "a.h5", "hdf5") as sink:
+        sink.write(make_episode())
 
 
 @pytest.mark.timeout(30)
