@@ -20,7 +20,20 @@ if TYPE_CHECKING:
     from wshard.data.dataset import Item
 
 
-class MergeDataset(Dataset):
+class _SeveralDatasets(Dataset):
+    datasets: list[Dataset]
+
+    def checksum_clips(self) -> int:
+        """Return a number that differs for clips of other episodes."""
+        return crc32(repr([dataset.checksum_clips() for dataset in self.datasets]).encode())
+
+    @property
+    def fork_safe(self) -> bool:
+        """Whether forked processes can read from it."""
+        return all(dataset.fork_safe for dataset in self.datasets)
+
+
+class MergeDataset(_SeveralDatasets):
     """The columns of several data sets of the same episodes.
 
     keys_from_dataset: the columns of each; by default each column is that of the first data set that has it.
@@ -49,15 +62,6 @@ class MergeDataset(Dataset):
                 if key not in known:
                     raise EntryNotFoundError(f"no column {key!r}; there are {', '.join(known)}")
                 self._owners.setdefault(key, dataset)
-
-    def checksum_clips(self) -> int:
-        """Return a number that differs for clips of other episodes."""
-        return crc32(repr([dataset.checksum_clips() for dataset in self.datasets]).encode())
-
-    @property
-    def fork_safe(self) -> bool:
-        """Whether forked processes can read from it."""
-        return all(dataset.fork_safe for dataset in self.datasets)
 
     @property
     def column_names(self) -> list[str]:
@@ -101,7 +105,7 @@ class MergeDataset(Dataset):
         return [{name: rows for item in items for name, rows in item.items()} for items in zip(*chunks, strict=True)]
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(_SeveralDatasets):
     """The episodes of several data sets, one after the other; those of sets without weights have the weight 1.
 
     Raises DatasetError for one whose columns or clips are not those of the first.
@@ -120,15 +124,6 @@ class ConcatDataset(Dataset):
             self.weights = np.concatenate(each)
         counts = [len(dataset.lengths) for dataset in self.datasets]
         self._first_episodes = np.cumsum(counts) - counts
-
-    def checksum_clips(self) -> int:
-        """Return a number that differs for clips of other episodes."""
-        return crc32(repr([dataset.checksum_clips() for dataset in self.datasets]).encode())
-
-    @property
-    def fork_safe(self) -> bool:
-        """Whether forked processes can read from it."""
-        return all(dataset.fork_safe for dataset in self.datasets)
 
     @property
     def column_names(self) -> list[str]:
