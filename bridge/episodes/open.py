@@ -64,10 +64,11 @@ class OpenLocations:
 
     def exists(self, address: EpisodeAddress) -> bool:
         """Say whether the episode is there: its file, or its key in a location, as far as that can be read."""
-        if not address.key:
-            return os.path.exists(local_path(address.uri))  # noqa: PTH110  (Path.exists can raise)
+        path = local_path(address.uri)
+        if not address.key and not _is_other_folder(path, address.read_as):
+            return os.path.exists(path)  # noqa: PTH110  (Path.exists can raise)
         if address.uri not in self._there:
-            self._there[address.uri] = _is_there(local_path(address.uri))
+            self._there[address.uri] = _is_there(path)
         if not self._there[address.uri]:
             return False
         try:
@@ -90,6 +91,11 @@ class OpenLocations:
         if place not in self._sources:
             self._sources[place] = open_location(address.uri, address.read_as or None)
         return self._sources[place]
+
+
+def _is_other_folder(path: str, how: str) -> bool:
+    """Say whether a folder that was read as one episode is no longer recognised as such, as a bag without metadata."""
+    return bool(how) and os.path.isdir(path) and not detect_format(path)  # noqa: PTH112  (Path.is_dir can raise)
 
 
 def _is_there(location: str) -> bool:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _Row = tuple[Any, ...]
 _FINGERPRINT = ("size", "mtime_ns")
 _PLACE = ("root_id", "path", "key")
-_COMPARED = (*_FINGERPRINT, "format", "lane_map", "episode_id", "env_id", "length", "total_reward", "success", "digest")
+_READ_AS = ("format", "lane_map")
+_COMPARED = (*_FINGERPRINT, *_READ_AS, "episode_id", "env_id", "length", "total_reward", "success", "digest")
 _CONTENT = (*_COMPARED, "metadata", "layout_id", "ingested_at")
 _LANE = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
 _compared_values = attrgetter(*_COMPARED, "encoded")
@@ -89,8 +90,11 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
         by[step.outcome].append(step)
     # A moved episode may free the place that a new one takes.
     add_roots(connection, [step.record.path for step in by["moved"]], roots=roots)
-    moved = [(*roots.spot(s.record.path), s.record.key, *_fingerprint(s), s.occupant.id) for s in by["moved"]]
-    renew(connection, episode, (*_PLACE, *_FINGERPRINT, "id"), moved)
+    moved = [
+        (*roots.spot(s.record.path), s.record.key, s.record.format, s.record.lane_map, *_fingerprint(s), s.occupant.id)
+        for s in by["moved"]
+    ]
+    renew(connection, episode, (*_PLACE, *_READ_AS, *_FINGERPRINT, "id"), moved)
     touched = [step for step in by["unchanged"] if _fingerprint(step) != step.occupant[-2:]]
     renew(connection, episode, (*_FINGERPRINT, "id"), [(*_fingerprint(step), step.occupant.id) for step in touched])
     _replace(connection, by["changed"])

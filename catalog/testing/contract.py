@@ -204,8 +204,9 @@ class CatalogContract:
             catalog.episodes.register([replace(records[1], digest="later", displaces=fresh.id)])[0].outcome
             == "unchanged"
         )
-        back = replace(records[0], path="/data/set/back.wshard", moved_from=done[0].id)
+        back = replace(records[0], path="/data/set/back.mcap", moved_from=done[0].id, format="mcap")
         assert catalog.episodes.register([back])[0].id == done[0].id
+        assert catalog.episodes.get(done[0].id).address == back.address  # which says how to read it, too
 
     def test_a_batch_holds_new_changed_and_unchanged_episodes(self, catalog: Catalog) -> None:
         known = _crowd(catalog)

@@ -207,8 +207,8 @@ def test_a_recording_of_another_format_is_read_as_what_it_is(tmp_path):
     log = write_ros2(tmp_path / "run.mcap", robot_messages(cameras=False))
     bag = tmp_path / "bag"
     bag.mkdir()
-    shutil.copy(log, bag / "run_0.mcap")
-    about = "rosbag2_bagfile_information: {storage_identifier: mcap, relative_file_paths: [run_0.mcap]}"
+    shutil.copy(log, bag / "run.mcap")
+    about = "rosbag2_bagfile_information: {storage_identifier: mcap, relative_file_paths: [run.mcap]}"
     (bag / "metadata.yaml").write_text(about)
     ingest(tmp_path / "logs", log, bag)
     assert codes(tmp_path / "logs", data=True) == []
@@ -217,6 +217,8 @@ def test_a_recording_of_another_format_is_read_as_what_it_is(tmp_path):
         assert [(one.code, one.message) for one in check(opened).findings] == [
             ("missing", "no such file: metadata.yaml")
         ]
+    report = ingest(tmp_path / "logs", bag)
+    assert (report.moved, report.new, codes(tmp_path / "logs", data=True)) == (1, 0, [])
     (tmp_path / "aside").rename(bag / "metadata.yaml")
     damaged = bytearray(log.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
