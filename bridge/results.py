@@ -128,7 +128,7 @@ class EpisodeRef:
         unchanged = open_unchanged(self.address, self.fingerprint) if self.key and self.fingerprint else None
         with unchanged or open_at(self.address) as file:
             if self.digest and not unchanged and file.digest() != self.digest:
-                raise StaleEpisodeError(f"{self.address}: changed since it was ingested: ingest it again")
+                raise StaleEpisodeError.at(self.address, self.address.uri)
             yield file
 
 

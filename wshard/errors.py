@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike, fspath
+from shlex import quote
 
 
 class WShardError(Exception):
@@ -226,6 +227,11 @@ class NotFiniteError(IngestError):
 
 class StaleEpisodeError(WShardError, ValueError):
     """A file has changed since it was ingested."""
+
+    @staticmethod
+    def at(address: object, uri: str) -> StaleEpisodeError:
+        """Return the error for the episode of this address at a location."""
+        return StaleEpisodeError(f"{address}: changed since it was ingested: run wshard ingest {quote(uri)}")
 
 
 class QueryError(WShardError, ValueError):

@@ -211,7 +211,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     typer.echo(f"{plural(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
         skipped = f"{hits.missing} skipped: their files are gone or changed"
-        typer.echo(f"{skipped}; re-ingest them from their new location", err=True)
+        typer.echo(f"{skipped}: wshard ingest FOLDER takes in what was changed or moved", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
         scored = f"{explained.scored} vectors scored by {explained.kernel}, {explained.passing} pass the filter"

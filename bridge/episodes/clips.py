@@ -77,4 +77,4 @@ def _check_unchanged(place: ClipPlace, locations: OpenLocations) -> None:
         return
     with locations.open(place.address) as reader:
         if place.digest and reader.digest() != place.digest:
-            raise StaleEpisodeError(f"{place.address}: changed since it was ingested: ingest it again")
+            raise StaleEpisodeError.at(place.address, place.address.uri)

@@ -115,7 +115,7 @@ class LaneRows:
             chunks = tuple(EpisodeAddress(str(part.path)) for part in file.parts()[1:])
             stamp = (scaled, first, *map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
-                raise StaleEpisodeError(f"{address}: changed since it was ingested: ingest it again")
+                raise StaleEpisodeError.at(address, address.uri)
             return _Opened(row.id, key, read_lanes(file, space), _Origin(address, chunks, stamp))
 
     def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
