@@ -91,7 +91,7 @@ def test_a_server_without_its_driver_says_what_is_missing_and_keeps_the_password
 def test_an_empty_file_becomes_a_catalog_only_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     path.touch()
-    with pytest.raises(CatalogNotFoundError, match="empty database"):
+    with pytest.raises(CatalogNotFoundError, match="empty database: `wshard restore`"):
         Catalog.open(path)
     with Catalog.open(path, create=True) as catalog:
         assert catalog.query.count() == 0
