@@ -72,7 +72,7 @@ def prepare(
         found = _ledger(connection, name=database.name)
     if not found and not create:
         raise CatalogNotFoundError(
-            f"expected a catalog at {database.name}, found an empty database: `wshard restore` a backup, or ingest again"
+            f"expected a catalog at {database.name}, found an empty database: `wshard restore` a backup or ingest again"
         )
     check_ledger(found, place=database.name, steps=steps)
     if len(found) == len(steps):

@@ -71,7 +71,7 @@ class WindowDataset(DerivedDataset):
         return self._transformed(ClipBatch(columns, len(episodes)))
 
     def _load(self, episode: int, steps: range) -> Item:
-        return Dataset._load(self, episode, steps)  # of every timestep, without the transform of the other one
+        return Dataset._load(self, episode, steps)  # noqa: SLF001  (of every timestep, untransformed)
 
     def _padded(self, column: str, name: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Item:
         inside = np.clip(steps, 0, self.lengths[episodes][:, None] - 1)

@@ -15,7 +15,7 @@ from wshard.errors import EpisodeError, FormatError
 from wshard.types import Modality
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from wshard.types import Array
 
