@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +24,7 @@ from wshard.formats.world_model.lance_tables import (
     is_table,
     side_table,
     stated_shape,
+    translate_lance_errors,
     videos_of,
 )
 from wshard.formats.world_model.rows_source import RowsSource
@@ -34,7 +33,8 @@ from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from wshard.episode.info import EpisodeInfo
     from wshard.media.frames import EncodedFrames
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 64
 _AHEAD: Final = 1 << 21  # bytes of a column
-_IN_THE_LIBRARY: Final = re.compile(r",? /\S+\.rs:\d+:\d+$")  # where an error was raised
 
 
 class LanceTable:
@@ -265,17 +264,8 @@ class LanceSource(RowsSource):
     def _table(self) -> Any:
         return self.open_once(self._table_path, lambda: LanceTable(self._table_path)).data
 
-    @contextlib.contextmanager
-    def _translate(self) -> Iterator[None]:
-        try:
-            yield
-        except (FormatError, ImportError, FileNotFoundError, MemoryError):
-            raise
-        except BaseException as error:
-            if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of the library's Rust
-                reason = _IN_THE_LIBRARY.sub("", str(error).partition("\n")[0])
-                raise FormatError(f"{self.where_of('')}: expected a Lance table that can be read: {reason}") from error
-            raise
+    def _translate(self) -> AbstractContextManager[None]:
+        return translate_lance_errors(self.where_of(""))
 
 
 class LanceImages(Sequence[bytes]):

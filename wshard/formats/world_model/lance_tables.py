@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +13,7 @@ from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from wshard.formats.look import LocationLook
 
@@ -27,6 +30,23 @@ BLOCK: Final = b"wshard.block"
 
 GENERATION: Final = b"wshard.generation"
 """Key of the metadata of a table and of the one of its episodes: the same for both."""
+
+
+_IN_THE_LIBRARY: Final = re.compile(r",? /\S+\.rs:\d+:\d+$")  # where an error was raised
+
+
+@contextlib.contextmanager
+def translate_lance_errors(where: str) -> Iterator[None]:
+    """Translate the errors of the library for a table that cannot be read to FormatError."""
+    try:
+        yield
+    except (FormatError, ImportError, FileNotFoundError, MemoryError):
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of the library's Rust
+            reason = _IN_THE_LIBRARY.sub("", str(error).partition("\n")[0])
+            raise FormatError(f"{where}: expected a Lance table that can be read: {reason}") from error
+        raise
 
 
 def is_table(look: LocationLook) -> bool:

@@ -13,7 +13,7 @@ from wshard.errors import CodecError, FormatError
 from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import StepColumn
 from wshard.formats.world_model.lance import LanceSource, LanceTable
-from wshard.formats.world_model.lance_tables import EPISODE, SUFFIX, VIDEOS, is_table, videos_of
+from wshard.formats.world_model.lance_tables import EPISODE, SUFFIX, VIDEOS, is_table, translate_lance_errors, videos_of
 from wshard.media.video_frames import VideoFrames
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ class LanceVideoSource(LanceSource):
 
 def _open_video(table: str, row: int) -> IO[bytes]:
     """Open a video of a table for seeking and reading."""
-    file: Any = LanceTable(table).data.take_blobs(BYTES, indices=[row])[0]
+    with translate_lance_errors(f"{table}: row {row}"):
+        file: Any = LanceTable(table).data.take_blobs(BYTES, indices=[row])[0]
     if not file.size():
         raise CodecError(f"{table}: row {row}: expected a video, found none: its writer failed")
     video: IO[bytes] = file

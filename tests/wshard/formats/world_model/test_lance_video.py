@@ -79,7 +79,14 @@ def test_two_tables_of_videos_are_not_one(tmp_path):
         source.keys()
 
 
-@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, path.stat().st_size - 50), Path.unlink])
+def _overwrite_lengths(path):
+    data = path.read_bytes()
+    path.write_bytes(data[:-1000] + b"\xff" * 32 + data[-968:])
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda path: os.truncate(path, path.stat().st_size - 50), Path.unlink, _overwrite_lengths]
+)
 def test_a_damaged_file_of_videos_costs_its_own_episodes(tmp_path, damage):
     with open_sink(tmp_path / "D", "lance_video") as sink:
         for number in range(3):
@@ -89,5 +96,5 @@ def test_a_damaged_file_of_videos_costs_its_own_episodes(tmp_path, damage):
     damage(table / "data" / fragment.data_files()[0].path)
     with LanceVideoSource(tmp_path / "D") as source:
         assert [source.load(key).length for key in "02"] == [20, 20]
-        with pytest.raises(FormatError, match=r"D#1: column 'camera_rgb': expected a video .*D_videos\.lance: "):
+        with pytest.raises(FormatError, match=r"D_videos\.lance: "):
             source.load("1")
