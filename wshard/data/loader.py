@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,9 @@ class ClipLoader:
         if num_workers:
             reading = SlotDataset(dataset, self._slots)
             self._workers = worker_loader(reading, self._requests, num_workers, fork_safe=dataset.fork_safe)
+            # Found in garbage, torch's loader waits 5 seconds for each worker: its queues may be closed already. So it
+            # is never garbage itself, and ends with this loader.
+            weakref.finalize(self, _let_go, self._workers).atexit = False
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -78,6 +82,10 @@ class ClipLoader:
         if integer(found) != self.batch_size:
             raise DatasetError(f"state: batch_size: expected {self.batch_size}, found {shown(found)}")
         self.sampler.load_state_dict(state)
+
+
+def _let_go(_workers: Any) -> None:
+    pass
 
 
 @dataclass(frozen=True)

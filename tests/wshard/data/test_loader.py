@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from itertools import islice
 from multiprocessing import active_children
@@ -261,14 +262,20 @@ def test_wrong_windows_are_refused():
         WindowDataset(data, n_step=1)
 
 
-def test_a_loader_that_is_dropped_in_the_middle_ends_its_workers_at_once():
+@pytest.mark.parametrize("in_a_circle", [False, True])
+def test_a_loader_that_is_dropped_in_the_middle_ends_its_workers_at_once(in_a_circle):
     others = active_children()
     loader = ClipLoader(make((40,)), 2, num_workers=2)
     next(batch := iter(loader))
+    if in_a_circle:
+        circle = [loader, batch]
+        circle.append(circle)
+        del circle
     workers = [worker for worker in active_children() if worker not in others]
     assert len(workers) == 2
     begun = time.monotonic()
     del loader, batch
+    gc.collect()
     assert time.monotonic() - begun < 4  # torch gives up waiting for a worker after 5 seconds
     assert not any(worker.is_alive() for worker in workers)
 
