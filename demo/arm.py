@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import warnings
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import metaworld
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from demo.tasks import Job
 
 _GOAL_SEED = 42
+_GOALS_AT_ONCE = 10  # as many as the demo plans: each has to be simulated
 _MAX_STEPS = 250
 _STEPS_OF_SUCCESS = 10  # the episode ends after this many successful steps, so that it also shows the goal being held
 
@@ -37,9 +39,8 @@ class Arm:
     action = ChannelDef(name="ctrl", dtype=DType.FLOAT32, shape=[4])
 
     def __init__(self, task: str) -> None:
-        benchmark = metaworld.MT1(task, seed=_GOAL_SEED)  # type: ignore[no-untyped-call]  # not annotated there
-        self._goals = benchmark.train_tasks
-        self._env: Any = benchmark.train_classes[task]()
+        self._benchmark = _draw_goals(task, _GOALS_AT_ONCE)
+        self._env: Any = self._benchmark.train_classes[task]()
         self._policy_class: Any = ENV_POLICY_MAP[task]
         self.tick_hz = 1.0 / float(self._env.dt)
         self.facts: Mapping[str, Any] = {
@@ -63,7 +64,9 @@ class Arm:
         policy = self._policy_class()
         act = respond or (lambda state: _respond(policy, state))
         rng = np.random.default_rng(job.seed)
-        self._env.set_task(self._goals[job.episode])
+        if job.episode >= len(self._benchmark.train_tasks):
+            self._benchmark = _draw_goals(job.task, -(-(job.episode + 1) // _GOALS_AT_ONCE) * _GOALS_AT_ONCE)
+        self._env.set_task(self._benchmark.train_tasks[job.episode])
         state, _ = self._env.reset()
         successes = 0
         for step in range(1, _MAX_STEPS + 1):
@@ -85,6 +88,12 @@ class Arm:
     def close(self) -> None:
         """Free the simulation."""
         self._env.close()
+
+
+def _draw_goals(task: str, count: int) -> Any:
+    """Return the benchmark of a task with its first goals only: they are drawn in order, and each is simulated."""
+    with patch.object(metaworld, "_N_GOALS", count):
+        return metaworld.MT1(task, seed=_GOAL_SEED)  # type: ignore[no-untyped-call]  # not annotated there
 
 
 def _respond(policy: Any, state: NDArray[np.float64]) -> NDArray[np.float64]:
