@@ -24,10 +24,11 @@ import time
 import traceback
 import warnings
 from contextlib import closing, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import typer.testing
 from bridge_episodes import command, copies, episode, ingest, looked_into, save, vectors_of
 from ways_to_write import TRAINING_WAYS, Way, nothing
 
@@ -52,6 +53,9 @@ from wshard.testing import make_episode
 PAGE = 4096
 STEPS = 400
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# As in conftest.py: the command line is made once, by the process that forks the others.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
@@ -547,6 +551,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         disk = Path(place) / "disk"
         disk.mkdir()
+        run_plainly("--version", folder=disk)
         try:
             enter_namespace()
             resize(disk, 1 << 30, 0)
