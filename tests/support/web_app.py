@@ -191,8 +191,11 @@ def _axe() -> str:
     return AXE.read_text()
 
 
-def find_violations(page: Page) -> list[Any]:
-    """Return the rules of axe-core that a page breaks, with the elements: all in light, those about colours in dark."""
+def find_violations(page: Page, within: str = "html") -> list[Any]:
+    """Return the rules of axe-core that a page breaks, with the elements: all in light, those about colours in dark.
+
+    within: what is looked at. Behind a dialog is a page that nobody can reach.
+    """
     page.evaluate(f"() => {{ {_axe()} }}")
     found = list[Any]()
     brief = {"resultTypes": ["violations"], "preload": False}
@@ -202,6 +205,7 @@ def find_violations(page: Page) -> list[Any]:
             "() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)))"
         )  # drawn anew
         found += page.evaluate(
-            "rules => axe.run(rules).then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))", rules
+            "asked => axe.run(...asked).then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))",
+            [within, rules],
         )
     return found
