@@ -19,7 +19,8 @@ from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
 from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
-from wshard.errors import NoClipsError, StaleEpisodeError
+from wshard.errors import NoClipsError, QueryError, StaleEpisodeError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     import os
@@ -107,6 +108,12 @@ class Archive:
                 self.index.__exit__(None, None, None)
         finally:
             self.catalog.close()
+
+
+def check_archive(archive: object) -> None:
+    """Raise QueryError for what is no open archive, as a path to one."""
+    if not isinstance(archive, Archive):
+        raise QueryError(f"archive: expected an open one, as of open_archive, found {shown(archive)}")
 
 
 def is_url(text: str) -> bool:

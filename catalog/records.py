@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from wshard.episode.protocol import EpisodeAddress, StoredLane, read_as
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog.values import JSON
 
+_SHOWN = 3  # rows in the text of a page
 
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
 SpaceState: TypeAlias = Literal["building", "active", "retired"]
@@ -249,3 +251,10 @@ class Page:
 
     rows: tuple[EpisodeRow, ...]
     next: str | None
+
+    def __repr__(self) -> str:
+        """Return how many rows there are, the ids of the first ones, and whether more follow."""
+        first = ", ".join(repr(row.episode_id) for row in self.rows[:_SHOWN])
+        more = ", ..." if len(self.rows) > _SHOWN else ""
+        count = plural(len(self.rows), "episode")
+        return f"<page of {count}{': ' if self.rows else ''}{first}{more}{'; more pages' if self.next else ''}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -42,15 +42,13 @@ def save_arrays(path: str | os.PathLike[str], about: About, arrays: Mapping[str,
             shard.write_entry(name, array.astype("<f4").tobytes())
 
 
-def check_replaceable(path: str | os.PathLike[str]) -> None:
-    """Raise EmbedderError where another file is than one that `save_arrays` wrote, which it may replace."""
+def holds_arrays(file: IO[bytes]) -> bool:
+    """Say whether an open file is one that `save_arrays` wrote."""
     try:
-        with ShardReader(path) as shard:
-            shard.read_entry(_ABOUT)
-    except FileNotFoundError:
-        return
-    except (WShardError, OSError) as error:
-        raise EmbedderError(f"{path}: expected a new file, or that of a trained embedder, found another one") from error
+        with ShardReader(file) as shard:
+            return _ABOUT in shard
+    except WShardError:
+        return False
 
 
 def load_arrays(

@@ -142,11 +142,12 @@ def print_twins(twins: Iterable[Twin]) -> None:
         left, right = spans_of(twin)
         rows.append((twin.kind, f"{twin.apart:.4f}", *_cells(twin.left, left), *_cells(twin.right, right)))
     if rows:
-        print_table(("same", ">apart", "episode", "/file", "timesteps", "twin", "/its file", "its timesteps"), rows)
+        print_table(("same", ">apart", "/file", "timesteps", "/twin", "timesteps"), rows)
 
 
-def _cells(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str, str]:
-    return row.episode_id, shorten(str(row.address)), f"{span[0]}:{span[1]}"
+def _cells(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str]:
+    """Return the address, as ids of duplicates are often equal, and the timesteps."""
+    return shorten(str(row.address)), f"{span[0]}:{span[1]}"
 
 
 def print_ranking(found: Sequence[Valued], heading: str) -> None:

@@ -27,8 +27,8 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_items(rows)
         return
-    columns = ("space", "state", "embedder", "lanes", "rates", "windows", ">dim", ">episodes", ">vectors", ">bytes")
-    shown = [[_cell(row[name.lstrip(">")]) for name in columns] for row in rows]
+    columns = ("=space", "state", "embedder", "lanes", "rates", "windows", ">dim", ">episodes", ">vectors", ">bytes")
+    shown = [[_cell(row[name.lstrip(">=")]) for name in columns] for row in rows]
     print_table(columns, [(space[:12], *others) for space, *others in shown])
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _APART = ("metadata", "lanes", "stored_lanes", "files", "layout_id", "id")  # printed in their own way, or not at all
 _FRAMES = 6  # of an episode on a terminal
-_SUFFIXES = (".png", ".svg", ".html")
+_BEGINNINGS = {".png": b"\x89PNG", ".svg": b"<svg ", ".html": b'<!doctype html><meta charset="utf-8">'}  # by suffix
 
 
 @reported()
@@ -143,13 +143,14 @@ def plot(
 ) -> None:
     """Draw episodes, spans of them or hits: lanes over time and a few frames."""
     from bridge.results import sketch_hit
-    from wshard.container.atomic_write import publish
+    from wshard.container.atomic_write import check_replaceable, publish
     from wshard.errors import QueryError
 
     form = output.suffix.lower()
-    if form not in _SUFFIXES:
-        expected = f"a file that ends in {', '.join(_SUFFIXES)}"
+    if form not in _BEGINNINGS:
+        expected = f"a file that ends in {', '.join(_BEGINNINGS)}"
         raise typer.BadParameter(f"--output: expected {expected}, found {output.name!r}")
+    check_replaceable(output, "an earlier drawing", _BEGINNINGS[form])
     with open_catalog(archive) as catalog:
         sketches = [sketch_hit(ref) for name in what for ref in _read(catalog, name)]
     if not sketches:

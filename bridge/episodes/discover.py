@@ -14,7 +14,7 @@ from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
-from wshard.errors import AmbiguousFormatError, IngestError, MissingFileError, SourceNotFoundError
+from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.detect import detect_format, match_format
 from wshard.messages import shown
@@ -73,7 +73,8 @@ def discover(
     other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
     location; for others, remembered(locations) returns what earlier ingests stored. may_be_gone: treat a missing path
     as an empty folder; otherwise, a folder without episodes is unreadable. Raises SourceNotFoundError for a missing
-    path, and if all places are folders without episodes; UnknownSchemeError for a URI of another scheme than file://.
+    path, and if all places are folders without episodes; EntryNotFoundError for a key where there are none;
+    UnknownSchemeError for a URI of another scheme than file://.
     """
     search = _Search()
     folders, named, empty = list[str](), list[str](), list[SourceNotFoundError]()
@@ -176,8 +177,9 @@ class _Search:
         return self._add(path, name)
 
     def add_key(self, path: str, key: str) -> None:
-        """Add one episode of a location."""
-        self.add_file(path)
+        """Add one episode of a location; raises EntryNotFoundError for a file of this project, which has no keys."""
+        if not self.add_file(path):
+            raise EntryNotFoundError(f"{path}: no episode {key!r}: files of this project are one episode without a key")
         self.keys.setdefault(path, set()).add(key)
 
     def add_below(self, folder: Path) -> bool:

@@ -18,12 +18,12 @@ from bridge.support.progress import Silent
 from catalog.filters.where import EVERYTHING
 from embedders.neural.temporal_encoder import Shape, save_encoder
 from embedders.neural.training import Training, train
-from embedders.shard_arrays import check_replaceable
+from embedders.shard_arrays import holds_arrays
 from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.fitting import FitOptions, fit
 from embedders.windows import WindowPlan
-from wshard.container.atomic_write import check_place
+from wshard.container.atomic_write import check_replaceable
 from wshard.errors import QueryError
 from wshard.messages import plural
 
@@ -87,10 +87,10 @@ def train_embedder(
     """Train an encoder on the archive and write it to the file `out`, for the embedder "learned:OUT".
 
     No labels are used. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for too few
-    windows or where `out` is a file of another kind, MissingExtraError without torch, CatalogNotFoundError, OSError.
+    windows, FileExistsError where `out` is another file, MissingExtraError without torch, CatalogNotFoundError,
+    OSError.
     """
-    check_place(out)
-    check_replaceable(out)
+    check_replaceable(out, "a trained embedder", holds_arrays)
     lesson, training, watch = lesson or Lesson(), training or Training(), progress or Silent()
     windows, left_out = _read(target, lesson, training.seed, MOST_WINDOWS)
     watch.stage("training", training.steps)
@@ -116,10 +116,9 @@ def adapt_embedder(
     """Fit `adapted` to whole episodes of the archive and write it to the file `out`, for the embedder "adapted:OUT".
 
     No labels are used, and no torch. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for
-    too few episodes, too many channels or where `out` is a file of another kind, CatalogNotFoundError, OSError.
+    too few episodes or too many channels, FileExistsError where `out` is another file, CatalogNotFoundError, OSError.
     """
-    check_place(out)
-    check_replaceable(out)
+    check_replaceable(out, "a trained embedder", holds_arrays)
     lesson, options, watch = lesson or Lesson(), options or FitOptions(), progress or Silent()
     episodes, left_out = _read(target, lesson, options.seed, options.episodes)
     watch.stage("fitting", options.views + 1)

@@ -9,7 +9,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
-from wshard.errors import CatalogExistsError, FilterError
+from wshard.errors import FilterError
 from wshard.messages import plural
 
 _BEGINNING: Final = b'{\n "version":'  # of every export
@@ -27,12 +27,9 @@ def export_file(
     archive: ArchiveOption = None,
 ) -> None:
     """Write the annotations of episodes and all collections to a JSON file."""
-    from wshard.container.atomic_write import publish
+    from wshard.container.atomic_write import check_replaceable, publish
 
-    if file.is_file():
-        with file.open("rb") as there:
-            if there.read(len(_BEGINNING)) != _BEGINNING:
-                raise CatalogExistsError(f"expected {file} to be free, or an earlier export: name another file")
+    check_replaceable(file, "an earlier export", _BEGINNING)
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
         text = catalog.annotations.export_json(where)

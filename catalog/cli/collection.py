@@ -166,7 +166,10 @@ def drop(name: NameArgument, archive: ArchiveOption = None) -> None:
     """Remove the name of a collection; a snapshot stays available by its hash."""
     with open_catalog(archive) as catalog:
         dropped = catalog.collections.drop(name)
+        broken = catalog.collections.naming(name)
     typer.echo(f"{printable(name)} removed; it was {_before(dropped)}")
+    if broken:
+        typer.echo(printable(f"saved queries that name it fail without it: {', '.join(broken)}"), err=True)
 
 
 @reported()
@@ -179,11 +182,13 @@ def export_list(
 ) -> None:
     """Write a collection as a list of files, spans and weights; exit 1 if episodes are missing."""
     from catalog.curation.export_list import FORMATS, encode_list
-    from wshard.container.atomic_write import publish
+    from wshard.container.atomic_write import check_replaceable, publish
 
     form = "json" if to is None else to.suffix.removeprefix(".")
     if form not in FORMATS:
         raise typer.BadParameter(f"--to: expected a file of {', '.join(FORMATS)}, found {to}")
+    if to is not None:
+        check_replaceable(to, "an earlier list", FORMATS[form])
     with open_catalog(archive) as catalog:
         picked = catalog.collections.picked(ref)
     data = encode_list(picked, form)

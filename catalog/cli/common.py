@@ -188,24 +188,21 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
-    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths.
+    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths, "=x" ids to copy.
 
-    On a terminal each row is one line of its width: the widest cells are truncated, paths at their beginning.
-    Elsewhere, and with whole=True, nothing is truncated.
+    On a terminal each row is one line of its width: the widest cells are truncated, numbers and ids last; paths at their
+    beginning, other names in the middle, as many differ only at their end. Elsewhere, and with whole=True, nothing is.
     """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    heads = [printable(name.lstrip(">/")) for name in columns]
+    heads = [printable(name.lstrip(">/=")) for name in columns]
     cells = [[printable(_drawable(cell)) for cell in row] for row in rows]
     if not whole and sys.stdout.isatty():
         widths = _widths(columns, [heads, *cells], shutil.get_terminal_size().columns)
         heads, *cells = (
-            [
-                _shortened(cell, width, path=name.startswith("/"))
-                for cell, width, name in zip(row, widths, columns, strict=True)
-            ]
+            [_shortened(cell, width, name[:1]) for cell, width, name in zip(row, widths, columns, strict=True)]
             for row in [heads, *cells]
         )
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
@@ -222,27 +219,26 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return the width of each column for rows of this width: the widest are truncated first, numbers last."""
+    """Return the width of each column for rows of this width: the widest are truncated first, numbers and ids last."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     left = room - _GAP * (len(columns) - 1)
     while sum(widths) > left and max(widths) > 1:
-        texts = [at for at, name in enumerate(columns) if not name.startswith(">") and widths[at] > _NARROWEST]
+        texts = [at for at, name in enumerate(columns) if not name.startswith((">", "=")) and widths[at] > _NARROWEST]
         widest = max(texts or range(len(columns)), key=widths.__getitem__)
         widths[widest] -= 1
     return widths
 
 
-def _shortened(cell: str, width: int, *, path: bool) -> str:
-    """Return what fits of a cell, with an ellipsis for the rest: the end of a path, the beginning of anything else."""
+def _shortened(cell: str, width: int, kind: str) -> str:
+    """Return what fits of a cell, with an ellipsis: the end of a path, the beginning of a number or id, else both."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(cell) <= width:
         return cell
-    if path:
-        return _ELLIPSIS + set_cell_size(cell[::-1], width - 1)[::-1]
-    return set_cell_size(cell, width - 1) + _ELLIPSIS
+    ending = width - 1 if kind == "/" else 0 if kind in (">", "=") else (width - 1) // 2
+    return set_cell_size(cell, width - 1 - ending) + _ELLIPSIS + set_cell_size(cell[::-1], ending)[::-1]
 
 
 def _drawable(cell: str) -> str:

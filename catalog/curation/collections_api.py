@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from catalog.curation import collections, selection
 from catalog.filters.evaluate import parts_of, read_field
 from catalog.filters.fields import field_of
+from catalog.filters.saved_queries import queries_naming
 from catalog.filters.to_text import where_text
 from catalog.filters.where import Where
 from catalog.query import pages
@@ -130,8 +131,13 @@ class Collections:
                     found += [] if parent in there else collections.load_stored(connection, parent)
             return found
 
+    def naming(self, name: str) -> list[str]:
+        """Return the names of the saved queries that name this collection, sorted: without it they fail."""
+        with self._session.read() as connection:
+            return queries_naming(connection, name)
+
     def drop(self, name: str) -> Named:
-        """Remove a name and return what had it; a snapshot stays, by its hash."""
+        """Remove a name and return what had it; a snapshot stays, by its hash. See `naming`."""
         with self._session.write() as connection:
             return collections.drop(connection, name)
 

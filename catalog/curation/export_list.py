@@ -34,7 +34,8 @@ COLUMNS: Final[Mapping[str, type]] = {
 _PICKED: Final = ("uid", "digest", "start", "stop", "weight")
 
 _BEYOND_ASCII: Final = re.compile(r"[^\n -~]")
-FORMATS: Final = ("json", "csv", "parquet")
+FORMATS: Final = {"json": b'{\n "hash": ', "csv": b"uid,digest,", "parquet": b"PAR1"}
+"""Name -> how a file of it begins."""
 
 
 def encode_list(picked: Sequence[tuple[Pick, EpisodeRow | None]], form: str) -> bytes:

@@ -48,6 +48,12 @@ def resolve_saved_queries(connection: Connection, where: Where) -> Where:
     raise FilterError(f"expected at most {_MAX_QUERIES} saved queries inside one another, found more: is it a circle?")
 
 
+def queries_naming(connection: Connection, name: str) -> list[str]:
+    """Return the names of the saved queries that name a collection, sorted."""
+    rows = connection.execute(select(collection.c.name, collection.c.query).where(collection.c.query.is_not(None)))
+    return sorted(own for own, query in rows if name in _named_in(parse_where(query)))
+
+
 def _asks_for_any(where: Where) -> bool:
     return any(clause.field == "collection" and clause.op == "exists" for clause in comparisons(where))
 

@@ -20,7 +20,7 @@ from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.cli.files import app
 from wshard.episode.file import save_wshard
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, Fingerprint
-from wshard.errors import EntryNotFoundError, FormatError, UnknownSchemeError, WShardError
+from wshard.errors import EntryNotFoundError, FormatError, StepError, UnknownSchemeError, WShardError
 from wshard.formats.contract import EpisodeReaderContract, SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.dreamer.files import save_dreamer
@@ -72,6 +72,8 @@ def test_a_span_stands_after_the_address(tmp_path):
         (f"{path}@3:4", EpisodeSpan(EpisodeAddress(str(path)), 3, 4)),
     ):
         assert EpisodeSpan.parse(text) == expected
+    with pytest.raises(StepError, match="0 or more, counted from the first"):
+        EpisodeSpan.parse("a.wshard@-9:")
 
 
 # ---- schemes --------------------------------------------------------------------------------------------------------

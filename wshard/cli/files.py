@@ -199,8 +199,8 @@ def cat(
 ) -> None:
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.episodes import resolve_steps
-    from wshard.cli.lane_output import as_csv, as_json, as_npy
-    from wshard.container.atomic_write import publish
+    from wshard.cli.lane_output import BEGINNINGS, as_csv, as_json, as_npy
+    from wshard.container.atomic_write import check_replaceable, publish
     from wshard.episode.protocol import EpisodeSpan
     from wshard.open import open_episode
 
@@ -212,6 +212,8 @@ def cat(
     if output is not None and output.resolve() == Path(place.address.uri).resolve():
         raise typer.BadParameter(f"--output: {output} is the file that is read; choose another one")
     form = form or _lane_format(output)
+    if output is not None:
+        check_replaceable(output, f"an earlier lane as {form}", BEGINNINGS[form])
     with open_episode(place.address) as file:
         start, stop = resolve_steps(place, file.length)
         array = file.lane_view(lane, verify=True)[start:stop]

@@ -36,5 +36,5 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    os.write(2, b"\ninterrupted: finished work is kept; run the same command again to resume\n")
+    os.write(2, b"\ninterrupted\n")
     os._exit(_EXIT_INTERRUPTED)

@@ -7,12 +7,16 @@ import io
 import itertools
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from wshard.types import Array
+
+
+BEGINNINGS: Final = {"npy": b"\x93NUMPY", "csv": b"t,", "json": b'{"lane": '}
+"""How the files begin, by their format."""
 
 
 def as_npy(array: Array) -> bytes:

@@ -18,7 +18,7 @@ if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TEMPORARY: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.tmp", re.DOTALL)
 """The names of files while they are written."""
@@ -42,6 +42,17 @@ def check_place(path: str | os.PathLike[str]) -> Path:
             )
     check_folder_of(final)
     return final
+
+
+def check_replaceable(path: str | os.PathLike[str], what: str, own: bytes | Callable[[IO[bytes]], bool]) -> None:
+    """Raise FileExistsError where a file is that holds anything but `what`, so that verbs replace only their own files.
+
+    own: how such a file begins, or a function that recognises one. Raises what check_place raises, OSError.
+    """
+    check_place(path)
+    with contextlib.suppress(FileNotFoundError), Path(path).open("rb") as file:
+        if not (file.read(len(own)) == own if isinstance(own, bytes) else own(file)):
+            raise FileExistsError(errno.EEXIST, f"expected an unused path or {what}, found another file", str(path))
 
 
 def check_folder_of(path: Path) -> None:

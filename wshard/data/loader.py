@@ -13,7 +13,7 @@ from wshard.data.dataset import Dataset, collate, explain_no_clips
 from wshard.data.sampler import ClipSampler, check_state, clips_of
 from wshard.data.tensors import forks_workers, worker_loader
 from wshard.errors import DatasetError, NoClipsError
-from wshard.messages import shown
+from wshard.messages import plural, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,8 @@ class ClipLoader:
 
     The order is that of ClipSampler, which gets `options` (shuffle, seed, weights, rank, world_size); workers do not
     affect it. `state_dict` counts the batches yielded, not those that workers have prefetched. num_workers: torch
-    worker processes, which persist between epochs. Raises DatasetError, NoClipsError for a data set without clips.
+    worker processes, which persist between epochs. Raises DatasetError, NoClipsError for a data set without clips, and
+    for fewer than a batch with drop_last.
     """
 
     def __init__(
@@ -49,6 +50,9 @@ class ClipLoader:
         inherited = num_workers and dataset.fork_safe and forks_workers()
         self._slots = BatchSlots(_PREFETCHED * num_workers + _IN_USE if inherited else 0)
         self._requests = _Requests(self.sampler, self.batch_size, drop_last, self._slots)
+        if not len(self._requests):
+            found = f"found {plural(len(self.sampler), 'clip')}"
+            raise NoClipsError(f"expected a whole batch of {self.batch_size}, as drop_last omits smaller ones, {found}")
         self._workers: Any = None
         if num_workers:
             reading = SlotDataset(dataset, self._slots)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
+from wshard.errors import StepError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
@@ -21,7 +23,7 @@ MANIFEST: Final = "manifest"
 CHUNK: Final = "chunk"
 OWN_FORMAT: Final = "wshard"
 
-_SPAN: Final = re.compile(r"(.*)@(\d*):(\d*)", re.DOTALL)
+_SPAN: Final = re.compile(r"(.*)@(-?\d*):(-?\d*)", re.DOTALL)
 
 
 # ---- where it is ---------------------------------------------------------------------------------------------------
@@ -84,12 +86,14 @@ class EpisodeSpan:
     def parse(cls, text: str) -> EpisodeSpan:
         """Parse `PATH#KEY@START:STOP`; key and span are optional, and so is either side of the span.
 
-        Text that exists as a path is a path, whatever characters it contains.
+        Text that exists as a path is a path, whatever characters it contains. Raises StepError for negative timesteps.
         """
         found = None if os.path.exists(text) else _SPAN.fullmatch(text)  # noqa: PTH110  (as above)
         if found is None:
             return cls(EpisodeAddress.parse(text))
         start, stop = found[2], found[3]
+        if "-" in start + stop:
+            raise StepError(f"{text}: expected timesteps of 0 or more, counted from the first, either may be omitted")
         return cls(EpisodeAddress.parse(found[1]), int(start or 0), int(stop) if stop else None)
 
 

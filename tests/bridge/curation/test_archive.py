@@ -163,6 +163,9 @@ def test_outliers_subsets_weights_and_labels(home):
             weigh(archive, "env:nothing")
         with pytest.raises(QueryError, match="found none that pass the filter"):
             find_outliers(archive, "env:nothing")
+        for find in (find_outliers, find_duplicates, find_pieces):
+            with pytest.raises(QueryError, match="expected an open one, as of open_archive, found 'place'"):
+                find("place")
 
 
 def test_counts_and_differences_that_are_none_are_refused(home):

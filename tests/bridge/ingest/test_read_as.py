@@ -80,6 +80,9 @@ def test_one_episode_of_a_location_is_ingested_by_its_address(tmp_path, lines):
         assert [(row.uid, row.key) for row in rows(ingestor)] == [(uid, key)]
         with pytest.raises(IngestError, match="expected an episode of this key"):
             ingestor.ingest_episode(f"{lines}#nobody")
+        save_wshard(make_episode(1), tmp_path / "one.wshard")
+        with pytest.raises(EntryNotFoundError, match=r"one\.wshard: no episode 'k': .* one episode without a key"):
+            ingestor.ingest(f"{tmp_path / 'one.wshard'}#k")
         assert ingestor.ingest(lines).new == 2
 
 

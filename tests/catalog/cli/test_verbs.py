@@ -269,7 +269,10 @@ def test_a_name_that_is_taken_over_says_from_what(archive: Path) -> None:
     assert told == f"it replaced 3 picks, {made['snapshot']['hash']}\n"
     assert run("collection", "save", "it", "--live", "-w", "env:env-2").stderr == ""
     assert run("collection", "union", "it", "it", "it").stderr == "it replaced the query env:env-2\n"
-    assert "it was 2 picks, " in run("collection", "drop", "it").stdout
+    run("collection", "save", "live", "--live", "-w", "collection:it -env:env-3")
+    dropped = run("collection", "drop", "it")
+    assert "it was 2 picks, " in dropped.stdout
+    assert dropped.stderr == "saved queries that name it fail without it: live\n"
 
 
 def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -> None:
@@ -295,6 +298,8 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
     assert "2 of 12 picks have no path" in told
+    (tmp_path / "other.csv").write_text("a,b\n")
+    assert "found another file" in run("export-list", "all", "--to", str(tmp_path / "other.csv"), code=1).stderr
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     run("collection", "split", "all", "--fractions", "nonsense", code=2)
     assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=2).stderr

@@ -156,7 +156,7 @@ def test_verbs_write_and_read_the_file(text: str, tmp_path: Path) -> None:
     other = file.with_name("episode.wshard")
     other.write_bytes(b"SHRD")
     code, output = run("annotations", "export", str(other), "--archive", str(old))
-    assert (code, output) == (1, f"error: expected {other} to be free, or an earlier export: name another file\n")
+    assert (code, output) == (1, f"error: {other}: expected an unused path or an earlier export, found another file\n")
     assert other.read_bytes() == b"SHRD"
     with Catalog.open(old / "catalog.db") as catalog:
         assert file.read_text() == catalog.annotations.export_json()

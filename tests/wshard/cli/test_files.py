@@ -488,6 +488,17 @@ def test_cat_writes_what_the_suffix_tells(episode, tmp_path):
     assert (tmp_path / "a.tsv").read_text().startswith("t,value")
 
 
+def test_cat_replaces_its_own_files_only(episode, tmp_path):
+    notes = tmp_path / "notes.csv"
+    notes.write_text("operator,day\n")
+    result = run("cat", episode, "reward", "-o", notes)
+    assert (result.exit_code, notes.read_text()) == (1, "operator,day\n")
+    assert "expected an unused path or an earlier lane as csv, found another file" in result.stderr
+    for suffix in (".csv", ".npy", ".json"):
+        for _ in range(2):
+            assert run("cat", episode, "reward", "-o", tmp_path / f"a{suffix}").exit_code == 0
+
+
 def test_cat_does_not_write_over_what_it_reads(episode):
     before, link = episode.read_bytes(), episode.with_name("link.wshard")
     link.symlink_to(episode.name)

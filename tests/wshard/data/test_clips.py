@@ -23,7 +23,7 @@ from wshard.data import (
     load_dataset,
 )
 from wshard.data.clips import ClipIndex
-from wshard.errors import DatasetError, EntryNotFoundError, SourceNotFoundError, StepError
+from wshard.errors import DatasetError, EntryNotFoundError, FormatError, SourceNotFoundError, StepError
 from wshard.formats.base import open_source
 from wshard.testing import make_episode
 
@@ -44,6 +44,12 @@ def check(item, expected):
         assert column["shape"] in (list(found.shape), [*found.shape, 1])
         assert f"torch.{column['dtype']}" == str(found.dtype)
         assert sha256(found.numpy()) == column["sha256"]
+
+
+@pytest.mark.parametrize(("name", "reader"), [("folder", VideoDataset), ("video", FolderDataset)])
+def test_frames_of_the_other_kind_are_an_error(fixtures, name, reader):
+    with pytest.raises(FormatError, match=f"expected columns of .*: it is a `{name}`"):
+        reader(path=fixtures / "world_model" / SETS[name])
 
 
 def test_slices_are_clips_and_other_numbers_are_refused(tmp_path):

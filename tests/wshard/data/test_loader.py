@@ -25,7 +25,7 @@ from wshard.data import (
     select_episodes,
     split_episodes,
 )
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, NoClipsError
 
 
 def make(lengths=(6, 4, 9), num_steps=2):
@@ -74,6 +74,13 @@ def test_an_epoch_has_every_clip_once_and_every_epoch_its_order():
         assert epochs[0] != epochs[1]
         assert [list(sampler) for sampler in samplers] != epochs[1]
     assert list(ClipSampler(data, shuffle=False)) == list(range(len(data)))
+
+
+def test_fewer_clips_than_a_batch_that_is_dropped_are_an_error():
+    data = make()
+    assert len(ClipLoader(data, len(data), drop_last=True)) == 1
+    with pytest.raises(NoClipsError, match=rf"a whole batch of {len(data) + 1}, .* found {len(data)} clips"):
+        ClipLoader(data, len(data) + 1, drop_last=True)
 
 
 def test_workers_change_nothing_and_state_counts_what_was_yielded():

@@ -29,6 +29,7 @@ MEMBER: Final = "arr_0"
 SUFFIX: Final = ".npz"
 IMAGE_SUFFIXES: Final = (".jpeg", ".jpg")
 VIDEO_SUFFIX: Final = ".mp4"
+_FRAME_SUFFIXES: Final = (IMAGE_SUFFIXES, (VIDEO_SUFFIX,))  # by is_video
 
 
 class FolderRowsSource(RowsSource):
@@ -50,6 +51,10 @@ class FolderRowsSource(RowsSource):
         return bool(look.found["videos"]) is cls.is_video
 
     def _scan(self) -> Mapping[str, RowSpan]:
+        if not self._folders and self._folders_of(*_FRAME_SUFFIXES[not self.is_video]):
+            found = "found JPEG frames: it is a `folder`" if self.is_video else "found videos: it is a `video`"
+            expected = "videos" if self.is_video else "JPEG frames"
+            raise FormatError(f"{self.where_of('')}: expected columns of {expected}, {found}")
         lengths, offsets = (self._array(name) for name in (LENGTHS, OFFSETS))
         rows = {name: len(self._array(name)) for name in self._tables}
         return split_rows(lengths, offsets, rows, self.where_of(""))
@@ -75,12 +80,15 @@ class FolderRowsSource(RowsSource):
     @cached_property
     def _folders(self) -> list[str]:
         """The names of the folders with the frames of a column."""
+        return self._folders_of(*_FRAME_SUFFIXES[self.is_video])
+
+    def _folders_of(self, *suffixes: str) -> list[str]:
+        """Return the names of the folders that have files of these suffixes."""
         with os.scandir(self._path) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
-        return [name for name in names if self._has_frames(name)]
+        return [name for name in names if self._has_files(name, suffixes)]
 
-    def _has_frames(self, folder: str) -> bool:
-        suffixes = (VIDEO_SUFFIX,) if self.is_video else IMAGE_SUFFIXES
+    def _has_files(self, folder: str, suffixes: tuple[str, ...]) -> bool:
         with os.scandir(Path(self._path, folder)) as entries:
             return any(entry.name.endswith(suffixes) for entry in entries)
 
