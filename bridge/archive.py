@@ -110,7 +110,7 @@ class Archive:
             self.catalog.close()
 
 
-def check_archive(archive: object) -> None:
+def expect_archive(archive: object) -> None:
     """Raise QueryError for what is no open archive, as a path to one."""
     if not isinstance(archive, Archive):
         raise QueryError(f"archive: expected an open one, as of open_archive, found {shown(archive)}")

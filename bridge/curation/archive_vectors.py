@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.archive import check_archive
+from bridge.archive import expect_archive
 from bridge.episodes.open import open_at
 from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.index.base import decode_vectors
@@ -100,7 +100,7 @@ def find_window_spaces(archive: Archive, name: str | None = None) -> list[Space]
 
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
-    check_archive(archive)
+    expect_archive(archive)
     spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.vectors.spaces())]
     fitting = [space for space in spaces if wanted(space.windows) and not space.of_text]
     if not fitting:
@@ -121,7 +121,7 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     Where several hold the same episodes, the newest. name: the beginning of the fingerprint of the Space to take.
     Raises QueryError where no single one holds all, or none any.
     """
-    check_archive(archive)
+    expect_archive(archive)
     catalog = archive.catalog
     passing, numbers = (
         set(catalog.query.ids(where)),

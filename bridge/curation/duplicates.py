@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from bridge.archive import check_archive
+from bridge.archive import expect_archive
 from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_shift import find_shift, is_comparable
@@ -109,7 +109,7 @@ def group_episodes(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, 
 
 
 def _rows(archive: Archive, where: Where | str) -> list[EpisodeRow]:
-    check_archive(archive)
+    expect_archive(archive)
     found = archive.catalog.episodes.rows(archive.catalog.query.ids(where))
     return [found[id_] for id_ in sorted(found)]
 

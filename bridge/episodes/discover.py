@@ -73,8 +73,7 @@ def discover(
     other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
     location; for others, remembered(locations) returns what earlier ingests stored. may_be_gone: treat a missing path
     as an empty folder; otherwise, a folder without episodes is unreadable. Raises SourceNotFoundError for a missing
-    path, and if all places are folders without episodes; EntryNotFoundError for a key where there are none;
-    UnknownSchemeError for a URI of another scheme than file://.
+    path, and if no place has episodes; EntryNotFoundError for a key of a file that has none; UnknownSchemeError.
     """
     search = _Search()
     folders, named, empty = list[str](), list[str](), list[SourceNotFoundError]()
@@ -92,8 +91,7 @@ def discover(
                 search.unreadable.append(Failure.of(empty[-1], EpisodeAddress(locate(path))))
             folders.append(locate(path))
         elif path.exists():
-            if search.add_file(locate(path)):
-                named.append(locate(path))
+            named += [locate(path)] if search.add_file(locate(path)) else []
         elif may_be_gone:
             folders.append(locate(path))
         else:

@@ -188,9 +188,9 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
-    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths, "=x" ids to copy.
+    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths, "=x" ids.
 
-    On a terminal each row is one line of its width: the widest cells are truncated, numbers and ids last; paths at their
+    On a terminal each row is one line of its width: the widest cells are truncated, numbers and ids last; paths at the
     beginning, other names in the middle, as many differ only at their end. Elsewhere, and with whole=True, nothing is.
     """
     from rich.console import Console

@@ -138,7 +138,7 @@ def test_rows_that_are_there_all_along_come_once_while_others_come_and_go(catalo
 def test_a_page_that_ends_with_the_last_row_has_no_next(still: Catalog) -> None:
     assert still.query.select(limit=150).next is None
     assert repr(still.query.select("length:-1")) == "<page of 0 episodes>"
-    assert re.fullmatch(r"<page of 5 episodes: ('[^']+', ){3}\.\.\.; more pages>", repr(still.query.select(limit=5)))
+    assert re.fullmatch(r"<page of 5 episodes: ('[^']*', ){3}\.\.\.; more pages>", repr(still.query.select(limit=5)))
     assert still.query.select(limit=149).next is not None
     assert still.query.select(build_where(env_id="absent")).rows == ()
 

@@ -47,9 +47,9 @@ def check(item, expected):
 
 
 @pytest.mark.parametrize(("name", "reader"), [("folder", VideoDataset), ("video", FolderDataset)])
-def test_frames_of_the_other_kind_are_an_error(fixtures, name, reader):
+def test_frames_of_the_other_kind_are_an_error(dataset_fixtures, name, reader):
     with pytest.raises(FormatError, match=f"expected columns of .*: it is a `{name}`"):
-        reader(path=fixtures / "world_model" / SETS[name])
+        reader(path=dataset_fixtures / "world_model" / SETS[name])
 
 
 def test_slices_are_clips_and_other_numbers_are_refused(tmp_path):
