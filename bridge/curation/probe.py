@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.archive import expect_archive
 from bridge.curation.archive_vectors import choose_space, read_vectors
 from catalog.filters.fields import Field
 from catalog.filters.where import Compare
@@ -107,6 +108,7 @@ def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> N
 
     Raises FilterError if the name is not valid for a score.
     """
+    expect_archive(archive)
     values = zip(probe.episodes, probe.values.tolist(), strict=True)
     archive.catalog.annotations.set_scores(name, {row.id: value for row, value in values})
     return archive.catalog.collections.save_query(name, Compare(Field("score", (name,)).name, "ge", RIGHT), who=who)
