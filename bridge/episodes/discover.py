@@ -73,7 +73,7 @@ def discover(
     other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
     location; for others, remembered(locations) returns what earlier ingests stored. may_be_gone: treat a missing path
     as an empty folder; otherwise, a folder without episodes is unreadable. Raises SourceNotFoundError for a missing
-    path, and if no place has episodes; EntryNotFoundError for a key of a file that has none; UnknownSchemeError.
+    path, and if no place has episodes; EntryNotFoundError for a key of a file without keys; UnknownSchemeError.
     """
     search = _Search()
     folders, named, empty = list[str](), list[str](), list[SourceNotFoundError]()
@@ -82,18 +82,19 @@ def discover(
         path = Path(local_path(address.uri))
         if not address.uri:  # which Path takes for the current folder
             raise SourceNotFoundError("expected a file or folder, found an empty text")
-        search.read_as = address.read_as
+        search.read_as, located = address.read_as, locate(path)
         if address.key and path.exists():
-            search.add_key(locate(path), address.key)
+            search.add_key(located, address.key)
         elif path.is_dir():
             if not search.add_below(path) and not may_be_gone:
                 empty.append(_empty(path))
-                search.unreadable.append(Failure.of(empty[-1], EpisodeAddress(locate(path))))
-            folders.append(locate(path))
+                search.unreadable.append(Failure.of(empty[-1], EpisodeAddress(located)))
+            folders.append(located)
         elif path.exists():
-            named += [locate(path)] if search.add_file(locate(path)) else []
+            if search.add_file(located):
+                named.append(located)
         elif may_be_gone:
-            folders.append(locate(path))
+            folders.append(located)
         else:
             raise _not_there(path)
     if empty and len(empty) == len(places):
@@ -149,12 +150,9 @@ def _empty(path: Path) -> SourceNotFoundError:
 
 @dataclass
 class _Search:
-    """Files of one episode, locations of several with how to read them, and other files.
+    """Files of one episode, locations of several with how to read them, and other files."""
 
-    read_as: as passed for the place; "" for a location to be detected.
-    """
-
-    read_as: str = ""
+    read_as: str = ""  # as passed for the place; "": to be detected
     files: dict[str, str] = field(default_factory=dict)
     locations: dict[str, str] = field(default_factory=dict)
     keys: dict[str, set[str]] = field(default_factory=dict)

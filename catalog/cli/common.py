@@ -201,10 +201,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
     cells = [[printable(_drawable(cell)) for cell in row] for row in rows]
     if not whole and sys.stdout.isatty():
         widths = _widths(columns, [heads, *cells], shutil.get_terminal_size().columns)
-        heads, *cells = (
+        heads = [_shortened(head, width, ">") for head, width in zip(heads, widths, strict=True)]
+        cells = [
             [_shortened(cell, width, name[:1]) for cell, width, name in zip(row, widths, columns, strict=True)]
-            for row in [heads, *cells]
-        )
+            for row in cells
+        ]
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for name, head in zip(columns, heads, strict=True):
         table.add_column(escape(head), justify="right" if name.startswith(">") else "left", no_wrap=True)

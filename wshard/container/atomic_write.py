@@ -45,13 +45,15 @@ def check_place(path: str | os.PathLike[str]) -> Path:
 
 
 def check_replaceable(path: str | os.PathLike[str], what: str, own: bytes | Callable[[IO[bytes]], bool]) -> None:
-    """Raise FileExistsError where a file is that holds anything but `what`, so that verbs replace only their own files.
+    """Raise FileExistsError where a file holds anything but `what`, so that verbs replace only their own files.
 
     own: how such a file begins, or a function that recognises one. Raises what check_place raises, OSError.
     """
     check_place(path)
     with contextlib.suppress(FileNotFoundError), Path(path).open("rb") as file:
-        if not (file.read(len(own)) == own if isinstance(own, bytes) else own(file)):
+        is_empty = not file.read(1)
+        file.seek(0)
+        if not is_empty and not (file.read(len(own)) == own if isinstance(own, bytes) else own(file)):
             raise FileExistsError(errno.EEXIST, f"expected an unused path or {what}, found another file", str(path))
 
 

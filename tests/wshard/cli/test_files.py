@@ -494,6 +494,7 @@ def test_cat_replaces_its_own_files_only(episode, tmp_path):
     result = run("cat", episode, "reward", "-o", notes)
     assert (result.exit_code, notes.read_text()) == (1, "operator,day\n")
     assert "expected an unused path or an earlier lane as csv, found another file" in result.stderr
+    (tmp_path / "a.csv").touch()  # nothing would be lost
     for suffix in (".csv", ".npy", ".json"):
         for _ in range(2):
             assert run("cat", episode, "reward", "-o", tmp_path / f"a{suffix}").exit_code == 0
