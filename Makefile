@@ -122,7 +122,7 @@ bench: $(VENV)/.bench
 
 fuzz: $(VENV)/.dev
 	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py \
-		tests/wshard/shardpack/test_mutations.py
+		tests/wshard/container/test_name_hashes.py tests/wshard/shardpack/test_mutations.py
 
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis

@@ -59,6 +59,7 @@ class FilterPromises(Promises):
                 deadline=None,
                 database=None,
                 derandomize=self.repeatable,
+                report_multiple_bugs=False,  # the first wrong answer is enough
                 phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )

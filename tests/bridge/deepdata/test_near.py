@@ -47,7 +47,7 @@ def test_s4_nearly_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_p
             made.shelf.put(made.space, {ids[at]: vectors[at] for at in part})
         assert len(made.collection.documents) == 53
         with made.shelf.still():
-            for at in range(0, 200, 29):
+            for at in range(0, 200, 67):
                 for where in (EVERYTHING, build_where(env_id="env-3"), build_where(min_length=150)):
                     check(made.shelf, made.space, vectors[at][0], top(7, where))
                     check(made.shelf, made.space, vectors[at][0], top(150, where))
@@ -63,7 +63,7 @@ def test_s4_nearly_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_p
             del made.collection.documents[number]
         made.shelf.index.repair(made.space)
         assert made.shelf.index.audit(made.space, full=True).state == "ok"
-        for at in range(0, 200, 9):
+        for at in range(0, 200, 17):
             check(made.shelf, made.space, vectors[at][0], top(60))
         for point in made.shelf.index.scan(made.space):
             assert np.array_equal(point.vectors, vectors[ids.index(point.episode)])

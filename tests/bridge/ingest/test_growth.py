@@ -41,11 +41,10 @@ def quality_of(archive):
     )
 
 
-def drift_of(archive):
-    with looked_into(archive) as opened:
-        (row,) = opened.catalog.vectors.spaces("active")
-        (family,) = families(opened.catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
-        return drift(Space.from_json(row.definition).statistics, archive_statistics(opened.catalog, family))
+def drift_of(catalog):
+    (row,) = catalog.vectors.spaces("active")
+    (family,) = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
+    return drift(Space.from_json(row.definition).statistics, archive_statistics(catalog, family))
 
 
 def record(task, number):
@@ -69,16 +68,16 @@ def paths(tmp_path_factory):
 
 def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
     grown, at_once, spaces = tmp_path / "grown", tmp_path / "at-once", []
-    with TrajectoryIngestor(grown, "arcdct") as ingestor:
+    with TrajectoryIngestor(grown, "arcdct") as ingestor, looked_into(grown) as opened:
+        catalog = opened.catalog
         for number, path in enumerate(paths):
             ingestor.ingest_episode(path, windows="whole")
-            with looked_into(grown) as opened:
-                spaces.append(len(opened.catalog.vectors.spaces()))
-                assert len(opened.catalog.vectors.spaces("active")) == 1
+            spaces.append(len(catalog.vectors.spaces()))
+            assert len(catalog.vectors.spaces("active")) == 1
             if number % 4 == 0:
-                assert drift_of(grown) <= 2 * DRIFT_LIMIT  # it is looked at when a twentieth of the archive has changed
+                assert drift_of(catalog) <= 2 * DRIFT_LIMIT  # looked at when a twentieth of the archive has changed
+        assert drift_of(catalog) <= DRIFT_LIMIT
     assert_complete(grown, paths)
-    assert drift_of(grown) <= DRIFT_LIMIT
     ingest(at_once, *paths)
     assert np.abs(np.subtract(quality_of(grown), quality_of(at_once))).max() <= 0.02
     half = len(paths) // 2

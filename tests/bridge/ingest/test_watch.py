@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from itertools import islice
 
 import numpy as np
 import pytest
-from bridge_episodes import assert_complete, episode, files, ingest, save
+from bridge_episodes import assert_complete, command, episode, files, ingest, save
 from databases import SQLITE_FIRST
 
 from bridge.archive import open_archive
@@ -119,13 +120,17 @@ def test_whose_file_another_episode_took_is_reported(tmp_path):
 @pytest.mark.parametrize(
     ("how", "scored", "flagged"), [(["--check"], 1, 1), (["--no-check"], 0, 0), (["--limits", "{}/lenient.toml"], 1, 0)]
 )
-def test_what_comes_is_checked_as_it_was_wished(tmp_path, how, scored, flagged):
+def test_what_comes_is_checked_as_it_was_wished(tmp_path, monkeypatch, how, scored, flagged):
     folder, archive, broken = tmp_path / "data", tmp_path / "archive", episode(0, 0, 8)
     broken.observations["state"].data[3, 0] = np.nan
     save(folder, broken)
     (tmp_path / "lenient.toml").write_text("finite = 1e9")
-    with watched(archive, folder, *(word.format(tmp_path) for word in how)) as said:
-        until_told(said, new=1)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the command would change what SIGTERM does to the tests
+    watch = TrajectoryIngestor.watch
+    monkeypatch.setattr(TrajectoryIngestor, "watch", lambda *args, **options: islice(watch(*args, **options), 1))
+    arguments = [word.format(tmp_path) for word in how]
+    done = command("watch", folder, "-a", archive, "--windows", "whole", *arguments, folder=tmp_path)
+    assert "1 new" in done.output
     with open_archive(archive) as opened:
         assert opened.catalog.query.count("score.quality.finite:0..") == scored
         assert opened.catalog.query.count("flag:finite") == flagged
