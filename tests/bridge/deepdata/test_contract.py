@@ -13,13 +13,15 @@ from deepdata_replay import serving
 
 from bridge.index.deepdata.index import DeepDataIndex
 from bridge.index.deepdata.settings import Settings
+from bridge.testing.filter_promises import FilterPromises
 from bridge.testing.index_contract import IndexContract
+from bridge.testing.shelf import Promises
 from wshard.errors import VectorIndexError
 
 
-class _OnAServer(IndexContract):
+class _OnAServer(Promises):
     exact = False
-    filters = 50
+    filters = 30
     few = 0  # so that every filter goes to the server
     batch = 250
     token = None
@@ -39,17 +41,17 @@ class _OnAServer(IndexContract):
         return self.opened[-1]
 
 
-class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer):
+class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer, IndexContract):
     batch = 17
     token = "t"  # noqa: S105  (invented)
 
 
-class TestDeepDataIndexThatAnswersNarrowFiltersItself(_OnAServer):
+class TestDeepDataIndexThatAnswersNarrowFiltersItself(_OnAServer, FilterPromises):
     few = 64
 
 
 @pytest.mark.skipif(not LIVE, reason="no live server: DEEPDATA_URL is not set")
-class TestDeepDataIndexLive(_OnAServer):
+class TestDeepDataIndexLive(_OnAServer, IndexContract):
     @pytest.fixture(autouse=True)
     def _server(self):
         self.opened, self.throttle = [], throttle()
@@ -60,7 +62,7 @@ class TestDeepDataIndexLive(_OnAServer):
 
 
 def test_a_metric_that_the_server_has_not_is_refused_with_advice(tmp_path):
-    class Other(_OnAServer):
+    class Other(_OnAServer, IndexContract):
         metric = "l2"
 
     with serving(Fake().respond) as server:

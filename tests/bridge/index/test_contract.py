@@ -27,16 +27,10 @@ class TestEmbeddedIndex(IndexContract):
 
 class TestEmbeddedIndexByInnerProductThatAlwaysCompacts(IndexContract):
     metric = "dot"
+    filters = 20
 
     def open_index(self, catalog, folder):
         return EmbeddedIndex(catalog, folder, tail_rows=0)
-
-
-class TestEmbeddedIndexByDistance(IndexContract):
-    metric = "l2"
-
-    def open_index(self, catalog, folder):
-        return EmbeddedIndex(catalog, folder, tail_rows=30, lists_rows=1)
 
 
 class _Flat:
@@ -118,6 +112,7 @@ class _Flat:
 
 
 class TestFlat(IndexContract):
+    filters = 20
     open_index = staticmethod(_Flat)
 
 

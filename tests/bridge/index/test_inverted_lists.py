@@ -50,6 +50,7 @@ class TestListedIndex(IndexContract):
 
 class TestListedIndexByDistanceWithTail(IndexContract):
     metric = "l2"
+    filters = 30
 
     def open_index(self, catalog, folder):
         return Listed(catalog, folder, tail_rows=20)
@@ -540,7 +541,7 @@ def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf,
     processes = [writer(tmp_path, 1) for _ in range(2)]
     while any(process.poll() is None for process in processes):
         check_everything(shelf, [2])
-        time.sleep(0.05)
+        time.sleep(0.2)  # they need a core, too
     for process in processes:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors

@@ -78,13 +78,11 @@ class LocationContract(ABC):
         assert ingest(tmp_path / "archive", place, windows="both").embedded == self.count
         return tmp_path / "archive"
 
-    def test_every_episode_is_catalogued_by_its_address(self, archive, place):
+    def test_every_episode_is_catalogued_loaded_and_checked_by_its_address(self, archive, place):
         assert {row.address for row in rows(archive)} == set(self.episodes(place))
         for row in rows(archive)[:5]:
             with open_episode(row.address) as reader:
                 assert (row.episode_id, row.length, row.digest) == (reader.id, reader.length, reader.digest())
-
-    def test_hits_load_what_the_location_holds(self, archive, place):
         with TrajectoryRetriever(archive) as retriever:
             for address in self.episodes(place)[:3]:
                 (best, *_) = retriever.search_similar_episodes(str(address), 3)
@@ -96,8 +94,12 @@ class LocationContract(ABC):
                             assert np.array_equal(file.lane(name), reader.lane(name))
                     part = replace(best, span=(1, 4)).load_span()
                     assert_same_episode(part, reader.slice(1, 4))
+        with open_archive(archive) as opened:
+            checked = check_episodes(opened.catalog, [place])
+        assert {one.address for one in checked} == set(self.episodes(place))
+        assert all(one.uid is not None for one in checked)
 
-    def test_timesteps_of_an_episode_find_where_they_are(self, windowed, place):
+    def test_timesteps_of_an_episode_find_where_they_are_also_on_the_command_line(self, windowed, place):
         address = self.episodes(place)[1]
         with TrajectoryRetriever(windowed) as retriever:
             (best, *_) = retriever.search_moments(f"{address}@2:7", 2)
@@ -105,7 +107,6 @@ class LocationContract(ABC):
         assert isinstance(best, EpisodeRef)
         assert best.load_span().length == best.span[1] - best.span[0]
 
-    def test_the_command_line_takes_and_shows_addresses(self, windowed, place):
         def run(*arguments: str):
             return command(*arguments, "--archive", windowed, folder=place.parent)
 
@@ -122,12 +123,6 @@ class LocationContract(ABC):
             assert (several.exit_code, f"a location of {self.count}" in several.stderr) == (1, True)
             other = run("show", f"{place}#nobody")
             assert (other.exit_code, f"{self.count} of its episodes, but no 'nobody'" in other.stderr) == (1, True)
-
-    def test_quality_is_checked_by_address(self, archive, place):
-        with open_archive(archive) as opened:
-            checked = check_episodes(opened.catalog, [place])
-        assert {one.address for one in checked} == set(self.episodes(place))
-        assert all(one.uid is not None for one in checked)
 
     def test_unchanged_episodes_are_not_read(self, archive, place, monkeypatch):
         monkeypatch.setattr("bridge.ingest.register.read_again", None)

@@ -305,8 +305,9 @@ def test_the_only_name_of_a_container_is_reported_by_its_hash(tmp_path, size):
     with ShardWriter(file, role=1) as writer:
         writer.write_entry(name, b"data")
     data, path = file.getvalue(), tmp_path / "damaged.wshard"
-    places = [(HEADER_SIZE + INDEX_ENTRY_SIZE + place, bit) for place in (0, size // 2, size - 1) for bit in bits_of(place)]
-    for place, bit in [*((at, bit) for at, bit in places if bit < 7), (HEADER_SIZE + 12, 1), (HEADER_SIZE + 8, 0)]:
+    start = HEADER_SIZE + INDEX_ENTRY_SIZE
+    places = [(start + at, bit) for at in (0, size // 2, size - 1) for bit in bits_of(at) if bit < 7]
+    for place, bit in [*places, (HEADER_SIZE + 12, 1), (HEADER_SIZE + 8, 0)]:
         path.write_bytes(flipped(data, place, bit))
         with pytest.raises(FormatError):
             ShardReader(path)
