@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BLOCK: Final = "wshard.block"
 """Attribute of a dataset: the block name of its lane."""
 
-_MOST_EPISODES: Final = 1 << 27
+_MOST_EPISODES: Final = 1 << 22
 _CHUNK_CACHE: Final = 1 << 24
 
 
