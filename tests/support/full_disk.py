@@ -320,7 +320,7 @@ def with_snapshot(folder):
     """Make an archive with a collection."""
     archive(folder)
     run_command("collection", "save", "some", "--where", "env:task-0", folder=folder)
-    (folder / "list.json").write_text("an earlier list")
+    (folder / "list.json").write_text('{\n "hash": "an earlier list"}')
 
 
 def read_text(folder, name="list.json"):

@@ -197,9 +197,7 @@ def test_a_second_ctrl_c_ends_at_once_without_a_trace():
         assert process.stdout.readline() == expected
         process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert errors.strip().startswith("interrupted: ")
-    assert "Traceback" not in errors
+    assert (process.returncode, errors.strip()) == (130, "interrupted")
 
 
 LEAVING = """

@@ -403,7 +403,7 @@ DOUBLES = [
 @pytest.mark.parametrize(("broken", "caught_by"), DOUBLES)
 def test_the_contract_catches(broken, caught_by, tmp_path):
     class Contract(IndexContract):
-        filters = 400
+        filters = 4000  # the first that catches it ends the search
         repeatable = True  # what is caught once is caught always
         open_index = staticmethod(broken)
 

@@ -209,6 +209,17 @@ def test_a_file_that_goes_as_it_is_taken_does_not_block_others(tmp_path, monkeyp
     assert (report.new, report.failed) == (1, [])
 
 
+def test_ctrl_c_that_a_library_turns_into_an_error_of_its_own_ends_the_watch(tmp_path):
+    def take(_paths):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AssertionError  # as SQLAlchemy does where a commit is interrupted
+
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor, pytest.raises(KeyboardInterrupt):
+        list(watching._batches(ingestor._archive, take, iter([[], []])))
+
+
 def test_work_that_an_earlier_run_left_is_finished_first(tmp_path):
     folder, archive = tmp_path / "data", tmp_path / "archive"
     save(folder, *(episode(0, number, 8) for number in range(4)))
