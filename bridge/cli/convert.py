@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from bridge.cli.options import WorkersOption
+from bridge.cli.options import ReadersOption
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
 from wshard.cli.convert import CompressionOption, format_named
@@ -64,7 +64,7 @@ def convert(
         str | None,
         typer.Option(help="Encode camera lanes stored as pixels: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR."),
     ] = None,
-    workers: WorkersOption = 1,
+    workers: ReadersOption = 1,
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
     from bridge.support.progress import watched

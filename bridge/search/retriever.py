@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from bridge.archive import Archive, open_archive
 from bridge.index.base import Request
 from bridge.results import Hits
+from bridge.search.changes import ChangeCheck
 from bridge.search.matches import EpisodeRows
 from bridge.search.moments.nearest_example import find_moments
 from bridge.search.moments.search import MomentSearch
-from bridge.search.query.notes import explain_empty_result, explain_unmatched_text
+from bridge.search.query.notes import explain_empty_result, explain_hits
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.prepare import PreparedQuery, QueryPreparer, describe_views, is_chosen
 from bridge.search.ranking.episodes import EpisodeSearch
@@ -79,6 +80,7 @@ class TrajectoryRetriever:
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
         self._stored = StoredVectors(self._archive)
+        self._changes = ChangeCheck()
         rows = EpisodeRows(self._catalog)
         self._moments = MomentSearch(self._archive, rows)
         made, read = self._queries.embedder_for, self._moments.read_rows
@@ -256,12 +258,11 @@ class TrajectoryRetriever:
         request = self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options, is_searched)
         prepared, found = self._run(prepare, self._find_episodes)
-        notes = explain_unmatched_text(self._catalog, options.text, request.where)
-        if not found.hits:
-            limited = bool(found.missing or notes) or options.min_score is not None
-            notes += explain_empty_result(self._catalog, request.where, limited=limited)
+        notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
+        refs = [ref for ref, _ in found.hits]
+        notes += self._changes.explain(refs)
         return Hits(
-            [ref for ref, _ in found.hits],
+            refs,
             exact=found.answer.exact,
             milliseconds=(time.perf_counter() - begun) * 1e3,
             missing=found.missing,

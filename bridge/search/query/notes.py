@@ -9,11 +9,21 @@ from catalog.filters.where import parts_of
 from wshard.messages import plural
 
 if TYPE_CHECKING:
+    from bridge.search.query.options import SearchOptions
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
 
 
-def explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
+def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, count: int, missing: int) -> list[str]:
+    """Return the notes on `count` hits of a search for episodes or windows; missing: those left out without files."""
+    notes = _explain_unmatched_text(catalog, options.text, where)
+    if not count:
+        limited = bool(missing or notes) or options.min_score is not None
+        notes += explain_empty_result(catalog, where, limited=limited)
+    return notes
+
+
+def _explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
     """Return a note if no episode that passes the filter has a word of the text."""
     if text is None or catalog.query.relevant(text, where, limit=1):
         return []

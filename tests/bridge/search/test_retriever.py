@@ -395,6 +395,22 @@ def test_a_hit_whose_file_changed_or_went_says_so(own):
         hit.load()
 
 
+def test_a_search_notes_hits_that_changed_since_the_last_ingest(own):
+    archive, paths = own
+    with TrajectoryRetriever(archive) as retriever:
+
+        def notes() -> tuple[str, ...]:
+            return retriever.search_similar_episodes(episode(1, 2), 3).answered.notes
+
+        assert notes() == ()
+        os.utime(paths[6], (1, 1))
+        assert notes() == ()
+        save(archive.parent / "data", episode(1, 99, id="task-1-2"))
+        assert notes() == ("1 hit changed since the last ingest (task-1-2): run wshard ingest FOLDER",)
+        paths[6].write_bytes(b"no episode")
+        assert notes() == ("1 hit changed since the last ingest (task-1-2): run wshard ingest FOLDER",)
+
+
 # ---- moments --------------------------------------------------------------------------------------------------------
 
 
