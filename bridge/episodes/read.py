@@ -15,6 +15,7 @@ from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
+from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
 from embedders.numeric import first_bad
@@ -245,6 +246,7 @@ def attempt(read: Callable[[], Result], address: EpisodeAddress) -> Result | Fai
     try:
         return read()
     except Exception as error:  # noqa: BLE001  (see above)
+        raise_interrupt(error)
         return Failure.of(error, address)
 
 

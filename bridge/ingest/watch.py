@@ -20,6 +20,7 @@ from bridge.episodes.files import files_of, is_complete, is_unfinished, locate, 
 from bridge.episodes.read import Failure
 from bridge.ingest.register import find_unseen
 from bridge.ingest.report import IngestReport
+from bridge.support.interrupts import raise_interrupt
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
 from wshard.formats.base import load_matchers
@@ -129,9 +130,8 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
             well = report.delayed is None
         except SourceNotFoundError:  # one of them went just now: without it they are tried again
             continue
-        except Exception as error:
-            if _is_of_interrupt(error):
-                raise KeyboardInterrupt from error
+        except Exception as error:  # noqa: BLE001  (reported, and tried again)
+            raise_interrupt(error)
             failure = Failure.of(error, EpisodeAddress(archive.place.name))
             report = IngestReport(failed=[replace(failure, error=f"{failure.error}; {_WAITS}", cause=None)])
             well = False
@@ -139,13 +139,6 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
         due = math.inf if well else hold
         if not well or report.failed or any(getattr(report, name) for name in _WORTH_REPORTING):
             yield report
-
-
-def _is_of_interrupt(error: BaseException | None) -> bool:
-    """Say whether an error came up while a library cleaned up after Ctrl-C, as SQLAlchemy amid a commit."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
 
 
 def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Event) -> Iterator[Iterable[str]]:

@@ -16,6 +16,7 @@ from bridge.episodes.open import OpenLocations, exists
 from bridge.episodes.read import Failure, FoundEpisode, describe_error
 from bridge.index.embedded import disk_copy
 from bridge.maintenance.findings import Finding
+from bridge.support.interrupts import raise_interrupt
 from catalog.location import DATABASE
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.container.atomic_write import TEMPORARY
@@ -56,6 +57,7 @@ def _check(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *,
     except OSError as error:
         code, text = "unreadable", describe_error(error, row.address)
     except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
+        raise_interrupt(error)
         code, text = "corrupt", describe_error(error, row.address)
     return Finding(code, str(row.address), text, row.id) if code else None
 
