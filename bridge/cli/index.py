@@ -23,13 +23,19 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     from bridge.present.reports import present_space
 
     with open_named(archive) as opened:
-        rows = [present_space(one) for one in indexes.list_spaces(opened)]
+        found = indexes.list_spaces(opened)
+    rows = [present_space(one) for one in found]
     if as_json:
         print_items(rows)
         return
-    columns = ("=space", "state", "embedder", "lanes", "rates", "windows", ">dim", ">episodes", ">vectors", ">bytes")
-    shown = [[_cell(row[name.lstrip(">=")]) for name in columns] for row in rows]
-    print_table(columns, [(space[:12], *others) for space, *others in shown])
+    named = ["embedder", "lanes", "rates"] + ["state"] * any(row["state"] != "active" for row in rows)
+    shown = []
+    for row, one in zip(rows, found, strict=True):
+        plan, vectors = one.space.windows, f"{row['vectors']} x {row['dim']}"
+        windows = "whole" if plan.whole else ",".join(map(str, plan.scales or [f"{plan.size}:{plan.stride}"]))
+        cells = [_cell(row[name]) for name in named]
+        shown.append((row["space"][:12], *cells, windows, str(row["episodes"]), vectors))
+    print_table(("=space", *named, "windows", ">episodes", ">vectors"), shown)
 
 
 def drop(
