@@ -74,7 +74,9 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         )
     if not _begins(source, _SQLITE):
         raise CatalogError(f"expected a backup of a catalog at {source}, found another file")
-    if look(database) != "nothing" and not force:
+    if (present := look(database)) not in ("nothing", A_FILE):  # --force replaces files alone
+        raise CatalogExistsError(f"expected a file at {database}, or nothing, found {present}")
+    if present == A_FILE and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
     with _folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)

@@ -107,6 +107,10 @@ def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
     assert content(other) == before
     restore(file, other, force=True)
     assert content(other) == content(file)
+    with pytest.raises(CatalogExistsError, match="or nothing, found something else"):
+        restore(file, tmp_path / "pipe.db", force=True)
+    with pytest.raises(CatalogExistsError, match="or nothing, found a folder"):
+        restore(file, tmp_path, force=True)
 
 
 def test_a_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
