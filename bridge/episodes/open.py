@@ -86,6 +86,11 @@ class OpenLocations:
         except Exception:  # noqa: BLE001  (reading it reports the error)
             return False
 
+    def missing_files(self, address: EpisodeAddress) -> list[str]:
+        """Return the paths of the files that the location of an episode lists for it and lacks. Raises as open."""
+        source = self._source(address)
+        return source.missing_files(address.key) if isinstance(source, LazySource) else []
+
     def _source(self, address: EpisodeAddress) -> Source:
         place = address.uri, address.read_as
         if place not in self._sources:

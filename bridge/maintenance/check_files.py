@@ -85,6 +85,8 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
     """Return the code and message of a problem, ("", "") if there is none."""
     if absent := _absent(row, files, locations):
         return "missing", absent
+    if row.key and (missing := locations.missing_files(row.address)):
+        return "incomplete", _missing(missing[0], row.path)
     if row.key and not data and locations.are_unchanged(files):  # there a digest costs reading all of it
         return "", ""
     with locations.open(row.address) as reader:
@@ -100,9 +102,8 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_NAMED])}): {named}"
     if digest != row.digest:
         return "changed", "the data has changed since it was ingested"
-    if not locations.are_unchanged(files):
-        return "touched", "another time than in the catalog, the same data"
-    return "", ""
+    touched = "touched", "another time than in the catalog, the same data"
+    return ("", "") if locations.are_unchanged(files) else touched
 
 
 def look_around(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "missing": "restore the file or ingest its new location; episodes gone for good: wshard ingest FOLDER --prune",
+        "incomplete": "restore the file; the other lanes of the episode can be read and searched",
         "unreadable": "grant permission to read it",
         "moved": "--repair records the new location",
         "touched": "--repair records the new size and time",

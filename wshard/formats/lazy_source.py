@@ -151,6 +151,11 @@ class LazySource(FilesSource[_Found]):
                 raise MissingFileError.at(name, f"{self.where_of(key)}: expected the file {name}, found none") from None
             raise
 
+    def missing_files(self, key: str) -> list[str]:
+        """Return the paths of the files that the location lists for an episode and lacks, such as videos."""
+        files = self._files(self._find(key))
+        return [os.fspath(file) for file in files if isinstance(file, (str, os.PathLike)) and not os.path.exists(file)]  # noqa: PTH110  (Path.exists can raise)
+
     def is_current(self) -> bool:
         """Say whether all files with returned fingerprints are unchanged."""
         try:

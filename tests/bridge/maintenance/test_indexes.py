@@ -127,8 +127,8 @@ def test_the_verbs(tmp_path):
     assert (listed["episodes"], listed["vectors"], listed["bytes"]) == (4, 4, 16 * listed["dim"])
     assert listed["rates"] == [20.0] * len(listed["lanes"])
     header, row = run("spaces").stdout.splitlines()
-    assert header.split()[:3] == ["space", "state", "embedder"]
-    assert row.split()[:2] == [listed["space"][:12], "active"]
+    assert header.split()[:3] == ["space", "embedder", "lanes"]
+    assert row.split()[:2] == [listed["space"][:12], "blocks"]
     assert run("rebuild").exit_code == 0
 
     asked = run("drop", listed["space"][:8])
