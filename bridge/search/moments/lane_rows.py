@@ -7,6 +7,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.open import OpenLocations, open_at
@@ -16,7 +17,7 @@ from embedders.image.frames import sketches
 from embedders.standardise import scales, standardise
 from embedders.trajectory.resample import smooth
 from wshard.episode.protocol import EpisodeAddress
-from wshard.errors import FormatError, StaleEpisodeError
+from wshard.errors import FormatError, StaleEpisodeError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.numeric import Rows
     from embedders.space import Space, Statistics
+    from wshard.episode.protocol import Fingerprint
 
     _Key = tuple[str, str, str]
     _Scaled = tuple[str, bytes, bytes]
@@ -73,7 +75,10 @@ class LaneRows:
     def load(
         self, rows: Iterable[EpisodeRow], space: Space, scaling: Statistics
     ) -> tuple[dict[int, PreparedRows], set[int]]:
-        """Return the rows of the Space's lanes by episode, without those whose files are gone or changed, and these."""
+        """Return the rows of the Space's lanes by episode, without those whose files are gone or changed, and these.
+
+        What is in memory is returned without a look at its file: see drop_changed.
+        """
         # A Space without statistics is scaled by those of today, which move as the archive grows.
         scaled = (space.fingerprint, scaling.mean.tobytes(), scaling.std.tobytes())
         found, stale = dict[int, PreparedRows](), set[int]()
@@ -95,28 +100,39 @@ class LaneRows:
                     opened, size = [], 0
         return found | self._prepare(opened, scaling), stale
 
+    def drop_changed(self, rows: Iterable[EpisodeRow], space: Space) -> bool:
+        """Drop from memory those of the episodes whose files are gone or changed; return whether there were any.
+
+        Called for hits alone, so that a search looks at ten files, not at those of all its candidates.
+        """
+        dropped = False
+        with OpenLocations() as locations:
+            for row in rows:
+                key = space.fingerprint, row.uid, row.digest
+                cached = self._cache.get(key)
+                if cached is not None and not cached.origin.is_current(locations):
+                    self._drop(key)
+                    dropped = True
+        return dropped
+
     def _look_up(
         self, row: EpisodeRow, space: Space, scaled: _Scaled, locations: OpenLocations
     ) -> PreparedRows | _Opened:
         """Return the rows of one episode, or what its file has. Raises StaleEpisodeError, OSError, FormatError."""
         key = scaled[0], row.uid, row.digest
         cached = self._cache.get(key)
-        address = row.address if cached is None or cached.origin.address.uri != row.path else cached.origin.address
-        first = locations.fingerprint(address)
-        if cached is not None and cached.origin.stamp == (
-            scaled,
-            first,
-            *map(locations.fingerprint, cached.origin.chunks),
-        ):
+        if cached is not None and cached.origin.is_of(row, scaled):
             with self._lock, suppress(KeyError):  # another thread may have dropped it
                 self._cache.move_to_end(key)
             return cached.rows
+        address = row.address
+        files: tuple[Fingerprint, ...] = (locations.fingerprint(address),)
         with open_at(address) as file:
             chunks = tuple(EpisodeAddress(str(part.path)) for part in file.parts()[1:])
-            stamp = (scaled, first, *map(locations.fingerprint, chunks))
+            files += tuple(map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError.at(address, address.uri)
-            return _Opened(row.id, key, read_lanes(file, space), _Origin(address, chunks, stamp))
+            return _Opened(row.id, key, read_lanes(file, space), _Origin(scaled, address, chunks, files))
 
     def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
         """Return the rows of opened episodes by id, and cache them."""
@@ -126,10 +142,14 @@ class LaneRows:
             self._store(one.key, _CachedRows(rows, one.origin))
         return found
 
-    def _store(self, key: _Key, cached: _CachedRows) -> None:
+    def _drop(self, key: _Key) -> None:
         with self._lock:
             if key in self._cache:
                 self._bytes -= self._cache.pop(key).rows.rows.nbytes * 2
+
+    def _store(self, key: _Key, cached: _CachedRows) -> None:
+        self._drop(key)
+        with self._lock:
             self._cache[key] = cached
             self._bytes += cached.rows.rows.nbytes * 2
             while self._bytes > self._cache_bytes and len(self._cache) > 1:
@@ -138,11 +158,23 @@ class LaneRows:
 
 @dataclass(frozen=True, eq=False)
 class _Origin:
-    """The address and chunks that rows are from (no chunks: one file), and how scaling and files were."""
+    """What rows are from: scaling, address and chunks (none: one file), and the fingerprints of their files."""
 
+    scaled: _Scaled
     address: EpisodeAddress
     chunks: tuple[EpisodeAddress, ...]
-    stamp: tuple[object, ...]
+    files: tuple[Fingerprint, ...]
+
+    def is_of(self, row: EpisodeRow, scaled: _Scaled) -> bool:
+        """Say whether the rows are from where the catalog has the episode now, and scaled like that."""
+        return self.scaled == scaled and self.address.uri == row.path and self.address.key == row.key
+
+    def is_current(self, locations: OpenLocations) -> bool:
+        """Say whether all files are as they were."""
+        try:
+            return all(map(eq, map(locations.fingerprint, (self.address, *self.chunks)), self.files))
+        except (WShardError, OSError):
+            return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
-from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches, find_kth
 from bridge.index.stored_rows import read_vectors
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
+from bridge.search.moments.found_windows import FoundWindows, select_candidates
 from bridge.search.moments.frame_scale import measure_frame_scale
 from bridge.search.moments.lane_rows import LaneRows, PreparedRows, prepare_rows
 from bridge.search.moments.narrow import narrow
-from bridge.search.moments.overlap import MomentLimits, suppress
-from bridge.search.moments.refine import Moment, Windows, refine
+from bridge.search.moments.overlap import MomentLimits
+from bridge.search.moments.refine import Moment, refine
 from bridge.spaces.statistics import lane_statistics
 from embedders.space import LaneSpec, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,8 +49,6 @@ _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned where no 
 _LEVEL: Final = 1e-3  # length of what is left of a unit vector where a window is nothing but its level
 _EPISODES: Final = 150  # in which copies of the query are looked for
 _SHIFTED: Final = 50  # others in which they are, off by a constant
-_MORE: Final = 3  # times as many windows are compared coarsely as are refined
-_CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,34 +71,6 @@ class WindowQuery:
     window: NDArray[Any]
     vector: Vectors
     source: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Windows:
-    """Windows of episodes, best first: ids [n], spans [n, 2], scores [n]; gone: the episodes seen without a file."""
-
-    episodes: Ints
-    spans: Ints
-    scores: NDArray[np.float64]
-    rows: Mapping[int, EpisodeRow]
-    gone: set[int]
-
-    def select(self, limits: MomentLimits, missing: Collection[int] | None = None) -> _Windows:
-        """Return the best that do not overlap, of episodes that are not missing.
-
-        missing: episodes without a file; None: to be looked for, of the best alone.
-        """
-
-        def is_there(episode: int) -> bool:
-            if episode in self.gone or locations.exists(self.rows[episode].address):
-                return episode not in self.gone
-            self.gone.add(episode)
-            return False
-
-        with OpenLocations() as locations:
-            known = is_there if missing is None else (lambda episode: episode not in missing) if missing else None
-            places = suppress(self.episodes, self.spans, limits, known)
-        return _Windows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.gone)
 
 
 class MomentSearch:
@@ -143,6 +113,7 @@ class MomentSearch:
         """
         space, scaling = view.space, self._scaling(view.space)
         rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
+        self._lanes.drop_changed(rows.values(), space)
         lanes, _ = self._lanes.load(rows.values(), space, scaling)
         query = prepare_rows(view.windows[:1], scaling)[0]
         there = {rows[id_].digest: found for id_, found in lanes.items()}  # not what took an episode's place meanwhile
@@ -157,10 +128,11 @@ class MomentSearch:
         """Return the standardised rows of the view's first query, and by id of those episodes that have a file."""
         scaling = self._scaling(view.space)
         rows = self._episode_rows.load(set(episodes))
+        self._lanes.drop_changed(rows.values(), view.space)
         lanes, _ = self._lanes.load(rows.values(), view.space, scaling)
         return prepare_rows(view.windows[:1], scaling)[0].rows, {id_: lane.rows for id_, lane in lanes.items()}
 
-    def _add_episodes(self, windows: _Windows, query: WindowQuery, request: Request) -> _Windows:
+    def _add_episodes(self, windows: FoundWindows, query: WindowQuery, request: Request) -> FoundWindows:
         """Return the windows, and behind them the best one of every other episode that is near."""
         wide = replace(request, top_k=_EPISODES, distinct=True)
         near = self._archive.index.search(query.space, query.vector, wide).columns
@@ -170,9 +142,9 @@ class MomentSearch:
         episodes = np.concatenate([windows.episodes, more.episodes])
         spans, gone = np.concatenate([windows.spans, more.spans]), windows.gone | more.gone
         scores = np.concatenate([windows.scores, more.scores])
-        return _Windows(episodes, spans, scores, {**windows.rows, **more.rows}, gone)
+        return FoundWindows(episodes, spans, scores, {**windows.rows, **more.rows}, gone)
 
-    def _find_shifted(self, query: WindowQuery, request: Request) -> _Windows:
+    def _find_shifted(self, query: WindowQuery, request: Request) -> FoundWindows:
         """Return the windows that are most like the query but for an offset; none where vectors do not tell that."""
         levels = levels_of(query.space.embedder, query.space.channels)
         vector = query.vector.copy()
@@ -196,36 +168,36 @@ class MomentSearch:
         return self._find_windows(Matches(found.episodes[places], best - found.starts[places], scores), query.space)
 
     def _refine(
-        self, query: WindowQuery, windows: _Windows, shifted: _Windows, limits: MomentLimits, scaling: Statistics,
+        self,
+        query: WindowQuery,
+        windows: FoundWindows,
+        shifted: FoundWindows,
+        limits: MomentLimits,
+        scaling: Statistics,
         most: int,
-    ) -> tuple[list[EpisodeRef], set[int]]:  # fmt: skip
+    ) -> tuple[list[EpisodeRef], set[int]]:
         """Return the moments that the best `most` windows lead to, and the episodes whose files are gone or changed."""
-        each = None if limits.per_episode is None else 2 * limits.per_episode
-        apart = max(_CROWDED, limits.max_overlap)
         own = self._episode_rows.load([] if query.source is None else [query.source[0]])
         rows = {**shifted.rows, **windows.rows, **own}
         near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
-        some = dict.fromkeys([*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]])
-        lanes, stale = self._lanes.load((rows[episode] for episode in some), query.space, scaling)
-        tried = windows.select(MomentLimits(_MORE * most, apart, each), stale)
-        offset = shifted.select(MomentLimits(most // 2, apart, each), stale)
-        episodes = np.concatenate([tried.episodes, offset.episodes])
-        spans = np.concatenate([tried.spans, offset.spans])
+        ids = dict.fromkeys([*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]])
         prepared = prepare_rows([query.window], scaling)[0]
-        there = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
-        free = np.arange(len(episodes)) >= len(tried.episodes)
-        source = None if query.source is None or query.source[0] not in lanes else query.source
-        candidates = Windows(episodes[there], spans[there], free[there])
-        candidates = narrow(prepared, candidates, lanes, most, sure=limits.top_k)
-        found = refine(prepared, candidates, lanes, limits, source)
+        while True:
+            lanes, stale = self._lanes.load([rows[id_] for id_ in ids], query.space, scaling)
+            candidates = select_candidates(windows, shifted, limits, most, (lanes, stale))
+            candidates = narrow(prepared, candidates, lanes, most, sure=limits.top_k)
+            source = None if query.source is None or query.source[0] not in lanes else query.source
+            found = refine(prepared, candidates, lanes, limits, source)
+            if not self._lanes.drop_changed([rows[id_] for id_ in {one.episode for one in found}], query.space):
+                break
         make = partial(_make_moment_ref, query.space, prepared)
         return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale
 
-    def _find_windows(self, matches: Matches, space: Space) -> _Windows:
+    def _find_windows(self, matches: Matches, space: Space) -> FoundWindows:
         rows = self._episode_rows.load(matches.episodes.tolist())
         places, spans = find_spans(matches, rows, space.windows)
         gone = {*matches.episodes.tolist()} - rows.keys()
-        return _Windows(matches.episodes[places], spans, matches.scores[places], rows, gone)
+        return FoundWindows(matches.episodes[places], spans, matches.scores[places], rows, gone)
 
     def _scaling(self, space: Space) -> Statistics:
         """Return what to standardise by: the Space's statistics, or, where it has none, those of its lanes today."""
@@ -249,7 +221,7 @@ def levels_of(embedder: str, channels: int) -> int:
     return channels if embedder in _LEVELED else 0
 
 
-def _make_refs(windows: _Windows) -> list[EpisodeRef]:
+def _make_refs(windows: FoundWindows) -> list[EpisodeRef]:
     spans = windows.spans.tolist()
     return [
         make_ref(windows.rows[episode], score, (span[0], span[1]))
