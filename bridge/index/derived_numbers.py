@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 FILE: Final = "derived.json"
 
+LEDGER_FILE: Final = "ledger.json"
+"""Of totals of the ledger, which change with it, also where the vectors are the same."""
+
+FILES: Final = frozenset({FILE, LEDGER_FILE})
+
 
 class DerivedNumbers:
     """Lists of numbers by name, in a file of one folder, for one state of the vectors; nothing depends on the file.
@@ -22,8 +27,8 @@ class DerivedNumbers:
     A file that is missing, damaged, or of another state reads as empty, and one that cannot be written is left out.
     """
 
-    def __init__(self, folder: Path, state: Sequence[int]) -> None:
-        self._path = folder / FILE
+    def __init__(self, folder: Path, state: Sequence[str | int], file: str = FILE) -> None:
+        self._path = folder / file
         self._state = list(state)
 
     def read(self, name: str) -> list[float] | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from catalog.records import EpisodeRow
     from catalog.session import Session
-    from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
+    from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerRevision, LedgerState, SpaceRow
 
 
 class VectorLedger:
@@ -107,6 +107,11 @@ class VectorLedger:
         VectorsDamagedError where vectors are not what was written.
         """
         return walk_ledger(self._session.read, space_id, since=since)
+
+    def revision(self, space_id: int) -> LedgerRevision:
+        """Return what differs after every change of the space in the ledger; quicker than its state."""
+        with self._session.read() as connection:
+            return ledger.ledger_revision(connection, space_id)
 
     def state(self, space_id: int) -> LedgerState:
         """Return what the ledger holds of the space, without reading vectors."""

@@ -57,6 +57,15 @@ class LedgerEntry:
     checksum: int | None = None
 
 
+class LedgerRevision(NamedTuple):
+    """What every change of a space in the ledger changes: the number of rows, tombstones included, and the last one."""
+
+    rows: int
+    last: int
+    episode_id: int
+    checksum: int
+
+
 class LedgerState(NamedTuple):
     """Totals of a space in the ledger: episodes with vectors, vectors, the last number, one checksum of all these."""
 

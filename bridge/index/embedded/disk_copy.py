@@ -6,7 +6,7 @@
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     header.json       whose copy it is (CopyHeader), with one CRC32C over that and points.i64; whether there are lists
     inverted_lists/   inverted lists of the vectors, with sketches and codes (lists_file.py), in a large copy
-    derived.json      what searches computed from all vectors (derived_numbers.py), once one has
+    derived.json, ledger.json   what searches computed from all vectors (derived_numbers.py), once one has
 
 The vectors' checksums are compared when they are first used, so that opening reads little. `LOCK` is held while CURRENT
 changes and older copies are removed, so that of several writers none removes what another has just made current.
@@ -62,7 +62,7 @@ _LAYOUT: Final = 7
 _SPACE_NAME: Final = re.compile("[0-9a-f]{64}")
 _NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
 _OLDER_HEADER: Final = "generation.json"  # of copies before layout 7, whose lists lay in "lists"
-_FILES: Final = frozenset({_VECTORS, _POINTS, _HEADER, _OLDER_HEADER, derived_numbers.FILE})
+_FILES: Final = derived_numbers.FILES | {_VECTORS, _POINTS, _HEADER, _OLDER_HEADER}
 _LIST_FOLDERS: Final = (LISTS, "lists")
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import Point, decode_vectors
-from bridge.index.derived_numbers import DerivedNumbers
+from bridge.index.derived_numbers import LEDGER_FILE, DerivedNumbers
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.segment import Segment
 from bridge.index.stored_rows import StoredRows
 from catalog.vectors.checksums import term
+from catalog.vectors.records import LedgerState
 from wshard.container.layout import checksum
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from catalog.vectors.records import LedgerEntry
     from embedders.space import Space
 
+_TOTALS: Final = "totals"
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
 _TAIL_NUMBERS: Final = 1 << 18  # numbers of vectors: each search compares all, and the first one reads them one by one
 _GROWING_NUMBERS: Final = 2 << 20  # the same while an ingest goes on: these are searched in half a millisecond
@@ -146,9 +148,22 @@ class IndexSnapshot:
         """
         while True:
             self.follow(catalog)
-            ledger = catalog.vectors.state(self.space_id)
+            ledger = self._read_totals(catalog)
             if ledger.last <= self.seq:
                 return self._state() == (ledger.vectors, ledger.checksum)
+
+    def _read_totals(self, catalog: Catalog) -> LedgerState:
+        """Return the totals of the ledger, which a process stores beside the copy for others: they take long to sum."""
+        if self.home is None or self.lean:
+            return catalog.vectors.state(self.space_id)
+        before = catalog.edition, *catalog.vectors.revision(self.space_id)
+        stored = DerivedNumbers(self.home, before, LEDGER_FILE)
+        if (known := stored.read(_TOTALS)) is not None:
+            return LedgerState(*map(int, known))
+        found = catalog.vectors.state(self.space_id)
+        if (catalog.edition, *catalog.vectors.revision(self.space_id)) == before:
+            stored.write(_TOTALS, found)
+        return found
 
     def follow(self, catalog: Catalog) -> None:
         """Take in what the catalog's ledger has beyond seq: new vectors, replaced ones, tombstones."""

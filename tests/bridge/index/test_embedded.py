@@ -17,6 +17,7 @@ import pytest
 from index_folders import home_of
 
 from bridge.index.base import Point, Request
+from bridge.index.derived_numbers import LEDGER_FILE
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.index.embedded.snapshot import CopyRule
@@ -206,6 +207,29 @@ def test_a_copy_from_after_the_catalog_was_set_back_is_ignored(tmp_path):
     shutil.copy(tmp_path / "backup", tmp_path / "catalog.db")
     with opened(tmp_path, held=held) as shelf:
         check_everything(shelf, space)
+
+
+def test_the_ledger_is_summed_once_after_each_change(tmp_path, monkeypatch):
+    held, space, ids = fill_and_compact(tmp_path)
+
+    def count_sums(change=None):
+        """Search in a process of its own, after a change."""
+        with opened(tmp_path, held=held) as shelf:
+            sums, state = [], shelf.catalog.vectors.state
+            monkeypatch.setattr(shelf.catalog.vectors, "state", lambda space_id: sums.append(0) or state(space_id))
+            if change is not None:
+                change(shelf)
+            check_everything(shelf, space)
+            return len(sums)
+
+    assert count_sums() == 0  # the process that made the copy has summed
+    assert count_sums(lambda shelf: shelf.put(space, {ids[0]: unit_vectors(2, 5)})) == 1
+    assert count_sums() == 0
+    assert count_sums(lambda shelf: shelf.bury(ids[1:3], space)) == 1
+    assert count_sums() == 0
+    (generation_of(tmp_path, space) / LEDGER_FILE).write_text("nothing")
+    assert count_sums() == 1
+    assert count_sums() == 0
 
 
 def test_rows_that_were_dropped_and_written_again_leave_nothing_after(tmp_path):
