@@ -29,26 +29,26 @@ _part = compile_part()
 
 
 @_part
-def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the weighted distance of one query step to rows [low, high)."""
+def _write_distances(step, weights, columns, low, high, distances):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the weighted distances of one query step to the rows [low, high)."""
     for j in range(low, high):
-        local[j] = 0.0
+        distances[j] = 0.0
     for channel in range(len(columns)):
-        asked, weight = step[channel], heed[channel]
+        value, weight = step[channel], weights[channel]
         for j in range(low, high):
-            apart = asked - columns[channel, j]
-            local[j] += weight * (apart * apart)
+            difference = value - columns[channel, j]
+            distances[j] += weight * (difference * difference)
     for j in range(low, high):
-        local[j] = np.sqrt(local[j])
+        distances[j] = np.sqrt(distances[j])
 
 
 @_part
-def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
+def _advance(step, first, high, distances, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Apply one kind of step to the rows [first, high), where it is cheaper than the best path found so far."""
     before, here, along, price, gained, number = step
     reached, spent, begun, by = table
-    for j in range(first, high):  # without branches, which no processor could foresee
-        paid, best = price * local[j], reached[here, j]
+    for j in range(first, high):  # without branches, which would be mispredicted
+        paid, best = price * distances[j], reached[here, j]
         cost = reached[before, j - along] + (paid - gained)
         is_less = cost < best
         reached[here, j], by[j] = cost if is_less else best, number if is_less else by[j]
@@ -57,51 +57,51 @@ def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  
 
 
 @_part
-def _end(reached, spent, begun, width, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    _, stop, penalty, _ = about
+def _end(reached, spent, begun, width, query_length, expectation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    _, stop, penalty, _ = expectation
     end, least, nearest = -1, np.inf, 0
     for j in range(width):
         if reached[j] == np.inf:
             continue
         matched = j - begun[j] + 1
-        mean = (reached[j] + penalty * abs(j + 1 - stop)) / (asked + matched)
-        if mean < least or (mean == least and abs(matched - asked) < nearest):
-            end, least, nearest = j, mean, abs(matched - asked)
+        mean = (reached[j] + penalty * abs(j + 1 - stop)) / (query_length + matched)
+        if mean < least or (mean == least and abs(matched - query_length) < nearest):
+            end, least, nearest = j, mean, abs(matched - query_length)
     if end < 0:
         return np.inf, 0, 0
-    return spent[end] / (asked + end - begun[end] + 1), begun[end], end + 1
+    return spent[end] / (query_length + end - begun[end] + 1), begun[end], end + 1
 
 
 @_part
-def _fill(query, weights, width, bounds, rule, about, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
-    """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has a row for each."""
+def _fill(query, weights, width, bounds, rule, expectation, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+    """Return cost, start and stop of the best path; write the step to each cell to `taken`, if that has all rows."""
     advances, prices = rule[0], rule[1]
-    start, _, penalty, gain = about
-    columns, local, reached, spent, begun, taken = table
-    asked = len(query)
-    for i in range(asked):
-        # Unsigned, so that no place can mean one from the end: only then many cells are done at once.
+    start, _, penalty, gain = expectation
+    columns, distances, reached, spent, begun, taken = table
+    query_length = len(query)
+    for i in range(query_length):
+        # Unsigned, so that no index can be negative (relative to the end): only then the loop is vectorised.
         here, by = i % 3, taken[i % len(taken)]
         low, high = np.uint64(bounds[i, 0]), np.uint64(bounds[i, 1])
-        _differences(query[i], weights[i], columns, low, high, local)
+        _write_distances(query[i], weights[i], columns, low, high, distances)
         for j in range(width):
             reached[here, j], by[j] = np.inf, -1
         if i == 0:
             for j in range(low, high):
-                spent[here, j], begun[here, j] = 2.0 * local[j], j
-                reached[here, j] = penalty * abs(np.int64(j) - start) + 2.0 * local[j] - gain
+                spent[here, j], begun[here, j] = 2.0 * distances[j], j
+                reached[here, j] = penalty * abs(np.int64(j) - start) + 2.0 * distances[j] - gain
         for number in range(len(prices)):
             back, along = i - advances[number, 0], np.uint64(advances[number, 1])
             if back >= 0:
                 step = (back % 3, here, along, prices[number], gain * advances[number, 1], number)
-                _advance(step, max(low, along), high, local, (reached, spent, begun, by))
-    last = (asked - 1) % 3
-    return _end(reached[last], spent[last], begun[last], width, asked, about)
+                _advance(step, max(low, along), high, distances, (reached, spent, begun, by))
+    last = (query_length - 1) % 3
+    return _end(reached[last], spent[last], begun[last], width, query_length, expectation)
 
 
 @_part
 def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the pairs of the path to row `end`, first to last; return how many."""
+    """Write the pairs of the path that ends at row `end`, first to last; return their number."""
     length, i, j = 0, len(taken) - 1, end
     while True:
         path[length, 0], path[length, 1] = i, j
@@ -118,18 +118,18 @@ def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @compile_whole(_COUNT(*_TO_SOLVE, _SOLVED))
-def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
+def _solve(query, weights, pieces, bounds, rule, buffers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
     rows, edges, expected = pieces
     penalties, gains = rule[2], rule[3]
-    columns, local, reached, spent, begun, taken, costs, spans, paths, ends = room
-    table, used = (columns, local, reached, spent, begun, taken), 0
+    columns, distances, reached, spent, begun, taken, costs, spans, paths, ends = buffers
+    table, used = (columns, distances, reached, spent, begun, taken), 0
     for number in range(len(costs)):
         edge, width = edges[number], edges[number + 1] - edges[number]
         for channel in range(rows.shape[1]):
             for j in range(width):
                 columns[channel, j] = rows[edge + j, channel]
-        about = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
-        costs[number], start, stop = _fill(query, weights, width, bounds[number], rule, about, table)
+        expectation = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
+        costs[number], start, stop = _fill(query, weights, width, bounds[number], rule, expectation, table)
         spans[number, 0], spans[number, 1] = start, stop
         if len(paths) and stop:
             used += _trace(taken, rule[0], stop - 1, paths[used:])
@@ -138,21 +138,21 @@ def _solve(query, weights, pieces, bounds, rule, room):  # type: ignore[no-untyp
 
 
 @compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.Tuple(_COLUMNS)))
-def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _measure(query, weights, pieces, paths, around, buffers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
     pairs, ends = paths
-    apart, found = room
+    differences, means = buffers
     begin, channels = 0, query.shape[1]
     for number in range(len(ends)):
         path, edge = pairs[begin : ends[number]], edges[number]
         begin, length = ends[number], len(path)
         for place in range(around):
             for channel in range(channels):
-                apart[place, channel], apart[around + length + place, channel] = 0.0, 0.0
+                differences[place, channel], differences[around + length + place, channel] = 0.0, 0.0
         for place in range(length):
             i, j = path[place, 0], edge + path[place, 1]
             for channel in range(channels):
-                apart[around + place, channel] = query[i, channel] - rows[j, channel]
+                differences[around + place, channel] = query[i, channel] - rows[j, channel]
         spent, advanced, before = 0.0, 0, -2
         for place in range(length):
             after = path[place, 0] + path[place, 1]
@@ -160,40 +160,42 @@ def _measure(query, weights, pieces, paths, around, room):  # type: ignore[no-un
             count = min(place, around) + min(length - 1 - place, around) + 1
             squares = 0.0
             for channel in range(channels):
-                total = apart[around + place, channel]
+                total = differences[around + place, channel]
                 for away in range(1, around + 1):
-                    total = (total + apart[around + place - away, channel]) + apart[around + place + away, channel]
+                    total = (total + differences[around + place - away, channel]) + differences[
+                        around + place + away, channel
+                    ]
                 squares += weights[path[place, 0], channel] * (total * total)
             spent += steps * (np.sqrt(squares) / count)
             advanced, before = advanced + steps, after
-        found[number] = spent / advanced
+        means[number] = spent / advanced
 
 
-def _order(given: Any) -> Any:
-    """Return arrays, or tuples of them, in the order of memory that the compiled functions take."""
-    return tuple(map(_order, given)) if isinstance(given, tuple) else np.ascontiguousarray(given)
+def _as_contiguous(arrays: Any) -> Any:
+    """Return arrays, or tuples of them, in C order, as the compiled functions require."""
+    return tuple(map(_as_contiguous, arrays)) if isinstance(arrays, tuple) else np.ascontiguousarray(arrays)
 
 
 def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
     """Do what `numpy_kernel.solve` does."""
     edges = pieces[1]
-    count, asked, longest = len(edges) - 1, len(query), int(np.diff(edges).max())
-    # Numba is given the room for everything: the functions of NumPy that make it take longest to compile.
+    count, query_length, longest = len(edges) - 1, len(query), int(np.diff(edges).max())
+    # All arrays are allocated here: NumPy functions that allocate arrays take numba longest to compile.
     costs, spans, ends = np.empty(count), np.empty((count, 2), np.int64), np.empty(count, np.int64)
-    paths = np.empty((count * (asked + longest) if traced else 0, 2), np.int64)
-    taken = np.empty((asked if traced else 1, longest), np.int8)
-    columns, local = np.empty((query.shape[1], longest)), np.empty(longest)
-    # No step advances more than two query steps: three rows are enough. What an earlier piece left in them is not read.
+    paths = np.empty((count * (query_length + longest) if traced else 0, 2), np.int64)
+    taken = np.empty((query_length if traced else 1, longest), np.int8)
+    columns, distances = np.empty((query.shape[1], longest)), np.empty(longest)
+    # No step advances more than two query steps, so three rows are enough. Values of an earlier piece are never read.
     reached, spent, begun = np.empty((3, longest)), np.empty((3, longest)), np.empty((3, longest), np.int64)
-    room = (columns, local, reached, spent, begun, taken)
-    to_solve = [_order(one) for one in (query, weights, pieces, bounds, rule)]
-    used = _solve(*to_solve, (*room, costs, spans, paths, ends))
+    buffers = (columns, distances, reached, spent, begun, taken)
+    to_solve = [_as_contiguous(argument) for argument in (query, weights, pieces, bounds, rule)]
+    used = _solve(*to_solve, (*buffers, costs, spans, paths, ends))
     return costs, spans, paths[:used], ends
 
 
 def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
     """Do what `numpy_kernel.measure` does."""
-    found, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
-    to_measure = [_order(one) for one in (query, weights, pieces, paths)]
-    _measure(*to_measure, around, (np.empty((longest + 2 * around, query.shape[1])), found))
-    return found
+    means, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
+    to_measure = [_as_contiguous(argument) for argument in (query, weights, pieces, paths)]
+    _measure(*to_measure, around, (np.empty((longest + 2 * around, query.shape[1])), means))
+    return means

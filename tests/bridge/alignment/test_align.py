@@ -128,7 +128,7 @@ def test_pieces_of_many_lengths_at_once_are_as_each_alone(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     query = rng.normal(size=(20, 3))
     pieces = [rng.normal(size=(length, 3)) for length in (5, 40, 1, 33, 20)]
-    monkeypatch.setattr(numpy_kernel, "_CELLS", 1500)
+    monkeypatch.setattr(numpy_kernel, "_MAX_CELLS", 1500)
     together = align_all(query, Pieces.of(pieces), Rule(band=0.3), traced=True)
     for number, rows in enumerate(pieces):
         alone = align(query, rows, Rule(band=0.3))
@@ -233,9 +233,9 @@ def test_weights_say_what_counts(kernel):
     rows = walk(60)
     query = rows[10:30].copy()
     query[:, 2] = 100.0
-    heed = np.ones((20, 3))
-    heed[:, 2] = 0.0
-    found = align(query, rows, Rule(), heed)
+    weights = np.ones((20, 3))
+    weights[:, 2] = 0.0
+    found = align(query, rows, Rule(), weights)
     assert (found.start, found.stop, found.cost) == (10, 30, 0.0)
     assert align(query, rows, Rule()).cost > 1
 
