@@ -1,4 +1,4 @@
-"""Tells which hits are of episodes that have changed since they were ingested."""
+"""Detects hits whose episodes have changed since they were ingested."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from bridge.results import EpisodeRef
     from wshard.episode.protocol import Fingerprint
 
-_NAMED: Final = 3
+_MAX_LISTED: Final = 3
 
 
 class ChangeCheck:
-    """Compares the files of hits with what was ingested, by size and time, and by digest only where these differ.
+    """Compares the files of hits with the catalog by size and time, and by digest only if these differ.
 
     Files that were merely touched or copied are read once.
     """
@@ -27,7 +27,7 @@ class ChangeCheck:
         self._same: dict[tuple[str, str], Fingerprint] = {}  # by uid and digest: touched, but with the same data
 
     def find_changed(self, refs: Iterable[EpisodeRef]) -> list[EpisodeRef]:
-        """Return the hits whose files have other data by now; what cannot be opened is not among them."""
+        """Return the hits whose files have changed data, without files that cannot be opened."""
         with OpenLocations() as locations:
             return [ref for ref in refs if self._has_changed(ref, locations)]
 
@@ -36,7 +36,7 @@ class ChangeCheck:
         names = [ref.episode_id for ref in self.find_changed(refs)]
         if not names:
             return []
-        listed = ", ".join([*names[:_NAMED], *["..."][: len(names) - _NAMED]])
+        listed = ", ".join([*names[:_MAX_LISTED], *["..."][: len(names) - _MAX_LISTED]])
         return [f"{plural(len(names), 'hit')} changed since the last ingest ({listed}): run wshard ingest FOLDER"]
 
     def _has_changed(self, ref: EpisodeRef, locations: OpenLocations) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-_MOST_ROWS: Final = 10_000  # kept in memory
+_MAX_ROWS: Final = 10_000  # kept in memory
 _NO_SPANS: Final = np.zeros((0, 2), np.int64)
 
 
@@ -28,33 +28,33 @@ class EpisodeRows:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._known: tuple[Instant | None, dict[int, EpisodeRow]] = (None, {})
+        self._cache: tuple[Instant | None, dict[int, EpisodeRow]] = (None, {})
 
     def load(self, ids: Collection[int]) -> dict[int, EpisodeRow]:
         """Return the rows of these episodes; those that the catalog does not have are left out."""
         now = self._catalog.instant()
-        if self._known[0] != now or len(self._known[1]) > _MOST_ROWS:
-            self._known = (now, {})
-        known = self._known[1]
-        if missing := {id_ for id_ in ids if id_ not in known}:  # a difference of sets would walk all that are known
-            known |= self._catalog.episodes.rows(missing)
-        return {id_: known[id_] for id_ in ids if id_ in known}
+        if self._cache[0] != now or len(self._cache[1]) > _MAX_ROWS:
+            self._cache = (now, {})
+        cached = self._cache[1]
+        if missing := {id_ for id_ in ids if id_ not in cached}:  # a difference of sets would walk the whole cache
+            cached |= self._catalog.episodes.rows(missing)
+        return {id_: cached[id_] for id_ in ids if id_ in cached}
 
 
 def find_spans(matches: Matches, rows: Mapping[int, EpisodeRow], plan: WindowPlan) -> tuple[Ints, Ints]:
-    """Return the places [n] of the matches whose windows their episodes have, and the windows' timesteps [n, 2].
+    """Return the places [n] of matches whose windows still exist, and the timesteps [n, 2] of these windows.
 
     An episode may have been removed, or ingested again and shorter, since the index answered.
     """
     ids, windows = matches.episodes.tolist(), matches.windows
-    tables: dict[int, tuple[Ints, int]] = {}  # of many episodes most are of few lengths
-    begins, counts, behind = {}, {}, 0
+    tables: dict[int, tuple[Ints, int]] = {}  # most episodes have one of a few lengths
+    begins, counts, total = {}, {}, 0
     for episode in {*ids}:
         row = rows.get(episode)
         length = 0 if row is None else row.length
         if length not in tables:
-            tables[length] = _spans(plan, length), behind
-            behind += len(tables[length][0])
+            tables[length] = _spans(plan, length), total
+            total += len(tables[length][0])
         table, begins[episode] = tables[length]
         counts[episode] = len(table)
     first, count = (np.fromiter(map(of.__getitem__, ids), np.int64, len(ids)) for of in (begins, counts))

@@ -146,8 +146,8 @@ class TrajectoryRetriever:
             where, text, like, unlike, expand, plain, least, min_score, diversity, contributions, alignment,
             exclude_self, explain,
         )  # fmt: skip
-        known = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
-        request = Request(_check_count(top_k), known & as_where(where), explain=explain)
+        filters = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
+        request = Request(_check_count(top_k), filters & as_where(where), explain=explain)
         return self._search(query_obs, request, options, lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (each option by its name)
@@ -189,8 +189,8 @@ class TrajectoryRetriever:
         )  # fmt: skip
         if text is not None:
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no text")
-        known = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
-        request = Request(_check_count(top_k), known & as_where(where), distinct=distinct, explain=explain)
+        filters = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
+        request = Request(_check_count(top_k), filters & as_where(where), distinct=distinct, explain=explain)
         return self._search(query_obs, request, options, lambda plan: is_chosen(plan, size, only))
 
     def search_moments(  # noqa: PLR0913  (each option by its name)
@@ -227,33 +227,33 @@ class TrajectoryRetriever:
         that query and examples name. explain: report how the index found the windows. Raises like
         search_similar_timesteps.
         """
-        begun = time.perf_counter()
+        started = time.perf_counter()
         options = MomentOptions(
             where, like, unlike, windows, refine, max_overlap, per_episode, min_score, exclude_self, explain
         )
-        known = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
+        filters = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
         examples = self._queries.read(query_obs, options)
         if not examples.like:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
-        request = Request(_check_count(top_k), known & as_where(where), distinct=False, explain=explain)
+        request = Request(_check_count(top_k), filters & as_where(where), distinct=False, explain=explain)
         request = self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
-        prepared, (refs, found) = self._run(prepare, self._find_moments)
-        gone = max(one.missing for one in found)
-        notes = [] if refs else explain_empty_result(self._catalog, request.where, limited=gone > 0)
+        prepared, (refs, results) = self._run(prepare, self._find_moments)
+        missing = max(result.missing for result in results)
+        notes = [] if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
         return Hits(
             [ref for ref in refs if min_score is None or ref.score >= min_score],
-            exact=all(one.answer.exact for one in found),
-            milliseconds=(time.perf_counter() - begun) * 1e3,
-            missing=gone,
-            explained=join_explanations([one.answer for one in found]),
+            exact=all(result.answer.exact for result in results),
+            milliseconds=(time.perf_counter() - started) * 1e3,
+            missing=missing,
+            explained=join_explanations([result.answer for result in results]),
             answered=describe_views(prepared, notes),
         )
 
     def _search(
         self, query: Query | None, request: Request, options: SearchOptions, is_searched: Callable[[WindowPlan], bool]
     ) -> Hits:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         examples = self._queries.read(query, options)
         request = self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options, is_searched)
@@ -264,7 +264,7 @@ class TrajectoryRetriever:
         return Hits(
             refs,
             exact=found.answer.exact,
-            milliseconds=(time.perf_counter() - begun) * 1e3,
+            milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
             answered=describe_views(prepared, notes),
@@ -272,7 +272,7 @@ class TrajectoryRetriever:
 
     @one_blas_thread()  # products are small: threads of BLAS would spin between them
     def _run(self, prepare: Callable[[], Prepared], find: Callable[[Prepared], Found]) -> tuple[Prepared, Found]:
-        """Return the prepared query and what it finds; again if an ingest replaces one of its Spaces meanwhile."""
+        """Return the prepared query and its result; retry if an ingest replaces one of its Spaces meanwhile."""
         while True:
             with self._catalog.pin_instant():
                 prepared = prepare()

@@ -1,4 +1,4 @@
-"""Measures how much a query and pieces of episodes differ along the paths of their alignments."""
+"""Measures the distance of a query and pieces of episodes along the paths of their alignments."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def measure_differences(
     query: Rows, pieces: Pieces, paths: Sequence[Ints], every: int = 1, weights: Rows | None = None
 ) -> Rows:
-    """Return the mean difference of the pairs of each path, each as often as it advances.
+    """Return the mean distance of the pairs of each path, weighted by the steps that each pair advances.
 
-    Differences are averaged over the pairs around each first, so that noise cancels out.
+    The differences of a pair are first averaged with those of neighbouring pairs, so that noise cancels out. every: the
+    stride with which query and pieces were subsampled.
     """
     return measure_all(query, pieces, paths, weights, SMOOTHED // (2 * every))

@@ -1,4 +1,4 @@
-"""Windows that the index found, and the choice of those that are refined."""
+"""Windows returned by the index, and the selection of those to refine."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ if TYPE_CHECKING:
     from bridge.search.moments.lane_rows import PreparedRows
     from catalog.records import EpisodeRow
 
-_MORE: Final = 3  # times as many windows are compared coarsely as are refined
-_CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
+_COARSE_FACTOR: Final = 3  # windows compared coarsely per window refined
+_MIN_OVERLAP: Final = 0.5  # overlap above which only the better of two windows is kept, at least
 
 
 @dataclass(frozen=True, eq=False)
 class FoundWindows:
-    """Windows of episodes, best first: ids [n], spans [n, 2], scores [n]; gone: the episodes seen without a file."""
+    """Windows of episodes, best first: episodes [n], spans [n, 2], scores [n]; missing: episodes without a file."""
 
     episodes: Ints
     spans: Ints
     scores: NDArray[np.float64]
     rows: Mapping[int, EpisodeRow]
-    gone: set[int]
+    missing: set[int]
 
-    def select(self, limits: MomentLimits, missing: Collection[int] | None = None) -> FoundWindows:
-        """Return the best that do not overlap, of episodes that are not missing.
+    def select(self, limits: MomentLimits, stale: Collection[int] | None = None) -> FoundWindows:
+        """Return the best that do not overlap, of episodes whose files are unchanged.
 
-        missing: episodes without a file; None: to be looked for, of the best alone.
+        stale: episodes whose files are missing or changed; None: look for the files, of the best windows alone.
         """
 
-        def is_there(episode: int) -> bool:
-            if episode in self.gone or locations.exists(self.rows[episode].address):
-                return episode not in self.gone
-            self.gone.add(episode)
+        def has_file(episode: int) -> bool:
+            if episode in self.missing or locations.exists(self.rows[episode].address):
+                return episode not in self.missing
+            self.missing.add(episode)
             return False
 
         with OpenLocations() as locations:
-            known = is_there if missing is None else (lambda episode: episode not in missing) if missing else None
-            places = suppress(self.episodes, self.spans, limits, known)
-        return FoundWindows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.gone)
+            is_eligible = has_file if stale is None else (lambda episode: episode not in stale) if stale else None
+            places = suppress(self.episodes, self.spans, limits, is_eligible)
+        return FoundWindows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.missing)
 
 
 def select_candidates(
     windows: FoundWindows,
     shifted: FoundWindows,
     limits: MomentLimits,
-    most: int,
-    loaded: tuple[Mapping[int, PreparedRows], set[int]],
+    max_count: int,
+    loaded_rows: tuple[Mapping[int, PreparedRows], set[int]],
 ) -> Windows:
-    """Return the windows to refine; loaded: rows by episode, and the episodes whose files are gone or changed."""
-    lanes, stale = loaded
-    each = None if limits.per_episode is None else 2 * limits.per_episode
-    apart = max(_CROWDED, limits.max_overlap)
-    tried = windows.select(MomentLimits(_MORE * most, apart, each), stale)
-    offset = shifted.select(MomentLimits(most // 2, apart, each), stale)
-    episodes = np.concatenate([tried.episodes, offset.episodes])
-    spans = np.concatenate([tried.spans, offset.spans])
-    present = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
-    free = np.arange(len(episodes)) >= len(tried.episodes)
-    return Windows(episodes[present], spans[present], free[present])
+    """Return the windows to refine; loaded_rows: rows by episode, and those without an unchanged file."""
+    lanes, stale = loaded_rows
+    per_episode = None if limits.per_episode is None else 2 * limits.per_episode
+    max_overlap = max(_MIN_OVERLAP, limits.max_overlap)
+    near = windows.select(MomentLimits(_COARSE_FACTOR * max_count, max_overlap, per_episode), stale)
+    offset = shifted.select(MomentLimits(max_count // 2, max_overlap, per_episode), stale)
+    episodes = np.concatenate([near.episodes, offset.episodes])
+    spans = np.concatenate([near.spans, offset.spans])
+    readable = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
+    free = np.arange(len(episodes)) >= len(near.episodes)
+    return Windows(episodes[readable], spans[readable], free[readable])

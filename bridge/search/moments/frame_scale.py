@@ -1,4 +1,4 @@
-"""Measures how much frames differ within episodes: the unit in which alignment compares images."""
+"""Measures how much frames vary within episodes: the unit in which alignment compares images."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SAMPLE: Final = 12  # episodes
 def measure_frame_scale(catalog: Catalog, space: Space) -> Statistics:
     """Return statistics of sketches of the Space's images, one deviation for all channels, mean 0.
 
-    It is the root mean square over about 12 episodes and all channels: what stands still does not count. 1 where
-    nothing moves, and where no file can be read.
+    It is the root mean square over about 12 episodes and all channels; constant parts of the image add nothing. 1 if
+    nothing moves or no file can be read.
     """
-    number = next((row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint), None)
-    rows = {} if number is None else catalog.episodes.rows(catalog.vectors.sample(number, _SAMPLE)[:_SAMPLE])
-    variances = [found for row in rows.values() if (found := _variance(row, space)) is not None]
+    space_id = next((row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint), None)
+    rows = {} if space_id is None else catalog.episodes.rows(catalog.vectors.sample(space_id, _SAMPLE)[:_SAMPLE])
+    variances = [variance for row in rows.values() if (variance := _variance(row, space)) is not None]
     channels = sketches(np.zeros((1, *space.window_shape)), "a frame").shape[1]
     deviation = float(np.sqrt(np.mean(variances))) if variances else 0.0
     return Statistics(max(1, len(variances)), np.zeros(channels), np.full(channels, deviation))
@@ -36,9 +36,9 @@ def measure_frame_scale(catalog: Catalog, space: Space) -> Statistics:
 def _variance(row: EpisodeRow, space: Space) -> float | None:
     """Return the mean variance of the episode's sketches over time, None where its file cannot be read."""
 
-    def variance() -> float:
+    def measure() -> float:
         with open_at(row.address) as file:
             return float(sketches(read_lanes(file, space), row.path).var(axis=0).mean())
 
-    found = attempt(variance, row.address)
-    return None if isinstance(found, Failure) else found
+    result = attempt(measure, row.address)
+    return None if isinstance(result, Failure) else result

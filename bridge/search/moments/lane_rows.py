@@ -1,4 +1,4 @@
-"""Reads the lanes of episodes as alignment compares them: standardised and lightly smoothed, the last ones cached."""
+"""Reads the lanes of episodes as alignment compares them: standardised and lightly smoothed, with an LRU cache."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     _Key = tuple[str, str, str]
     _Scaled = tuple[str, bytes, bytes]
 
-SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
+SMOOTHED: Final = 5  # timesteps; removes the jitter of recordings and actions, which movements do not have
 _CACHE_BYTES: Final = 1 << 28
-_TOGETHER: Final = 1 << 16  # numbers standardised at once: few calls, and they fit in the CPU cache
+_BATCH_SIZE: Final = 1 << 16  # numbers standardised at once: few calls, while they fit in the CPU cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +57,14 @@ def prepare_rows(windows: Sequence[NDArray[Any]], scaling: Statistics) -> list[P
     """
     if not windows:
         return []
-    if windows[0].ndim > 2:  # no outlier among pictures outweighs the rest, so that nothing is clipped
+    if windows[0].ndim > 2:  # outliers in images do not outweigh the rest, so nothing is clipped
         return [PreparedRows(sketches(window, "images") / scales(scaling.std)) for window in windows]
     batch = validate_windows(windows, scaling.mean.size)
     return [PreparedRows(rows.copy()) for rows in batch.windows(standardise(batch.rows, scaling))]
 
 
 class LaneRows:
-    """Prepared rows of catalogued episodes; the last used stay in memory while files and scaling stay the same."""
+    """Prepared rows of catalogued episodes, with an LRU cache that is valid while files and scaling stay the same."""
 
     def __init__(self, cache_bytes: int = _CACHE_BYTES) -> None:
         self._cache_bytes = cache_bytes
@@ -75,35 +75,35 @@ class LaneRows:
     def load(
         self, rows: Iterable[EpisodeRow], space: Space, scaling: Statistics
     ) -> tuple[dict[int, PreparedRows], set[int]]:
-        """Return the rows of the Space's lanes by episode, without those whose files are gone or changed, and these.
+        """Return the rows of the Space's lanes by episode, and the episodes whose files are missing or changed.
 
-        What is in memory is returned without a look at its file: see drop_changed.
+        Cached rows are returned without a look at their files: see drop_changed.
         """
-        # A Space without statistics is scaled by those of today, which move as the archive grows.
+        # A Space without statistics is scaled by the current ones of the archive, which change as it grows.
         scaled = (space.fingerprint, scaling.mean.tobytes(), scaling.std.tobytes())
-        found, stale = dict[int, PreparedRows](), set[int]()
+        prepared, stale = dict[int, PreparedRows](), set[int]()
         opened, size = list[_Opened](), 0
         with OpenLocations() as locations:
             for row in rows:
                 try:
-                    one = self._look_up(row, space, scaled, locations)
+                    loaded = self._look_up(row, space, scaled, locations)
                 except (StaleEpisodeError, FileNotFoundError, FormatError):
                     stale.add(row.id)
                     continue
-                if isinstance(one, PreparedRows):
-                    found[row.id] = one
+                if isinstance(loaded, PreparedRows):
+                    prepared[row.id] = loaded
                     continue
-                opened.append(one)
-                size += one.window.size
-                if size >= _TOGETHER:
-                    found |= self._prepare(opened, scaling)
+                opened.append(loaded)
+                size += loaded.window.size
+                if size >= _BATCH_SIZE:
+                    prepared |= self._prepare(opened, scaling)
                     opened, size = [], 0
-        return found | self._prepare(opened, scaling), stale
+        return prepared | self._prepare(opened, scaling), stale
 
     def drop_changed(self, rows: Iterable[EpisodeRow], space: Space) -> bool:
-        """Drop from memory those of the episodes whose files are gone or changed; return whether there were any.
+        """Drop cached rows of episodes whose files are missing or changed; return whether there were any.
 
-        Called for hits alone, so that a search looks at ten files, not at those of all its candidates.
+        Called for hits alone, so that a search looks at ten files, not at those of all candidates.
         """
         dropped = False
         with OpenLocations() as locations:
@@ -118,7 +118,7 @@ class LaneRows:
     def _look_up(
         self, row: EpisodeRow, space: Space, scaled: _Scaled, locations: OpenLocations
     ) -> PreparedRows | _Opened:
-        """Return the rows of one episode, or what its file has. Raises StaleEpisodeError, OSError, FormatError."""
+        """Return cached rows of an episode, or its lanes as read. Raises StaleEpisodeError, OSError, FormatError."""
         key = scaled[0], row.uid, row.digest
         cached = self._cache.get(key)
         if cached is not None and cached.origin.is_of(row, scaled):
@@ -136,11 +136,11 @@ class LaneRows:
 
     def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
         """Return the rows of opened episodes by id, and cache them."""
-        found: dict[int, PreparedRows] = {}
-        for one, rows in zip(opened, prepare_rows([one.window for one in opened], scaling), strict=True):
-            found[one.id] = rows
-            self._store(one.key, _CachedRows(rows, one.origin))
-        return found
+        prepared: dict[int, PreparedRows] = {}
+        for episode, rows in zip(opened, prepare_rows([episode.window for episode in opened], scaling), strict=True):
+            prepared[episode.id] = rows
+            self._store(episode.key, _CachedRows(rows, episode.origin))
+        return prepared
 
     def _drop(self, key: _Key) -> None:
         with self._lock:
@@ -158,7 +158,7 @@ class LaneRows:
 
 @dataclass(frozen=True, eq=False)
 class _Origin:
-    """What rows are from: scaling, address and chunks (none: one file), and the fingerprints of their files."""
+    """Origin of cached rows: scaling, address and chunks (none: one file), and the fingerprints of their files."""
 
     scaled: _Scaled
     address: EpisodeAddress
@@ -166,11 +166,11 @@ class _Origin:
     files: tuple[Fingerprint, ...]
 
     def is_of(self, row: EpisodeRow, scaled: _Scaled) -> bool:
-        """Say whether the rows are from where the catalog has the episode now, and scaled like that."""
+        """Return whether the rows are from the present location of the episode, and scaled like that."""
         return self.scaled == scaled and self.address.uri == row.path and self.address.key == row.key
 
     def is_current(self, locations: OpenLocations) -> bool:
-        """Say whether all files are as they were."""
+        """Return whether all files are unchanged."""
         try:
             return all(map(eq, map(locations.fingerprint, (self.address, *self.chunks)), self.files))
         except (WShardError, OSError):
@@ -185,7 +185,7 @@ class _CachedRows:
 
 @dataclass(frozen=True, eq=False)
 class _Opened:
-    """What the file of an episode has [T, *window_shape], not prepared yet."""
+    """The lanes of an episode as read [T, *window_shape], not yet prepared."""
 
     id: int
     key: _Key

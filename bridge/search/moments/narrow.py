@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
     from bridge.search.moments.lane_rows import PreparedRows
 
-_COARSE: Final = 16  # of a query, at most, that are compared while there are many candidates
+_COARSE_STEPS: Final = 16  # of a query, at most, compared while there are many candidates
 
 
 def narrow(
-    query: PreparedRows, windows: Windows, lanes: Mapping[int, PreparedRows], most: int, *, sure: int
+    query: PreparedRows, windows: Windows, lanes: Mapping[int, PreparedRows], max_count: int, *, sure: int
 ) -> Windows:
-    """Return the candidates that come nearest in a coarse alignment, `most` and half as many free ones at most.
+    """Return the candidates with the lowest cost of a coarse alignment: at most max_count, and half as many free ones.
 
-    Rows tell more than vectors; but the first `sure`, nearest by vector, stay in any case.
+    Rows are more precise than vectors; the first `sure` candidates, nearest by vector, are kept in any case.
     """
     if not len(windows.episodes):
         return windows
-    every = min(1 + len(query.smooth) // _COARSE, int((windows.spans[:, 1] - windows.spans[:, 0]).min()))
-    thinned = query.smooth[::every]
-    cut, _ = cut_around(windows.spans, [lanes[episode].smooth for episode in windows.episodes.tolist()], every)
-    costs = align_all(thinned, Offsets.of(thinned, cut, windows.free).taken_from(cut), RANKING).costs
+    stride = min(1 + len(query.smooth) // _COARSE_STEPS, int((windows.spans[:, 1] - windows.spans[:, 0]).min()))
+    thinned = query.smooth[::stride]
+    pieces, _ = cut_around(windows.spans, [lanes[episode].smooth for episode in windows.episodes.tolist()], stride)
+    costs = align_all(thinned, Offsets.of(thinned, pieces, windows.free).add_to(pieces), RANKING).costs
     costs[:sure] = -np.inf
     order = np.argsort(costs, kind="stable")
     free = windows.free[order]
-    best = np.sort(np.concatenate([order[~free][:most], order[free][: most // 2]]))
+    best = np.sort(np.concatenate([order[~free][:max_count], order[free][: max_count // 2]]))
     return Windows(windows.episodes[best], windows.spans[best], windows.free[best])

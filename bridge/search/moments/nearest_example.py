@@ -1,4 +1,4 @@
-"""Finds moments like any of several examples and unlike others: each counts for the example that it is most like."""
+"""Finds moments for several examples and counter-examples: a moment is assigned to the most similar of them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     SourceOf = Callable[[Example, Space], tuple[int, int] | None]
 
-_MORE: Final = 4
-_ROUNDS: Final = 4
-"""A counter-example that is an example too takes everything: nobody should read the whole archive for that."""
-_AGAINST: Final = 100
-"""Moments that are found for a counter-example, at least: it takes away what is among those that are most like it."""
-_SAME: Final = 0.3  # overlap above which two finds are one moment
+_GROWTH: Final = 4
+_MAX_ROUNDS: Final = 4
+"""A counter-example that equals an example removes everything: the limit prevents a search of the whole archive."""
+_MIN_NEGATIVE: Final = 100
+"""Least number of moments requested for a counter-example: it removes hits among those most similar to it."""
+_SAME_MOMENT: Final = 0.3  # overlap above which two hits are the same moment
 
 
 def find_moments(
     moments: MomentSearch, prepared: PreparedQuery[MomentOptions], source_of: SourceOf
 ) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
-    """Return the moments like the examples and unlike the counter-examples, and what was found of each in each view.
+    """Return the moments assigned to examples, and the results of each query in each view.
 
     source_of: the episode that an example is from, if that may be a hit, and the timestep with which it begins there.
-    Fewer moments than asked for are returned where there are no more, or where they are behind 64 times as many that
-    count for counter-examples.
+    Fewer than top_k moments are returned if there are no more, or if 64 times as many rank better but are assigned to
+    counter-examples.
     """
     request, options = prepared.request, prepared.options
     queries = [
@@ -46,30 +46,30 @@ def find_moments(
     if len(queries) == 1:
         found = moments.search(queries[0], request, options)
         return found.refs, [found]
-    each = replace(options, per_episode=None)  # of one alone: which episodes' hits count is decided among all
-    like = len(prepared.examples.like) * len(prepared.views)
+    each_options = replace(options, per_episode=None)  # the limit per episode applies to the joint result
+    positive_count = len(prepared.examples.like) * len(prepared.views)
 
-    def find(some: Sequence[WindowQuery], count: int) -> list[FoundMoments]:
-        return [moments.search(query, replace(request, top_k=count), each) for query in some]
+    def find(window_queries: Sequence[WindowQuery], count: int) -> list[FoundMoments]:
+        return [moments.search(query, replace(request, top_k=count), each_options) for query in window_queries]
 
     count = request.top_k
-    for _ in range(_ROUNDS):
-        for_them = find(queries[:like], count)
-        against = find(queries[like:], max(_AGAINST, _MORE * count))
-        hits = _select([one.refs for one in for_them], [one.refs for one in against], options)
-        if len(hits) >= request.top_k or all(len(one.refs) < count for one in for_them):
+    for _ in range(_MAX_ROUNDS):
+        positive = find(queries[:positive_count], count)
+        negative = find(queries[positive_count:], max(_MIN_NEGATIVE, _GROWTH * count))
+        hits = _select([result.refs for result in positive], [result.refs for result in negative], options)
+        if len(hits) >= request.top_k or all(len(result.refs) < count for result in positive):
             break
-        count *= _MORE  # several found the same, or much counts for a counter-example
-    return hits[: request.top_k], (*for_them, *against)
+        count *= _GROWTH  # several queries found the same, or counter-examples removed much
+    return hits[: request.top_k], (*positive, *negative)
 
 
 def _select(
     like: Sequence[Sequence[EpisodeRef]], unlike: Sequence[Sequence[EpisodeRef]], options: MomentOptions
 ) -> list[EpisodeRef]:
-    against = [ref for refs in unlike for ref in refs]
-    rivals = against + [ref for refs in like for ref in refs]
-    rivals.sort(key=lambda ref: -ref.score)  # a counter-example comes first where it is as near
-    theirs = {id(ref) for ref in against}
-    best = without_overlaps(rivals, max_overlap=_SAME)
-    mine = [ref for ref in best if id(ref) not in theirs]
-    return without_overlaps(mine, max_overlap=options.max_overlap, per_episode=options.per_episode)
+    negative = [ref for refs in unlike for ref in refs]
+    competing = negative + [ref for refs in like for ref in refs]
+    competing.sort(key=lambda ref: -ref.score)  # counter-examples win ties
+    negative_ids = {id(ref) for ref in negative}
+    best = without_overlaps(competing, max_overlap=_SAME_MOMENT)
+    positive = [ref for ref in best if id(ref) not in negative_ids]
+    return without_overlaps(positive, max_overlap=options.max_overlap, per_episode=options.per_episode)

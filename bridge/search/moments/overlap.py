@@ -1,4 +1,4 @@
-"""Overlap of spans: of hits that overlap too much only the best counts."""
+"""Overlap of spans, and non-maximum suppression: of hits that overlap too much only the best is kept."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class MomentLimits:
 
 
 def overlap(spans: Ints, span: Sequence[int] | Ints) -> NDArray[np.float64]:
-    """Return what share of the timesteps from the first start to the last stop both spans hold: float64 [n], 0 to 1.
+    """Return the shared timesteps of two spans, divided by those from first start to last stop: float64 [n], 0 to 1.
 
-    spans: [n, 2], half-open; span: one more. Spans apart from each other have 0.
+    spans: [n, 2], half-open; span: the one to compare with each. Disjoint spans have 0.
     """
     both = np.minimum(spans[:, 1], span[1]) - np.maximum(spans[:, 0], span[0])
     either = np.maximum(spans[:, 1], span[1]) - np.minimum(spans[:, 0], span[0])
@@ -38,38 +38,40 @@ def overlap(spans: Ints, span: Sequence[int] | Ints) -> NDArray[np.float64]:
     return shares
 
 
-def suppress(episodes: Ints, spans: Ints, limits: MomentLimits, is_there: Callable[[int], bool] | None = None) -> Ints:
+def suppress(
+    episodes: Ints, spans: Ints, limits: MomentLimits, is_eligible: Callable[[int], bool] | None = None
+) -> Ints:
     """Return the places of at most limits.top_k hits, best first, none of which overlaps a better one too much.
 
-    episodes [n] and spans [n, 2] of the hits, best first; spans of different episodes never overlap. is_there: which
-    episodes may be hits, None = all; called only for those that would be.
+    episodes [n] and spans [n, 2] of the hits, best first; spans of different episodes never overlap. is_eligible:
+    whether an episode may be a hit, None = all; called only for episodes that would otherwise become hits.
     """
     chosen: dict[int, list[tuple[int, int]]] = {}
     places: list[int] = []
-    left, limit = limits.top_k, limits.max_overlap
-    most = len(episodes) if limits.per_episode is None else limits.per_episode
-    # Few are chosen, and of one episode fewer: plain numbers are faster than arrays of one or two.
+    remaining, limit = limits.top_k, limits.max_overlap
+    max_per_episode = len(episodes) if limits.per_episode is None else limits.per_episode
+    # Few spans per episode are chosen: plain numbers are faster than arrays of one or two.
     for place, (episode, (start, stop)) in enumerate(zip(episodes.tolist(), spans.tolist(), strict=True)):
-        if not left:
+        if not remaining:
             break
-        others = chosen.get(episode)
-        if others is None:
-            if is_there is not None and not is_there(episode):
+        spans_chosen = chosen.get(episode)
+        if spans_chosen is None:
+            if is_eligible is not None and not is_eligible(episode):
                 continue
             chosen[episode] = [(start, stop)]
-        elif len(others) < most and not _overlaps(start, stop, others, limit):
-            others.append((start, stop))
+        elif len(spans_chosen) < max_per_episode and not _overlaps(start, stop, spans_chosen, limit):
+            spans_chosen.append((start, stop))
         else:
             continue
-        left -= 1
+        remaining -= 1
         places.append(place)
     return np.array(places, np.int64)
 
 
-def _overlaps(start: int, stop: int, others: Sequence[tuple[int, int]], limit: float) -> bool:
-    for begin, end in others:
-        both = min(stop, end) - max(start, begin)
-        if both > 0 and both > limit * (max(stop, end) - min(start, begin)):
+def _overlaps(start: int, stop: int, chosen: Sequence[tuple[int, int]], limit: float) -> bool:
+    for begin, end in chosen:
+        shared = min(stop, end) - max(start, begin)
+        if shared > 0 and shared > limit * (max(stop, end) - min(start, begin)):
             return True
     return False
 
@@ -77,8 +79,8 @@ def _overlaps(start: int, stop: int, others: Sequence[tuple[int, int]], limit: f
 def without_overlaps(hits: Sequence[EpisodeRef], *, max_overlap: float = 0.3, per_episode: int | None = None) -> Hits:
     """Return the hits, best first, that do not overlap a better one of their episode by more than max_overlap.
 
-    Intended for hits of search_similar_timesteps, whose windows overlap more than moments do. Of Hits, what they say of
-    their search stays.
+    Intended for hits of search_similar_timesteps, whose windows overlap more than moments do. If they are Hits, the
+    information on the search is kept.
     """
     _, episodes = np.unique([hit.uid for hit in hits], return_inverse=True)
     spans = np.array([hit.span for hit in hits], np.int64).reshape(-1, 2)

@@ -1,15 +1,15 @@
 """Refines windows that look like a query to moments: spans with exact bounds, each with its alignment.
 
 1. Every candidate is aligned with the query, near its window's bounds and diagonal.
-2. The best of them tell what makes the moment: where they all come near to the query, a difference counts, where they
-   differ (the way there, the way back), it counts less. Every candidate is aligned with the query anew, so weighted.
-3. The best by both are aligned once more, starting from the bounds found, at half to twice their speed: the hits.
+2. The best of them are references for weights: where they all are near the query, a difference counts, where they
+   differ (the way there, the way back), it counts less. Every candidate is aligned with the query again, so weighted.
+3. The best by both costs are aligned once more around the bounds of 2., at half to twice the speed: the hits.
 
-Some candidates are like the query but for an offset. They are aligned after their mean difference from it is taken
-away, which costs something: only what is nearly equal then comes before what is like the query as it is.
+Candidates that are free resemble the query except for a constant offset. They are aligned after their mean difference
+from it has been removed, for a penalty: only nearly equal ones then rank before unshifted candidates.
 
-The cost of a hit is the mean difference of what meets, averaged along its path, to the power 1 - SHARED, times the
-weighted one of 2. to the power SHARED: exactly 0 where the query itself is found. Its score is 1 / (1 + cost).
+The cost of a hit is the mean distance along its path to the power 1 - SHARED, times the weighted one of 2. to the power
+SHARED: exactly 0 if the query itself is found. Its score is 1 / (1 + cost).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from bridge.search.moments.lane_rows import PreparedRows
 
 SHARED: Final = 0.7
-_FRIENDS: Final = 20  # moments that tell what they share with the query
-_DOUBT: Final = 0.02  # variance that any step is thought to have, in variances of the archive: nothing is sure
-_STEPS: Final = 64  # of a query, at most, that are compared before bounds are found: neighbours are alike
-_FINALISTS: Final = 12  # moments whose bounds are found, at least
-_APART: Final = 0.3  # overlap above which two candidates are one moment
-_MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
-_SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
-_ROUNDED: Final = 1e-4  # standard deviations by which what was rounded to float32 may differ
-_TWICE_ROUNDED: Final = 3e-4  # by which two values may differ that both are rounded, and a little more
-_MOVING: Final = 1e-2  # standard deviations from one timestep to the next that are no rounding
+_REFERENCES: Final = 20  # best moments that determine the weights of the query steps
+_MIN_VARIANCE: Final = 0.02  # of a value of the query, in variances of the archive: bounds the weights
+_STEPS: Final = 64  # of a query, at most, compared before bounds are sought: adjacent timesteps are similar
+_FINALISTS: Final = 12  # least number of moments whose bounds are sought
+_SAME_MOMENT: Final = 0.3  # overlap above which two candidates are one moment
+_MARGIN: Final = 1 / 3  # of the length of a window, on each side: how far bounds may move
+_PAUSE_FACTOR: Final = 2.0  # ratio of costs above which a path of any speed replaces one of half to twice the speed
+_ROUNDING: Final = 1e-4  # standard deviations by which values rounded to float32 may differ
+_DOUBLE_ROUNDING: Final = 3e-4  # the same for differences of two rounded values, with a margin
+_MIN_CHANGE: Final = 1e-2  # standard deviations between adjacent timesteps that cannot be rounding
 RANKING: Final = Rule(band=0.15, end_penalty=1.0)
-# In costs: bounds are worth next to nothing where a match is next to exact. Approaches differ more than what they lead
-# to: with less than three for a matched row they would be left out.
+# Penalty and gain are relative to the cost, so that they vanish for a nearly exact match. Approaches to a goal differ
+# more than what follows: with a gain below three per matched row they would be cut off.
 _WEIGHTED: Final = Rule(band=0.15, end_penalty=1.0, row_gain=3.0)
 _BOUNDS: Final = Rule(LIMITED, detour=4 / 3, band=0.15, end_penalty=0.8, row_gain=3.0)
 _PAUSES: Final = Rule(FREE, band=0.15)
@@ -72,7 +72,7 @@ class Moment:
 class _Candidates:
     """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m].
 
-    first: so many of them come before others of the same cost.
+    first: the first so many candidates win ties of cost.
     """
 
     episodes: Ints
@@ -82,14 +82,14 @@ class _Candidates:
 
     def best(self, limits: MomentLimits) -> Ints:
         """Return the places of the best that do not overlap, best first."""
-        behind = np.arange(len(self.costs)) >= self.first
-        order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, behind, self.costs))
+        is_behind = np.arange(len(self.costs)) >= self.first
+        order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, is_behind, self.costs))
         return order[suppress(self.episodes[order], self.spans[order], limits)]
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Candidates: episodes [m] and spans [m, 2]; free [m]: whether an offset from the query may be taken away."""
+    """Candidates: episodes [m] and spans [m, 2]; free [m]: whether an offset from the query may be removed."""
 
     episodes: Ints
     spans: Ints
@@ -105,142 +105,148 @@ def refine(
 ) -> list[Moment]:
     """Return the moments best first, at most limits.top_k of them.
 
-    query: of n timesteps; lanes: the rows of the candidates' episodes, and of others that may hold copies of the query;
-    source: the episode and the timestep where the query itself begins, if that is a moment too.
+    query: of n timesteps; lanes: the rows of the candidates' episodes, and of others that may have copies of the query;
+    source: the episode and the first timestep of the query itself, if that may be a hit.
     """
     episodes, spans, rows_of = windows.episodes, windows.spans, lanes.__getitem__
     if not len(episodes):
         return []
-    every = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
-    thinned = query.smooth[::every]
-    cut, firsts = cut_around(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
-    offsets = Offsets.of(thinned, cut, windows.free)
-    traced = align_all(thinned, offsets.taken_from(cut), RANKING, traced=True)
-    offsets = offsets.along(thinned, cut, traced)
-    pieces = offsets.taken_from(cut)
-    own = offsets.weigh(measure_differences(thinned, pieces, traced.paths, every))
-    friends = _Candidates(episodes, traced.spans * every + firsts, own).best(MomentLimits(_FRIENDS, _APART))
-    weights = _step_weights(thinned, pieces, traced, friends)
-    shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights, traced=True)
-    weighted = offsets.weigh(measure_differences(thinned, pieces, shared.paths, every, weights))
-    near = _Candidates(episodes, shared.spans * every + firsts, _joint(own, weighted))
-    most = max(_FINALISTS, 2 * limits.top_k)
-    best = near.best(MomentLimits(most, max(_APART, limits.max_overlap), limits.per_episode))
-    again = _Candidates(episodes[best], near.spans[best], shared.costs[best])
-    weights = np.repeat(weights, every, axis=0)[: len(query.rows)]
-    itself = [] if source is None else _find_itself(query.rows, *source, rows_of)
-    found = [
-        *itself,
-        *_find_identical(query.rows, lanes),
-        *_find_bounds(query.rows, weights, again, rows_of, (offsets.of_some(best), weighted[best])),
-    ]
-    moments = _Candidates(
-        np.array([one.episode for one in found], np.int64),
-        np.array([(one.start, one.stop) for one in found], np.int64).reshape(-1, 2),
-        np.array([one.cost for one in found]),
-        len(itself),
+    stride = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
+    thinned = query.smooth[::stride]
+    raw_pieces, firsts = cut_around(spans, [rows_of(episode).smooth for episode in episodes.tolist()], stride)
+    offsets = Offsets.of(thinned, raw_pieces, windows.free)
+    traced = align_all(thinned, offsets.add_to(raw_pieces), RANKING, traced=True)
+    offsets = offsets.along(thinned, raw_pieces, traced)
+    pieces = offsets.add_to(raw_pieces)
+    own = offsets.weigh(measure_differences(thinned, pieces, traced.paths, stride))
+    references = _Candidates(episodes, traced.spans * stride + firsts, own).best(
+        MomentLimits(_REFERENCES, _SAME_MOMENT)
     )
-    return [found[place] for place in moments.best(limits)]
+    weights = _step_weights(thinned, pieces, traced, references)
+    shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights, traced=True)
+    weighted = offsets.weigh(measure_differences(thinned, pieces, shared.paths, stride, weights))
+    ranked = _Candidates(episodes, shared.spans * stride + firsts, _combine_costs(own, weighted))
+    max_count = max(_FINALISTS, 2 * limits.top_k)
+    best = ranked.best(MomentLimits(max_count, max(_SAME_MOMENT, limits.max_overlap), limits.per_episode))
+    finalists = _Candidates(episodes[best], ranked.spans[best], shared.costs[best])
+    weights = np.repeat(weights, stride, axis=0)[: len(query.rows)]
+    own_moments = [] if source is None else _find_source(query.rows, *source, rows_of)
+    moments = [
+        *own_moments,
+        *_find_identical(query.rows, lanes),
+        *_find_bounds(query.rows, weights, finalists, rows_of, (offsets.take(best), weighted[best])),
+    ]
+    candidates = _Candidates(
+        np.array([moment.episode for moment in moments], np.int64),
+        np.array([(moment.start, moment.stop) for moment in moments], np.int64).reshape(-1, 2),
+        np.array([moment.cost for moment in moments]),
+        len(own_moments),
+    )
+    return [moments[place] for place in candidates.best(limits)]
 
 
-def cut_around(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
-    """Return in and around each span of its episode [T, D] one row of `every`, and where that begins [m, 1]."""
+def cut_around(spans: Ints, rows: Sequence[Rows], stride: int = 1) -> tuple[Pieces, Ints]:
+    """Return every stride-th row in and around each span of its episode [T, D], and the first timesteps [m, 1]."""
     margins = ((spans[:, 1] - spans[:, 0]) * _MARGIN).astype(np.int64)
     firsts = np.maximum(spans[:, 0] - margins, 0)
     lasts = (spans[:, 1] + margins).tolist()
-    pieces = [one[first:last:every] for one, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
-    return Pieces.of(pieces, (spans - firsts[:, None]) // every), firsts[:, None]
+    pieces = [episode[first:last:stride] for episode, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
+    return Pieces.of(pieces, (spans - firsts[:, None]) // stride), firsts[:, None]
 
 
-def _step_weights(query: Rows, pieces: Pieces, own: Alignments, friends: Ints) -> Rows:
-    """Return what each value of the query counts [n, D].
+def _step_weights(query: Rows, pieces: Pieces, own: Alignments, references: Ints) -> Rows:
+    """Return the weight of each value of the query [n, D].
 
-    The variance of a value is the median of the friends' squared differences from it: half of them may be something
-    else. Weighted by one over it, friends cost on average what they cost unweighted.
+    Weights are inverse variances, scaled so that the references have the same mean square as unweighted. The variance
+    of a value is the median of the references' squared differences from it, so that half of them may be wrong.
     """
-    apart = np.stack([pieces.rows[_last_rows(own.paths[place]) + pieces.edges[place]] for place in friends]) - query
-    apart **= 2
-    variance = np.median(apart, axis=0)
-    weights = 1.0 / (_DOUBT + variance)
-    weighted = float((weights * apart).sum())
-    weights *= float(apart.sum()) / weighted / query.shape[1] if weighted else _DOUBT / query.shape[1]
+    squares = (
+        np.stack([pieces.rows[_last_rows(own.paths[place]) + pieces.edges[place]] for place in references]) - query
+    )
+    squares **= 2
+    variance = np.median(squares, axis=0)
+    weights = 1.0 / (_MIN_VARIANCE + variance)
+    weighted = float((weights * squares).sum())
+    weights *= float(squares.sum()) / weighted / query.shape[1] if weighted else _MIN_VARIANCE / query.shape[1]
     return weights
 
 
 def _last_rows(path: Ints) -> Ints:
-    """Return the last row that each query step meets."""
+    """Return the last row that is paired with each query step."""
     rows = np.empty(path[-1, 0] + 1, np.int64)
     rows[path[:, 0]] = path[:, 1]
     return rows
 
 
-def _find_itself(query: Rows, episode: int, start: int, rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
-    """Return the place that the query is from: windows of few timesteps are too much alike to be sure to lead there."""
+def _find_source(query: Rows, episode: int, start: int, rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
+    """Return the span that the query is from, which short windows, being similar, need not lead to."""
     stop = start + len(query)
     same = np.array_equal(rows_of(episode).rows[start:stop], query)
-    return [_equal(episode, start, stop)] if same else []
+    return [_diagonal_moment(episode, start, stop)] if same else []
 
 
-def _equal(episode: int, start: int, stop: int, cost: float = 0.0) -> Moment:
+def _diagonal_moment(episode: int, start: int, stop: int, cost: float = 0.0) -> Moment:
     return Moment(episode, start, stop, cost, np.arange(stop - start)[:, None] + np.array([0, start]))
 
 
 def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Moment]:
-    """Return every stretch of the episodes that equals the query but for an offset: no window need be exactly there."""
-    steps, same = len(query), []
-    moves = np.diff(query, axis=0)
-    place, channel = np.unravel_index(np.abs(moves).argmax(), moves.shape) if steps > 1 else (0, 0)
-    moving = steps > 1 and abs(moves[place, channel]) > _MOVING  # the largest step settles most
-    long = {episode: prepared.rows for episode, prepared in lanes.items() if len(prepared.rows) >= steps}
-    for episode, starts in _find_begins(query, long, (int(place), int(channel)), moving=moving):
-        rows, behind = long[episode], 0
-        for start in (_keep_alike(rows, starts, moves) if moving else starts).tolist():
-            if start < behind:
-                continue  # where nothing moves, the next step would begin another one
+    """Return all spans of the episodes that equal the query except for an offset: no window need cover them exactly."""
+    steps, identical = len(query), []
+    changes = np.diff(query, axis=0)
+    place, channel = np.unravel_index(np.abs(changes).argmax(), changes.shape) if steps > 1 else (0, 0)
+    is_moving = steps > 1 and abs(changes[place, channel]) > _MIN_CHANGE  # the largest change is the most selective
+    long_enough = {episode: prepared.rows for episode, prepared in lanes.items() if len(prepared.rows) >= steps}
+    for episode, starts in _find_starts(query, long_enough, (int(place), int(channel)), is_moving=is_moving):
+        rows, last_stop = long_enough[episode], 0
+        for start in (_keep_equal_changes(rows, starts, changes) if is_moving else starts).tolist():
+            if start < last_stop:
+                continue  # where nothing moves, a copy would start at every timestep
             offsets = query - rows[start : start + steps]
             offset = offsets.mean(axis=0)
-            if np.abs(offsets - offset).max() > _ROUNDED:
+            if np.abs(offsets - offset).max() > _ROUNDING:
                 continue
             equal = np.array_equal(rows[start : start + steps], query)
-            if equal or moving:
-                behind = start + steps
+            if equal or is_moving:
+                last_stop = start + steps
                 cost = 0.0 if equal else SHIFT_COST * float(np.sqrt((offset**2).mean()))
-                same.append(_equal(episode, start, behind, cost))
-    return same
+                identical.append(_diagonal_moment(episode, start, last_stop, cost))
+    return identical
 
 
-def _keep_alike(rows: Rows, starts: Ints, moves: Rows) -> Ints:
-    """Keep the timesteps from which every channel does the largest of its steps [n, D]: few need a closer look."""
-    for channel, step in enumerate(np.abs(moves).argmax(axis=0).tolist()):
+def _keep_equal_changes(rows: Rows, starts: Ints, changes: Rows) -> Ints:
+    """Keep the start timesteps from which the largest change of every channel equals the query's."""
+    for channel, step in enumerate(np.abs(changes).argmax(axis=0).tolist()):
         if not len(starts):
             break
-        there = rows[starts + step + 1, channel] - rows[starts + step, channel]
-        starts = starts[np.abs(there - moves[step, channel]) <= _TWICE_ROUNDED]
+        found_changes = rows[starts + step + 1, channel] - rows[starts + step, channel]
+        starts = starts[np.abs(found_changes - changes[step, channel]) <= _DOUBLE_ROUNDING]
     return starts
 
 
-def _find_begins(
-    query: Rows, lanes: Mapping[int, Rows], step: tuple[int, int], *, moving: bool
+def _find_starts(
+    query: Rows, lanes: Mapping[int, Rows], step: tuple[int, int], *, is_moving: bool
 ) -> Iterator[tuple[int, Ints]]:
-    """Yield the episodes and the timesteps at which the query may begin in them, of those that are as long.
+    """Yield episodes and the timesteps at which a copy of the query may start in them; none is shorter than the query.
 
-    step: the largest of the query, and in which channel. Where nothing moves, everything that stands still would be
-    equal but for an offset, so that the first timestep must be equal.
+    step: timestep and channel of the largest change in the query. If nothing moves, every constant span would be equal
+    except for an offset, so the first timestep must be equal.
     """
-    if not moving:
+    if not is_moving:
         for episode, rows in lanes.items():
             last = len(rows) - len(query) + 1
             yield episode, np.flatnonzero((rows[:last] == query[0]).all(axis=1))
         return
     place, channel = step
-    wanted = query[place + 1, channel] - query[place, channel]
+    expected_change = query[place + 1, channel] - query[place, channel]
     columns = [rows[place : place + len(rows) - len(query) + 2, channel] for rows in lanes.values()]
     ends = np.cumsum([0, *map(len, columns)])
-    paces = np.diff(np.concatenate([*columns, np.zeros(1)]))  # the last one of each leads into the next: left out
-    found = np.flatnonzero(np.abs(paces - wanted) <= _ROUNDED)
-    owners = ends.searchsorted(found, side="right") - 1
-    found, owners = found[found < ends[owners + 1] - 1], owners[found < ends[owners + 1] - 1]
-    episodes, starts = [*lanes], found - ends[owners]
+    changes = np.diff(
+        np.concatenate([*columns, np.zeros(1)])
+    )  # the last of each column leads into the next one: dropped below
+    places = np.flatnonzero(np.abs(changes - expected_change) <= _ROUNDING)
+    owners = ends.searchsorted(places, side="right") - 1
+    places, owners = places[places < ends[owners + 1] - 1], owners[places < ends[owners + 1] - 1]
+    episodes, starts = [*lanes], places - ends[owners]
     for owner in np.unique(owners).tolist():
         yield episodes[owner], starts[owners == owner]
 
@@ -250,27 +256,27 @@ def _find_bounds(
     weights: Rows,
     best: _Candidates,
     rows_of: Callable[[int], PreparedRows],
-    known: tuple[Offsets, Rows],
+    offsets_and_costs: tuple[Offsets, Rows],
 ) -> list[Moment]:
-    """Align the best anew, at every timestep, from the bounds found so far.
+    """Align the best candidates again at every timestep, around their present bounds.
 
-    best.costs: those of the weighted alignments. known: offsets, and the weighted costs along the paths.
+    best.costs: of the weighted alignments. offsets_and_costs: offsets, and the weighted costs along the paths.
     """
-    offsets, weighted = known
+    offsets, weighted = offsets_and_costs
     rows = [
         rows_of(episode).rows + added for episode, added in zip(best.episodes.tolist(), offsets.values, strict=True)
     ]
     pieces, firsts = cut_around(best.spans, rows)
-    paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
-    paths = list(paced.paths)
-    hard = np.flatnonzero(paced.costs > _SLOWER * best.costs)
-    if len(hard):  # a pause, or more than twice the speed
+    limited = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
+    paths = list(limited.paths)
+    slow = np.flatnonzero(limited.costs > _PAUSE_FACTOR * best.costs)
+    if len(slow):  # a pause, or more than twice the speed
         free = align_all(
-            query, cut_around(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, weights, traced=True
+            query, cut_around(best.spans[slow], [rows[place] for place in slow])[0], _PAUSES, weights, traced=True
         )
-        for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
-            paths[hard[number]] = free.paths[number]
-    costs = _joint(offsets.weigh(measure_differences(query, pieces, paths)), weighted)
+        for number in np.flatnonzero(free.costs * _PAUSE_FACTOR < limited.costs[slow]).tolist():
+            paths[slow[number]] = free.paths[number]
+    costs = _combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted)
     return [
         Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
         for episode, first, cost, path in zip(
@@ -279,5 +285,5 @@ def _find_bounds(
     ]
 
 
-def _joint(own: Rows, shared: Rows) -> Rows:
+def _combine_costs(own: Rows, shared: Rows) -> Rows:
     return np.asarray(own ** (1.0 - SHARED) * shared**SHARED)

@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.space import Space
 
-_LEVELED: Final = {"arcdct", "dct"}  # the coefficient 0 of every channel comes first
+_LEVEL_EMBEDDERS: Final = {"arcdct", "dct"}  # their vectors begin with coefficient 0, the mean, of every channel
 
 WINDOWS: Final = 400
-"""Windows requested at first: neighbours are alike, so that few moments make many of the best windows."""
+"""Windows requested at first: adjacent windows are similar, so the best windows belong to few moments."""
 
 CANDIDATES: Final = 60
 """Windows that are refined at first."""
 
-_STEPS: Final = 1000  # of a query or a hit, at most, that are aligned where no bounds are sought
-_LEVEL: Final = 1e-3  # length of what is left of a unit vector where a window is nothing but its level
-_EPISODES: Final = 150  # in which copies of the query are looked for
-_SHIFTED: Final = 50  # others in which they are, off by a constant
+_STEPS: Final = 1000  # of a query or a hit, at most, that are aligned if no bounds are sought
+_MIN_LENGTH: Final = 1e-3  # of a unit vector without its levels; below it a window is constant
+_EPISODES: Final = 150  # searched for copies of the query
+_SHIFTED: Final = 50  # further ones, searched for copies with a constant offset
 
 
 @dataclass(frozen=True, eq=False)
 class FoundMoments:
-    """Hits, best first; the index's answer that they are from; episodes passed over, their files gone or changed."""
+    """Hits, best first; the index's answer; missing: number of episodes without an unchanged file."""
 
     refs: list[EpisodeRef]
     answer: Answer
@@ -62,9 +62,9 @@ class FoundMoments:
 
 @dataclass(frozen=True, eq=False)
 class WindowQuery:
-    """A query in one Space: its window [T, *window_shape], its vector [E], and where it is from, if that may be a hit.
+    """A query in one Space: its window [T, *window_shape], its vector [E], and its source, if that may be a hit.
 
-    source: the episode and the timestep with which the query begins there.
+    source: the episode that the query is from, and its first timestep there.
     """
 
     space: Space
@@ -74,7 +74,7 @@ class WindowQuery:
 
 
 class MomentSearch:
-    """Finds moments in one archive; the lanes that it read last stay in memory."""
+    """Finds moments in one archive; keeps the lanes read last in memory."""
 
     def __init__(self, archive: Archive, rows: EpisodeRows) -> None:
         self._archive = archive
@@ -83,49 +83,53 @@ class MomentSearch:
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
-        """Return the request.top_k moments most like the query, fewer only where no more pass the filter."""
+        """Return the request.top_k moments most similar to the query; fewer only if no more pass the filter."""
         scaling = self._scaling(query.space) if options.refine else None
         limits = MomentLimits(request.top_k, options.max_overlap, options.per_episode)
-        count, most = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
+        window_count, max_refined = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
         while True:
-            answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=count))
+            answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=window_count))
             windows, stale = self._find_windows(answer.columns, query.space), set[int]()
             if scaling is None:
                 refs = _make_refs(windows.select(limits))
             else:
-                # Of so many of the best windows, the first ones are the best of the nearest episodes.
-                nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
-                if len(answer.matches) == count and not nearest:
+                # With that many episodes among the best windows, the best window of each nearest episode is included.
+                has_nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
+                if len(answer.matches) == window_count and not has_nearest:
                     windows = self._add_episodes(windows, query, request)
-                shifted = self._find_shifted(query, replace(request, top_k=count))
-                refs, stale = self._refine(query, windows, shifted, limits, scaling, most)
-            everything = len(answer.matches) < count and (scaling is None or most >= len(windows.scores))
-            if len(refs) >= limits.top_k or everything:
-                return FoundMoments(refs, answer, len(windows.gone | stale))
-            count, most = 4 * count, 4 * most  # what was found lies too close together, or is gone
+                shifted = self._find_shifted(query, replace(request, top_k=window_count))
+                refs, stale = self._refine(query, windows, shifted, limits, scaling, max_refined)
+            is_exhausted = len(answer.matches) < window_count and (
+                scaling is None or max_refined >= len(windows.scores)
+            )
+            if len(refs) >= limits.top_k or is_exhausted:
+                return FoundMoments(refs, answer, len(windows.missing | stale))
+            window_count, max_refined = 4 * window_count, 4 * max_refined  # too many overlap or have no file
 
     def align(
         self, view: PreparedView, hits: Sequence[tuple[EpisodeRef, Match]], stored: Collection[int]
     ) -> list[tuple[EpisodeRef, Match]]:
-        """Return the hits with what of their spans meets the view's first query, at any speed.
+        """Return the hits with the alignment of their spans with the view's first query, at any speed.
 
-        Hits stay as they are if they are aligned already, not of the episodes stored in the Space, or without a file.
+        Hits are unchanged if they are already aligned, their episode is not stored in the Space, or has no file.
         """
         space, scaling = view.space, self._scaling(view.space)
         rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
         self._lanes.drop_changed(rows.values(), space)
         lanes, _ = self._lanes.load(rows.values(), space, scaling)
         query = prepare_rows(view.windows[:1], scaling)[0]
-        there = {rows[id_].digest: found for id_, found in lanes.items()}  # not what took an episode's place meanwhile
+        rows_by_digest = {
+            rows[id_].digest: prepared for id_, prepared in lanes.items()
+        }  # skips episodes that were replaced meanwhile
         return [
-            (_align_span(ref, space, query, there[ref.digest]), match)
-            if match.episode in lanes and ref.digest in there and not ref.alignment
+            (_align_span(ref, space, query, rows_by_digest[ref.digest]), match)
+            if match.episode in lanes and ref.digest in rows_by_digest and not ref.alignment
             else (ref, match)
             for ref, match in hits
         ]
 
     def read_rows(self, view: PreparedView, episodes: Sequence[int]) -> tuple[Rows, dict[int, Rows]]:
-        """Return the standardised rows of the view's first query, and by id of those episodes that have a file."""
+        """Return the standardised rows of the view's first query, and by id those of the episodes that have a file."""
         scaling = self._scaling(view.space)
         rows = self._episode_rows.load(set(episodes))
         self._lanes.drop_changed(rows.values(), view.space)
@@ -133,39 +137,39 @@ class MomentSearch:
         return prepare_rows(view.windows[:1], scaling)[0].rows, {id_: lane.rows for id_, lane in lanes.items()}
 
     def _add_episodes(self, windows: FoundWindows, query: WindowQuery, request: Request) -> FoundWindows:
-        """Return the windows, and behind them the best one of every other episode that is near."""
+        """Return the windows, followed by the best one of each other episode near the query."""
         wide = replace(request, top_k=_EPISODES, distinct=True)
         near = self._archive.index.search(query.space, query.vector, wide).columns
-        other = np.isin(near.episodes, windows.episodes, invert=True)
-        near = Matches(near.episodes[other], near.windows[other], near.scores[other])
-        more = self._find_windows(near, query.space)
-        episodes = np.concatenate([windows.episodes, more.episodes])
-        spans, gone = np.concatenate([windows.spans, more.spans]), windows.gone | more.gone
-        scores = np.concatenate([windows.scores, more.scores])
-        return FoundWindows(episodes, spans, scores, {**windows.rows, **more.rows}, gone)
+        is_other = np.isin(near.episodes, windows.episodes, invert=True)
+        near = Matches(near.episodes[is_other], near.windows[is_other], near.scores[is_other])
+        added = self._find_windows(near, query.space)
+        episodes = np.concatenate([windows.episodes, added.episodes])
+        spans, missing = np.concatenate([windows.spans, added.spans]), windows.missing | added.missing
+        scores = np.concatenate([windows.scores, added.scores])
+        return FoundWindows(episodes, spans, scores, {**windows.rows, **added.rows}, missing)
 
     def _find_shifted(self, query: WindowQuery, request: Request) -> FoundWindows:
-        """Return the windows that are most like the query but for an offset; none where vectors do not tell that."""
-        levels = levels_of(query.space.embedder, query.space.channels)
+        """Return the windows most similar to the query except for an offset; none if vectors have no separate level."""
+        level_count = levels_of(query.space.embedder, query.space.channels)
         vector = query.vector.copy()
-        vector[:levels] = 0.0
+        vector[:level_count] = 0.0
         length = float(np.linalg.norm(vector))
-        if not levels or length < _LEVEL:
+        if not level_count or length < _MIN_LENGTH:
             return self._find_windows(Matches.of(()), query.space)
         vector /= np.float32(length)
         wide = replace(request, top_k=_EPISODES, distinct=True)
         episodes = self._archive.index.search(query.space, vector, wide).columns.episodes
-        found = read_vectors(
+        stored = read_vectors(
             self._archive.index, query.space, catalog=self._archive.catalog, episodes=episodes.tolist()
         )
-        own = found.vectors[:, :levels]
-        shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", own, own), _LEVEL))
-        cosines = found.vectors @ vector / shapes  # the index knows the product only
-        near = np.flatnonzero(cosines >= find_kth(cosines, request.top_k))  # sort no more than are taken
-        best = near[np.argsort(-cosines[near], kind="stable")[: request.top_k]]
-        places = found.starts.searchsorted(best, side="right") - 1
+        level_parts = stored.vectors[:, :level_count]
+        shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", level_parts, level_parts), _MIN_LENGTH))
+        cosines = stored.vectors @ vector / shapes  # the index only returns inner products
+        candidates = np.flatnonzero(cosines >= find_kth(cosines, request.top_k))  # sort only those that can be returned
+        best = candidates[np.argsort(-cosines[candidates], kind="stable")[: request.top_k]]
+        places = stored.starts.searchsorted(best, side="right") - 1
         scores = cosines[best].astype(np.float64)
-        return self._find_windows(Matches(found.episodes[places], best - found.starts[places], scores), query.space)
+        return self._find_windows(Matches(stored.episodes[places], best - stored.starts[places], scores), query.space)
 
     def _refine(
         self,
@@ -174,34 +178,36 @@ class MomentSearch:
         shifted: FoundWindows,
         limits: MomentLimits,
         scaling: Statistics,
-        most: int,
+        max_refined: int,
     ) -> tuple[list[EpisodeRef], set[int]]:
-        """Return the moments that the best `most` windows lead to, and the episodes whose files are gone or changed."""
-        own = self._episode_rows.load([] if query.source is None else [query.source[0]])
-        rows = {**shifted.rows, **windows.rows, **own}
-        near, more = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
-        ids = dict.fromkeys([*own, *near[: max(_EPISODES, most)], *more[: max(_SHIFTED, most // 2)]])
+        """Return the moments refined from the best max_refined windows, and the episodes without an unchanged file."""
+        own_rows = self._episode_rows.load([] if query.source is None else [query.source[0]])
+        rows = {**shifted.rows, **windows.rows, **own_rows}
+        near_ids, shifted_ids = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
+        ids = dict.fromkeys(
+            [*own_rows, *near_ids[: max(_EPISODES, max_refined)], *shifted_ids[: max(_SHIFTED, max_refined // 2)]]
+        )
         prepared = prepare_rows([query.window], scaling)[0]
         while True:
             lanes, stale = self._lanes.load([rows[id_] for id_ in ids], query.space, scaling)
-            candidates = select_candidates(windows, shifted, limits, most, (lanes, stale))
-            candidates = narrow(prepared, candidates, lanes, most, sure=limits.top_k)
+            candidates = select_candidates(windows, shifted, limits, max_refined, (lanes, stale))
+            candidates = narrow(prepared, candidates, lanes, max_refined, sure=limits.top_k)
             source = None if query.source is None or query.source[0] not in lanes else query.source
-            found = refine(prepared, candidates, lanes, limits, source)
-            if not self._lanes.drop_changed([rows[id_] for id_ in {one.episode for one in found}], query.space):
+            refined = refine(prepared, candidates, lanes, limits, source)
+            if not self._lanes.drop_changed([rows[id_] for id_ in {hit.episode for hit in refined}], query.space):
                 break
         make = partial(_make_moment_ref, query.space, prepared)
-        return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale
+        return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in refined], stale
 
     def _find_windows(self, matches: Matches, space: Space) -> FoundWindows:
         rows = self._episode_rows.load(matches.episodes.tolist())
         places, spans = find_spans(matches, rows, space.windows)
-        gone = {*matches.episodes.tolist()} - rows.keys()
-        return FoundWindows(matches.episodes[places], spans, matches.scores[places], rows, gone)
+        missing = {*matches.episodes.tolist()} - rows.keys()
+        return FoundWindows(matches.episodes[places], spans, matches.scores[places], rows, missing)
 
     def _scaling(self, space: Space) -> Statistics:
-        """Return what to standardise by: the Space's statistics, or, where it has none, those of its lanes today."""
-        if len(space.window_shape) > 1:  # once, since rows that were read are kept as they were scaled
+        """Return the statistics to standardise with: those of the Space, else the current ones of its lanes."""
+        if len(space.window_shape) > 1:  # measured once, as cached rows are scaled with it
             if space.fingerprint not in self._frame_scales:
                 self._frame_scales[space.fingerprint] = measure_frame_scale(self._archive.catalog, space)
             return self._frame_scales[space.fingerprint]
@@ -217,8 +223,8 @@ class MomentSearch:
 
 
 def levels_of(embedder: str, channels: int) -> int:
-    """Return how many of the first values of a vector say where a window is, not which shape it has."""
-    return channels if embedder in _LEVELED else 0
+    """Return how many of the first values of a vector describe the level (mean) of a window, not its shape."""
+    return channels if embedder in _LEVEL_EMBEDDERS else 0
 
 
 def _make_refs(windows: FoundWindows) -> list[EpisodeRef]:
@@ -232,30 +238,32 @@ def _make_refs(windows: FoundWindows) -> list[EpisodeRef]:
 def _make_moment_ref(
     space: Space, query: PreparedRows, moment: Moment, row: EpisodeRow, lanes: PreparedRows
 ) -> EpisodeRef:
-    """Return a moment as a hit, with its path and each lane's own agreement along it."""
+    """Return a moment as a hit, with its path and the score of each lane along it."""
     return _add_path(make_ref(row, moment.score, (moment.start, moment.stop)), space, moment.path, (query, lanes))
 
 
 def _align_span(ref: EpisodeRef, space: Space, query: PreparedRows, lanes: PreparedRows) -> EpisodeRef:
-    """Return the hit with the best alignment of the query that there is in its span.
+    """Return the hit with the best alignment of the query within its span.
 
-    A row is worth what the cheapest match costs on average: for nothing, matches would shrink to that.
+    The gain per row is the mean cost of the cheapest match; without a gain, matches would shrink to that.
     """
     start, stop = ref.span
-    every = 1 + max(len(query.rows), stop - start) // _STEPS
-    there = Pieces.of([lanes.rows[start:stop:every]])
-    thinned = query.rows[::every]
-    cheapest = align_all(thinned, there, Rule()).costs
-    path = align_all(thinned, there.worthy(cheapest), Rule(row_gain=1.0), traced=True).paths[0]
-    return _add_path(ref, space, path * every + np.array([0, start]), (query, lanes))
+    stride = 1 + max(len(query.rows), stop - start) // _STEPS
+    piece = Pieces.of([lanes.rows[start:stop:stride]])
+    thinned = query.rows[::stride]
+    cheapest = align_all(thinned, piece, Rule()).costs
+    path = align_all(thinned, piece.worthy(cheapest), Rule(row_gain=1.0), traced=True).paths[0]
+    return _add_path(ref, space, path * stride + np.array([0, start]), (query, lanes))
 
 
-def _add_path(ref: EpisodeRef, space: Space, path: Ints, both: tuple[PreparedRows, PreparedRows]) -> EpisodeRef:
-    """Return the hit with the path along which the rows of query and episode meet, and each lane's agreement there."""
-    query, lanes = both
-    apart = ((query.rows[path[:, 0]] - lanes.rows[path[:, 1]]) ** 2).mean(axis=0)
-    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of sketches
-    means = np.add.reduceat(apart, np.cumsum([0, *widths[:-1]])) / widths
+def _add_path(
+    ref: EpisodeRef, space: Space, path: Ints, query_and_lanes: tuple[PreparedRows, PreparedRows]
+) -> EpisodeRef:
+    """Return the hit with the path of pairs (query step, episode step), and the score of each lane along it."""
+    query, lanes = query_and_lanes
+    squares = ((query.rows[path[:, 0]] - lanes.rows[path[:, 1]]) ** 2).mean(axis=0)
+    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(squares)]  # images: of sketches
+    means = np.add.reduceat(squares, np.cumsum([0, *widths[:-1]])) / widths
     scores = {
         lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)
     }
