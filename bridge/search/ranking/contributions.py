@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def split_by_lane(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:
-    """Return the part of each lane, by block name, in the cosine of two unit vectors [E]: together they are it.
+    """Return the contribution of each lane, by block name, to the cosine of two unit vectors [E], which is their sum.
 
-    A part is negative where the lane speaks against the hit. Empty for an embedder whose values are of all channels
-    together (networks, functions).
+    A contribution is negative if the lane lowers the similarity. Empty for an embedder whose values depend on all
+    channels together (networks, functions).
     """
     shares = shares_of(embedder, space.channels)
     if shares is None:
@@ -31,7 +31,7 @@ def split_by_lane(embedder: Embedder, space: Space, query: Vectors, hit: Vectors
 
 
 def average_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the parts of lanes in the mean of several cosines, of their parts in each; {} where one has none."""
+    """Return the contributions of lanes to the mean of several cosines, from those to each; {} if one has none."""
     if not all(parts):
         return {}
     names = dict.fromkeys(name for part in parts for name in part)

@@ -46,7 +46,7 @@ WHOLE: Final = WindowPlan()
 
 @dataclass(frozen=True, eq=False)
 class FoundEpisodes:
-    """Hits, best first, each with the match that it is; the answer; how many matches were left out without files."""
+    """Hits, best first, each with its match; the answer; missing: number of matches skipped as they have no file."""
 
     hits: list[tuple[EpisodeRef, Match]]
     answer: Answer
@@ -55,9 +55,9 @@ class FoundEpisodes:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeSearch:
-    """Searches one archive; embedder_for: gives the embedder of a Space.
+    """Searches one archive; embedder_for: returns the embedder of a Space.
 
-    read_rows: gives the rows of a view's first query, and of those of the episodes that have a file.
+    read_rows: returns the rows of a view's first query, and those of the episodes that have a file.
     """
 
     archive: Archive
@@ -68,7 +68,7 @@ class EpisodeSearch:
     read_rows: Callable[[PreparedView, Sequence[int]], tuple[Rows, Mapping[int, Rows]]]
 
     def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
-        """Return the best hits whose files are there, with contributions if requested. Raises SpaceMismatchError."""
+        """Return the best hits whose files exist, with contributions if requested. Raises SpaceMismatchError."""
         plan = prepared.views[0].space.windows if prepared.views else WHOLE
         queries = [self._combine(view, len(prepared.examples.like)) for view in prepared.views]
         rank = self._make_ranker(prepared, queries, plan)
@@ -78,7 +78,7 @@ class EpisodeSearch:
             hits = self._find_hits(answer.matches, plan)
             if len(hits) >= request.top_k or len(answer.matches) < count:
                 break
-            count *= 2  # some hits are files that are gone: their places go to the next best
+            count *= 2  # hits without a file are replaced by the next best
         missing, hits = len(answer.matches) - len(hits), hits[: request.top_k]
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
@@ -87,7 +87,7 @@ class EpisodeSearch:
     def _make_ranker(
         self, prepared: PreparedQuery[SearchOptions], queries: Sequence[QueryVector], plan: WindowPlan
     ) -> Ranker:
-        """Return the ranker that the options ask for."""
+        """Return the ranker for the options."""
         options, index = prepared.options, self.archive.index
         rankers = [] if options.text is None else [rank_by_text(self.archive, options.text, self.encoder)]
         if options.least:
@@ -98,10 +98,10 @@ class EpisodeSearch:
         if len(fusions) > 1:
             rankers = [ViewFusion(fusions), *rankers]
         elif fusions:
-            alone = fusions[0]
-            fuses = alone.windows is not None or alone.expand
-            rank: Ranker = alone if fuses else partial(alone.main.search, index)
-            rankers = [self._align_first(rank, alone, prepared.views[0]), *rankers]
+            fusion = fusions[0]
+            needs_fusion = fusion.windows is not None or fusion.expand
+            rank: Ranker = fusion if needs_fusion else partial(fusion.main.search, index)
+            rankers = [self._align_first(rank, fusion, prepared.views[0]), *rankers]
         rank = fuse_by_rank(rankers)
         if options.min_score is not None:
             rank = limit_score(rank, options.min_score)
@@ -114,11 +114,11 @@ class EpisodeSearch:
             rank = diversify(rank, self.stored, spaces, options.diversity, find_present)
         return rank
 
-    def _align_first(self, rank: Ranker, alone: Fusion, view: PreparedView) -> Ranker:
-        """Return the ranker; where one channel is ranked in several ways by one example, its first hits are aligned."""
-        if alone.windows is None or view.space.channels > 1 or len(view.vectors) > 1:
+    def _align_first(self, rank: Ranker, fusion: Fusion, view: PreparedView) -> Ranker:
+        """Return the ranker; for one channel and one example, ranked also by windows, let it rerank its first hits."""
+        if fusion.windows is None or view.space.channels > 1 or len(view.vectors) > 1:
             return rank
-        return FirstHits(rank, self.stored, alone.main, partial(self.read_rows, view))
+        return FirstHits(rank, self.stored, fusion.main, partial(self.read_rows, view))
 
     def _fuse(self, view: PreparedView, query: QueryVector, expand: int | None, like: int) -> Fusion:
         windows = None if view.parts is None else self._combine(view.parts, like)
@@ -131,29 +131,29 @@ class EpisodeSearch:
         return combine_view(view, like, self.stored.weights(view.space, sizes))
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
-        """Return the matches that have a window and a file as hits."""
+        """Return the matches whose window and file exist, as hits."""
         columns = Matches.of(matches)
         rows = self.rows.load({*columns.episodes.tolist()})
         places, spans = find_spans(columns, rows, plan)
-        found = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
+        windows = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
         with OpenLocations() as locations:
             return [
                 (make_ref(rows[match.episode], match.score, (start, stop)), match)
-                for match, (start, stop) in found
+                for match, (start, stop) in windows
                 if locations.exists(rows[match.episode].address)
             ]
 
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]
     ) -> list[tuple[EpisodeRef, Match]]:
-        """Add to hits what each lane contributes; hits found by words alone get nothing."""
+        """Add the contribution of each lane to hits; hits found by words alone get none."""
         parts: dict[int, list[dict[str, float]]] = {}
         for query in queries:
             embedder = self.embedder_for(query.space)
-            weighed, top = query.weighed
+            vector, top = query.weighted
             for number, row in enumerate(read_rows(self.stored, query.space, [match for _, match in hits])):
                 if row.any():
-                    own = split_by_lane(embedder, query.space, weighed / top, row)
+                    own = split_by_lane(embedder, query.space, vector / top, row)
                     parts.setdefault(number, []).append(own)
         return [
             (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)

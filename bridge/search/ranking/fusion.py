@@ -1,9 +1,9 @@
 """Ranks episodes as a whole, by their best window and by the expanded query, in one view or the mean of several.
 
-near    the better of: cosine of the whole, cosine of the best window; each calibrated
-grown   cosine with the query expanded by its nearest hits: a partial query retrieves its full episode, and through
-        it similar ones
-score   grown, and a fifth the best window; never below what near alone says of almost equal ones
+nearness  the higher of: cosine of the whole episode, cosine of its best window; each calibrated
+expanded  cosine with the query expanded by its nearest hits: a partial query retrieves its full episode, and through
+          it similar ones
+score     four fifths expanded, one fifth best window; for nearly equal episodes at least their nearness alone
 """
 
 from __future__ import annotations
@@ -27,65 +27,65 @@ if TYPE_CHECKING:
     from bridge.search.ranking.stored_vectors import StoredVectors
 
 EXPAND: Final = 8
-"""Hits that a query is expanded by, by default."""
+"""Default number of hits by which a query is expanded."""
 OWN_WEIGHT: Final = 0.1
-"""What the query itself counts beside them."""
+"""Weight of the query itself beside them."""
 POWER: Final = 6.0
-"""A hit counts this power of its nearness: where only two or three are like the query, the others hardly count."""
-_DEEPER: Final = (1, 4, 16)  # times the depth, while the result is not proven
+"""The weight of a hit is this power of its nearness, so that less similar hits hardly count."""
+_LENGTH_FACTORS: Final = (1, 4, 16)  # of the depth, tried until the result is proven exact
 
-_SAME: Final = 1 - 1e-12
-"""Cosine from which two float32 vectors may be the same: what is equal has a score of 1, not of almost 1."""
+_EQUAL_COSINE: Final = 1 - 1e-12
+"""Cosine above which two float32 vectors count as equal: their score is then exactly 1."""
 
 _Keys = NDArray[np.int64]
-"""Episodes and windows [n, 2], ascending, each once."""
+"""Unique pairs (episode, window) [n, 2], ascending."""
 
 
-_NOBODY: Final = np.zeros((0, 2), np.int64)
-_FIRST_WINDOW: Final = np.array([1, 0])  # times a key: that of the episode as a whole
+_NO_KEYS: Final = np.zeros((0, 2), np.int64)
+_FIRST_WINDOW: Final = np.array([1, 0])  # multiplied with a key: the key of the whole episode
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """Candidates, their vectors [n, E], how near they are [n], and their best windows if any."""
+class _LoadedCandidates:
+    """Candidates with their vectors [n, E], nearness [n], and the similarity of their best windows [n], if any."""
 
     keys: _Keys
     vectors: Vectors
-    near: NDArray[np.float64]
+    nearness: NDArray[np.float64]
     parts: NDArray[np.float64] | None
 
-    def join(self, more: _Seen) -> _Seen:
-        """Return both, one after the other."""
+    def join(self, more: _LoadedCandidates) -> _LoadedCandidates:
+        """Return both, concatenated."""
         parts = None if self.parts is None or more.parts is None else np.concatenate([self.parts, more.parts])
         keys, vectors = np.concatenate([self.keys, more.keys]), np.concatenate([self.vectors, more.vectors])
-        return _Seen(keys, vectors, np.concatenate([self.near, more.near]), parts)
+        return _LoadedCandidates(keys, vectors, np.concatenate([self.nearness, more.nearness]), parts)
 
 
 @dataclass(frozen=True, eq=False)
-class _Scaled:
-    """What one Space is searched for, and how alike that is to episodes in general."""
+class _CalibratedQuery:
+    """The query in one Space, and its mean similarity to episodes in general."""
 
     query: QueryVector
-    level: float
+    background: float
 
     def of(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return cosines on the common scale."""
-        return calibrate(cosines, self.level)
+        return calibrate(cosines, self.background)
 
 
 @dataclass(frozen=True, eq=False)
-class _Scored:
-    """Candidates and their scores [n], the answers that they are from, and what hits must be above to be proven."""
+class _ScoredCandidates:
+    """Candidates, their scores [n], the underlying answers; lower_limit: hits above it are proven the best."""
 
     keys: _Keys
     scores: NDArray[np.float64]
     answers: list[Answer]
-    proof: float
+    lower_limit: float
 
 
 @dataclass(frozen=True, eq=False)
 class Fusion:
-    """A ranker over one Space, and its windows where they are there too; expand: by how many hits, 0 = by none."""
+    """A ranker over one Space, and that of its windows if there is one; expand: number of hits to expand by."""
 
     index: VectorIndex
     stored: StoredVectors
@@ -94,116 +94,123 @@ class Fusion:
     expand: int
 
     def __call__(self, request: Request) -> Answer:
-        """Return the best of all episodes that pass: exact where it is proven that none was overlooked."""
-        return _deepen(request, self.expand, lambda deep: self.scored(request, deep))
+        """Return the best of all episodes that pass the filter; exact if it is proven that none was missed."""
+        return _search_deeper(request, self.expand, lambda length: self.scored(request, length))
 
-    def scored(self, request: Request, deep: int, also: _Keys = _NOBODY) -> _Scored:
-        """Return the scores of the first `deep` of each list, and of others that pass as far as they have vectors."""
-        deeper = replace(request, top_k=deep)
-        main = self._scaled(self.main)
-        windows = None if self.windows is None else self._scaled(self.windows)
-        scaled = [main] if windows is None else [main, windows]
-        answers = [one.query.search(self.index, deeper) for one in scaled]
-        look = partial(self._look, main=main, windows=windows, known=answers[-1])
-        keys = _unite([_keys_of(answers[0]), also, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
-        seen = look(keys)
-        if not len(seen.keys):
-            return _Scored(seen.keys, np.zeros(0), answers, _proof(answers, deep, float("-inf")))
-        scores = seen.near
+    def scored(self, request: Request, length: int, extra: _Keys = _NO_KEYS) -> _ScoredCandidates:
+        """Return the scores of the first length matches of each list, and of the extra candidates with vectors."""
+        deeper = replace(request, top_k=length)
+        main = self._calibrate(self.main)
+        windows = None if self.windows is None else self._calibrate(self.windows)
+        searches = [main] if windows is None else [main, windows]
+        answers = [searched.query.search(self.index, deeper) for searched in searches]
+        load_candidates = partial(self._load_candidates, main=main, windows=windows, windows_answer=answers[-1])
+        keys = _union([_keys_of(answers[0]), extra, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
+        candidates = load_candidates(keys)
+        if not len(candidates.keys):
+            limit = _proof_limit(answers, length, float("-inf"))
+            return _ScoredCandidates(candidates.keys, np.zeros(0), answers, limit)
+        scores = candidates.nearness
         share = self.main.weights.windows
-        tails = np.array([[_tail(answer, deep, one)] for answer, one in zip(answers, scaled, strict=True)])
-        beyond = combine_nearness(tails[0], tails.max(axis=0), share)
+        bounds = np.array([[_bound_unlisted(*pair, length)] for pair in zip(answers, searches, strict=True)])
+        upper_bound = combine_nearness(bounds[0], bounds.max(axis=0), share)
         if self.expand:
-            grown = self._scaled(self._expand(seen))
-            answers.append(grown.query.search(self.index, deeper))
-            seen = seen.join(look(_leave_out(_keys_of(answers[-1]), keys)))
-            scores = fuse_scores(seen.near, grown.of(_snap(grown.query.cosines(seen.vectors))), seen.parts, share)
-            part = None if windows is None else tails.max(axis=0)
-            beyond = fuse_scores(beyond, np.array([_tail(answers[-1], deep, grown)]), part, share)
-        return _Scored(seen.keys, scores, answers, _proof(answers, deep, float(beyond[0])))
+            expanded = self._calibrate(self._expand(candidates))
+            answers.append(expanded.query.search(self.index, deeper))
+            candidates = candidates.join(load_candidates(_without(_keys_of(answers[-1]), keys)))
+            similarity = expanded.of(_snap_equal(expanded.query.cosines(candidates.vectors)))
+            scores = fuse_scores(candidates.nearness, similarity, candidates.parts, share)
+            part_bound = None if windows is None else bounds.max(axis=0)
+            expanded_bound = np.array([_bound_unlisted(answers[-1], expanded, length)])
+            upper_bound = fuse_scores(upper_bound, expanded_bound, part_bound, share)
+        limit = _proof_limit(answers, length, float(upper_bound[0]))
+        return _ScoredCandidates(candidates.keys, scores, answers, limit)
 
-    def _look(self, keys: _Keys, *, main: _Scaled, windows: _Scaled | None, known: Answer) -> _Seen:
-        """Return those of the candidates that still have vectors; known: the best windows that were found.
+    def _load_candidates(
+        self, keys: _Keys, *, main: _CalibratedQuery, windows: _CalibratedQuery | None, windows_answer: Answer
+    ) -> _LoadedCandidates:
+        """Return the candidates that still have vectors; windows_answer: the best windows from the index.
 
-        The vector of an episode that has fewer by now is its last one.
+        If an episode has fewer vectors by now, its last one is used.
         """
-        found = self.stored.load(self.main.space, keys[:, 0].tolist())
-        places, there = found.find(keys[:, 0])
-        keys = keys[there]
-        vectors = found.pick(places[there], keys[:, 1])
-        whole = main.of(_snap(main.query.cosines(vectors)))
+        stored = self.stored.load(self.main.space, keys[:, 0].tolist())
+        places, present = stored.find(keys[:, 0])
+        keys = keys[present]
+        vectors = stored.pick(places[present], keys[:, 1])
+        whole = main.of(_snap_equal(main.query.cosines(vectors)))
         if windows is None:
-            return _Seen(keys, vectors, whole, None)
-        cosines = self._find_best(windows.query, keys[:, 0], known)
-        some, parts = np.isfinite(cosines), whole.copy()
-        parts[some] = windows.of(_snap(cosines[some]))
-        return _Seen(keys, vectors, combine_nearness(whole, parts, main.query.weights.windows), parts)
+            return _LoadedCandidates(keys, vectors, whole, None)
+        cosines = self._find_best(windows.query, keys[:, 0], windows_answer)
+        has_windows, parts = np.isfinite(cosines), whole.copy()
+        parts[has_windows] = windows.of(_snap_equal(cosines[has_windows]))
+        return _LoadedCandidates(keys, vectors, combine_nearness(whole, parts, main.query.weights.windows), parts)
 
-    def _find_best(self, query: QueryVector, episodes: Ids, known: Answer) -> NDArray[np.float64]:
-        """Return the cosine [n] of each episode's best window, NaN where it has none; known: an answer that has some.
+    def _find_best(self, query: QueryVector, episodes: Ids, answer: Answer) -> NDArray[np.float64]:
+        """Return the cosine [n] of each episode's best window, NaN if it has none; answer: windows from the index.
 
-        An answer that is not exact may have others than the best.
+        An answer that is not exact is ignored, as its windows need not be the best.
         """
         best = np.full(len(episodes), np.nan)
-        if known.exact:
-            order = known.columns.episodes.argsort(kind="stable")  # the best of an episode comes first
-            listed = known.columns.episodes[order]
+        if answer.exact:
+            order = answer.columns.episodes.argsort(kind="stable")  # the first of each episode is its best
+            listed = answer.columns.episodes[order]
             places = listed.searchsorted(episodes).clip(max=max(len(listed) - 1, 0))
-            some = listed[places] == episodes if len(listed) else np.zeros(len(episodes), np.bool_)
-            best[some] = known.columns.scores[order[places[some]]]
-        others = np.flatnonzero(np.isnan(best))
-        found = self.stored.load(query.space, episodes[others].tolist())
-        if len(found.episodes):
-            products, firsts = found.vectors @ query.vector, found.starts[:-1]
-            owners = np.repeat(np.arange(len(firsts)), np.diff(found.starts))
+            is_known = listed[places] == episodes if len(listed) else np.zeros(len(episodes), np.bool_)
+            best[is_known] = answer.columns.scores[order[places[is_known]]]
+        unknown = np.flatnonzero(np.isnan(best))
+        stored = self.stored.load(query.space, episodes[unknown].tolist())
+        if len(stored.episodes):
+            products, firsts = stored.vectors @ query.vector, stored.starts[:-1]
+            owners = np.repeat(np.arange(len(firsts)), np.diff(stored.starts))
             tops = np.flatnonzero(products == np.maximum.reduceat(products, firsts)[owners])
-            cosines = query.cosines(found.vectors.take(tops[find_firsts(owners[tops])], axis=0))  # exactly
-            places, some = found.find(episodes[others])
-            best[others[some]] = cosines[places[some]]
+            cosines = query.cosines(stored.vectors.take(tops[find_firsts(owners[tops])], axis=0))  # exactly
+            places, is_known = stored.find(episodes[unknown])
+            best[unknown[is_known]] = cosines[places[is_known]]
         return best
 
-    def _expand(self, seen: _Seen) -> QueryVector:
-        near = seen.near
-        seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
-        vector = expand_query(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT, power=POWER)
+    def _expand(self, candidates: _LoadedCandidates) -> QueryVector:
+        nearness = candidates.nearness
+        seeds = np.lexsort((np.arange(len(nearness)), -nearness))[: self.expand]
+        vector = expand_query(self.main.vector, candidates.vectors[seeds], nearness[seeds], own=OWN_WEIGHT, power=POWER)
         return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
-    def _scaled(self, query: QueryVector) -> _Scaled:
-        return _Scaled(query, self.stored.background(query))
+    def _calibrate(self, query: QueryVector) -> _CalibratedQuery:
+        return _CalibratedQuery(query, self.stored.background(query))
 
 
 @dataclass(frozen=True, eq=False)
 class ViewFusion:
-    """A ranker over several views: the mean of the scores of an episode in those that have vectors of it."""
+    """A ranker over several views: the mean score of an episode over the views that have vectors of it."""
 
     views: Sequence[Fusion]
 
     def __call__(self, request: Request) -> Answer:
-        """Return the best of all that pass, as Fusion does."""
-        return _deepen(request, max(view.expand for view in self.views), lambda deep: self._scored(request, deep))
+        """Return the best of all episodes that pass, as Fusion does."""
+        expand = max(view.expand for view in self.views)
+        return _search_deeper(request, expand, lambda length: self._scored(request, length))
 
-    def _scored(self, request: Request, deep: int) -> _Scored:
+    def _scored(self, request: Request, length: int) -> _ScoredCandidates:
         request = replace(request, distinct=False)  # the best window of one view may not be that of all
-        listed = _NOBODY
-        while True:  # what one view finds is scored by the others, where it may lead to more
-            parts = [view.scored(request, deep, listed) for view in self.views]
-            found = _unite([listed, *(part.keys for part in parts)])
-            if len(found) == len(listed):
+        listed = _NO_KEYS
+        while True:  # each view scores the candidates of the others, which may add candidates
+            parts = [view.scored(request, length, listed) for view in self.views]
+            united = _union([listed, *(part.keys for part in parts)])
+            if len(united) == len(listed):
                 break
-            listed = found
+            listed = united
         all_keys, all_scores = np.concatenate([part.keys for part in parts]), [part.scores for part in parts]
         order, firsts = _sort(all_keys)
         places = np.flatnonzero(firsts)
         counts = np.diff(np.append(places, len(order)))
         scores = np.add.reduceat(np.concatenate(all_scores)[order], places) / counts if len(order) else np.zeros(0)
         answers = [answer for part in parts for answer in part.answers]
-        return _Scored(all_keys[order][firsts], scores, answers, max(part.proof for part in parts))
+        return _ScoredCandidates(all_keys[order][firsts], scores, answers, max(part.lower_limit for part in parts))
 
 
-def _deepen(request: Request, expand: int, attempt: Callable[[int], _Scored]) -> Answer:
-    """Return the answer, of longer and longer lists while it is not proven and longer ones could prove more."""
-    for times in _DEEPER:
-        scored = attempt(times * depth(max(request.top_k, expand)))
+def _search_deeper(request: Request, expand: int, attempt: Callable[[int], _ScoredCandidates]) -> Answer:
+    """Return the answer from longer and longer lists, until it is proven exact or longer lists cannot help."""
+    for factor in _LENGTH_FACTORS:
+        scored = attempt(factor * depth(max(request.top_k, expand)))
         answer = _answer(scored, request)
         if answer.exact or not len(scored.keys) or not all(found.exact for found in scored.answers):
             break
@@ -215,56 +222,56 @@ def _keys_of(answer: Answer) -> _Keys:
 
 
 def _sort(keys: _Keys) -> tuple[Ids, NDArray[np.bool_]]:
-    """Return the order of keys, and which of them, in this order, differ from the one before."""
+    """Return the order of keys, and a mask of those that, in this order, differ from their predecessor."""
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     new = np.ones(len(order), np.bool_)
     new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
     return order, new
 
 
-def _unite(lists: Sequence[_Keys]) -> _Keys:
+def _union(lists: Sequence[_Keys]) -> _Keys:
     keys = np.concatenate(lists)
     order, new = _sort(keys)
     return keys[order[new]]
 
 
-def _leave_out(keys: _Keys, others: _Keys) -> _Keys:
-    """Return the keys, without those that are among the others, which are sorted."""
-    order, new = _sort(np.concatenate([others, keys]))
+def _without(keys: _Keys, excluded: _Keys) -> _Keys:
+    """Return the keys that are not among the excluded ones, which are sorted."""
+    order, new = _sort(np.concatenate([excluded, keys]))
     own = order[new]
-    return keys[own[own >= len(others)] - len(others)]
+    return keys[own[own >= len(excluded)] - len(excluded)]
 
 
-def _snap(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return cosines where those of equal vectors are 1."""
+def _snap_equal(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines, exactly 1 for equal vectors."""
     snapped: NDArray[np.float64] = np.maximum(cosines, -1.0)
-    snapped[snapped > _SAME] = 1.0
+    snapped[snapped > _EQUAL_COSINE] = 1.0
     return snapped
 
 
-def _tail(answer: Answer, deep: int, scaled: _Scaled) -> float:
-    """Return what no episode that is not in the answer is above, on the common scale."""
-    if len(answer.matches) < deep:
+def _bound_unlisted(answer: Answer, searched: _CalibratedQuery, length: int) -> float:
+    """Return an upper bound of the calibrated cosines of all episodes that the answer does not list."""
+    if len(answer.matches) < length:
         return float("-inf")
-    return float(scaled.of(answer.columns.scores[-1:])[0])
+    return float(searched.of(answer.columns.scores[-1:])[0])
 
 
-def _proof(answers: Sequence[Answer], deep: int, beyond: float) -> float:
-    """Return the score that hits must be above to be proven the best; infinite where an answer is not exact itself."""
+def _proof_limit(answers: Sequence[Answer], length: int, upper_bound: float) -> float:
+    """Return the score above which hits are proven the best; infinite if an answer is itself not exact."""
     if not all(answer.exact for answer in answers):
         return float("inf")
-    everything = len(answers[0].matches) < deep  # all that pass have been seen
-    return float("-inf") if everything else beyond
+    everything = len(answers[0].matches) < length  # all episodes that pass have been scored
+    return float("-inf") if everything else upper_bound
 
 
-def _answer(scored: _Scored, request: Request) -> Answer:
+def _answer(scored: _ScoredCandidates, request: Request) -> Answer:
     scores, answers = scored.scores, scored.answers
     episodes, windows = scored.keys.T
     order = np.lexsort((windows, episodes, -scores))
     if request.distinct:
         order = order[find_firsts(episodes[order])]
     order = order[: request.top_k]
-    enough = len(order) == request.top_k and scores[order[-1]] > scored.proof
-    exact = scored.proof == float("-inf") or bool(enough)
+    is_proven = len(order) == request.top_k and scores[order[-1]] > scored.lower_limit
+    exact = scored.lower_limit == float("-inf") or bool(is_proven)
     matches = Matches(episodes[order], windows[order], scores[order])
     return Answer(matches, exact, sum(answer.scored for answer in answers), join_explanations(answers))

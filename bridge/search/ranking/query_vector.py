@@ -1,4 +1,4 @@
-"""What one Space is searched for: a vector, and the weights of the descriptors that vectors consist of."""
+"""The query in one Space: a vector, and the weights of its blocks (descriptors)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class QueryVector:
-    """What one Space is searched for: a unit vector [E], made of examples and counter-examples, and its weights.
+    """The query in one Space: a unit vector [E], combined from examples and counter-examples, and its weights.
 
-    against: the vectors [m, E] of the counter-examples, which an expanded query takes away again.
+    against: vectors [m, E] of the counter-examples, which are subtracted again from an expanded query.
     """
 
     space: Space
@@ -33,25 +33,25 @@ class QueryVector:
     weights: BlockWeights
 
     @cached_property
-    def weighed(self) -> tuple[Vectors, float]:
-        """The unit vector that the index searches for, and the score there of what is equal to the query."""
+    def weighted(self) -> tuple[Vectors, float]:
+        """The weighted unit vector for the index, and the score that a vector equal to the query gets with it."""
         return self.weights.weigh(self.vector)
 
     def search(self, index: VectorIndex, request: Request) -> Answer:
-        """Return the best matches, by the weighed cosine."""
-        vector, top = self.weighed
+        """Return the best matches by the weighted cosine."""
+        vector, top = self.weighted
         answer = index.search(self.space, vector, request)
         if self.weights.values is None:
             return answer
-        found = answer.columns
-        return replace(answer, matches=Matches(found.episodes, found.windows, rescale(found.scores, top)))
+        columns = answer.columns
+        return replace(answer, matches=Matches(columns.episodes, columns.windows, rescale(columns.scores, top)))
 
     def cosines(self, vectors: Vectors) -> NDArray[np.float64]:
-        """Return the weighed cosines [n] of vectors [n, E], as `search` does but from the vectors themselves."""
+        """Return the weighted cosines [n] of vectors [n, E], the scores of `search`."""
         return self.weights.cosines(vectors, self.vector)
 
 
 def combine_view(view: PreparedView, like: int, weights: BlockWeights) -> QueryVector:
-    """Return what a view is searched for: the first `like` of its queries are examples, the others against."""
+    """Return the query vector of a view, whose first `like` queries are examples, the others counter-examples."""
     against = view.vectors[like:]
     return QueryVector(view.space, combine_examples(view.vectors[:like], against), against, weights)

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 Ranker: TypeAlias = Callable[[Request], Answer]
 
 LEAST_DEPTH: Final = 100
-"""Hits that are looked at where the first ones of one list may not be the first ones of all."""
+"""Least number of matches to take from a list whose best need not be the best overall."""
 
 
 def depth(top_k: int) -> int:
-    """Return how far to look for so many hits."""
+    """Return the number of matches to take from each list for top_k hits."""
     return max(LEAST_DEPTH, 4 * top_k)
 
 
 def rank_farthest(index: VectorIndex, query: QueryVector) -> Ranker:
-    """Rank by cosine, the lowest first: what is nearest to the opposite of the query."""
+    """Rank by cosine, the lowest first, by a search for the negated query."""
 
     def rank(request: Request) -> Answer:
         answer = index.search(query.space, -query.vector, request)
-        found = answer.columns
-        return replace(answer, matches=Matches(found.episodes, found.windows, -found.scores))
+        columns = answer.columns
+        return replace(answer, matches=Matches(columns.episodes, columns.windows, -columns.scores))
 
     return rank
 
@@ -47,34 +47,40 @@ def rank_farthest(index: VectorIndex, query: QueryVector) -> Ranker:
 def fuse_by_rank(rankers: Sequence[Ranker], *, reach: Callable[[int], int] = depth) -> Ranker:
     """Rank whole episodes by the reciprocal ranks that several rankers give them; 1 is first in all.
 
-    reach: how far to look in their lists for so many hits.
+    reach: returns the number of matches to take from each list for a number of hits.
     """
 
-    def together(request: Request) -> Answer:
-        deeper = replace(request, top_k=reach(request.top_k))
-        answers = [rank(deeper) for rank in rankers]
+    def rank_together(request: Request) -> Answer:
+        longer = replace(request, top_k=reach(request.top_k))
+        answers = [rank(longer) for rank in rankers]
         scores = reciprocal_ranks([[match.episode for match in answer.matches] for answer in answers])
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         scored = sum(answer.scored for answer in answers)
-        exact = all(answer.exact for answer in answers) and _certain(answers, deeper.top_k, scores, order)
+        exact = all(answer.exact for answer in answers) and _is_proven(answers, longer.top_k, scores, order)
         return Answer(matches, exact, scored, join_explanations(answers))
 
-    return rankers[0] if len(rankers) == 1 else together
+    return rankers[0] if len(rankers) == 1 else rank_together
 
 
-def _certain(answers: Sequence[Answer], deep: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
-    """Say whether the hits are the best, whatever lies beyond the lists that were cut after `deep` matches."""
-    cut = [{match.episode for match in answer.matches} for answer in answers if len(answer.matches) >= deep]
-    if not cut:
+def _is_proven(answers: Sequence[Answer], list_length: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
+    """Return whether the hits are the best, whatever follows in lists truncated after list_length matches."""
+    truncated = [
+        {match.episode for match in answer.matches} for answer in answers if len(answer.matches) >= list_length
+    ]
+    if not truncated:
         return True
-    beyond = reciprocal_rank(deep) / len(answers)  # the most that a list gives to what it does not show
-    others = {id_: score + beyond * sum(id_ not in shown for shown in cut) for id_, score in scores.items()}
+    unlisted_score = reciprocal_rank(list_length) / len(
+        answers
+    )  # the most that a list adds to the score of an unlisted episode
+    upper_bounds = {
+        id_: score + unlisted_score * sum(id_ not in shown for shown in truncated) for id_, score in scores.items()
+    }
     for id_ in order:
-        del others[id_]
-    best = max(others.values(), default=0.0)
-    complete = all(id_ in shown for id_ in order for shown in cut)
-    return complete and min(scores[id_] for id_ in order) > max(best, beyond * len(cut))
+        del upper_bounds[id_]
+    best = max(upper_bounds.values(), default=0.0)
+    complete = all(id_ in shown for id_ in order for shown in truncated)
+    return complete and min(scores[id_] for id_ in order) > max(best, unlisted_score * len(truncated))
 
 
 def limit_score(rank: Ranker, score: float) -> Ranker:
@@ -92,58 +98,60 @@ def diversify(
     stored: StoredVectors,
     spaces: Sequence[Space],
     diversity: float,
-    there: Callable[[Sequence[Match]], Collection[Match]] = lambda matches: matches,
+    find_present: Callable[[Sequence[Match]], Collection[Match]] = lambda matches: matches,
 ) -> Ranker:
-    """Rank anew what another way ranks first, so that hits differ from each other.
+    """Rerank the first hits of a ranker so that they differ from each other.
 
-    spaces: by the mean of their cosines there hits differ. there: which matches can be hits; from the others, which
-    come last, no hit has to differ. Exact where none that is ranked later could have been chosen, unlike as it might
-    be to those that were.
+    spaces: the difference of hits is measured by their mean cosine in these. find_present: returns the matches that can
+    be hits; the others come last, and are not compared with. Exact if no match that is ranked later could have been
+    chosen, even if it were opposite to all hits.
     """
 
     def choose(request: Request) -> Answer:
-        deep = depth(request.top_k)
-        answer = rank(replace(request, top_k=deep))
-        present = there(answer.matches)
-        able = [match for match in answer.matches if match in present]
-        if not able:
+        list_length = depth(request.top_k)
+        answer = rank(replace(request, top_k=list_length))
+        present = find_present(answer.matches)
+        usable = [match for match in answer.matches if match in present]
+        if not usable:
             return answer
-        rows = np.concatenate([read_rows(stored, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
-        scores = np.array([match.score for match in able])
+        rows = np.concatenate([read_rows(stored, space, usable) for space in spaces], axis=1) / np.sqrt(len(spaces))
+        scores = np.array([match.score for match in usable])
         chosen, values = select_diverse(scores, rows, request.top_k, diversity=diversity)
-        beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
-        everything = len(answer.matches) < deep
-        exact = answer.exact and (everything or min(values[1:], default=np.inf) > beyond)
-        others = [match for match in answer.matches if match not in present]
-        return replace(answer, matches=(*(able[number] for number in chosen), *others), exact=exact)
+        upper_bound = (1 - diversity) * answer.matches[
+            -1
+        ].score + diversity  # the value of a match opposite to all chosen ones
+        is_complete = len(answer.matches) < list_length
+        exact = answer.exact and (is_complete or min(values[1:], default=np.inf) > upper_bound)
+        absent = [match for match in answer.matches if match not in present]
+        return replace(answer, matches=(*(usable[number] for number in chosen), *absent), exact=exact)
 
     return choose
 
 
 def read_rows(stored: StoredVectors, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
-    """Return the vectors [n, E] of matches in a Space, zeros for episodes that have none there."""
+    """Return the vectors [n, E] of matches in a Space, zeros for episodes without vectors in it."""
     columns = Matches.of(matches)
-    found = stored.load(space, columns.episodes.tolist())
-    places, there = found.find(columns.episodes)
+    own = stored.load(space, columns.episodes.tolist())
+    places, present = own.find(columns.episodes)
     rows = np.zeros((len(columns), space.dim), np.float32)
-    rows[there] = found.pick(places[there], columns.windows[there])
+    rows[present] = own.pick(places[present], columns.windows[present])
     return rows
 
 
 def join_explanations(answers: Sequence[Answer]) -> Explanation | None:
-    """Return how several answers were found, together; None where none of them says it."""
+    """Return the explanations of several answers, joined; None if there are none."""
     parts = [answer.explained for answer in answers if answer.explained is not None]
     if not parts:
         return None
-    sums = {name: sum(getattr(one, name) for one in parts) for name in ("scored", "lists", "all_lists", "tail")}
-    spent: dict[str, float] = {}
-    for one in parts:
-        for name, value in one.milliseconds.items():
-            spent[name] = spent.get(name, 0.0) + value
+    sums = {name: sum(getattr(part, name) for part in parts) for name in ("scored", "lists", "all_lists", "tail")}
+    milliseconds: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.milliseconds.items():
+            milliseconds[name] = milliseconds.get(name, 0.0) + value
     return Explanation(
-        " + ".join(one.route for one in parts),
-        sum(one.passing for one in parts),
+        " + ".join(part.route for part in parts),
+        sum(part.passing for part in parts),
         **sums,
-        milliseconds=spent,
-        kernel=" + ".join(dict.fromkeys(one.kernel for one in parts)),
+        milliseconds=milliseconds,
+        kernel=" + ".join(dict.fromkeys(part.kernel for part in parts)),
     )

@@ -1,7 +1,7 @@
 """Puts cosines of several Spaces, and ranks of several lists, on one scale.
 
-A cosine says little by itself: of windows the best of many is always high. So distance (1 - cosine) is measured in
-that of the average episode: 1 is the same, 0 as far as the average episode, below 0 farther.
+Cosines are not comparable by themselves: the best of many windows always has a high one. Therefore the distance
+(1 - cosine) is divided by that of the average episode: 1 means equal, 0 as far as the average episode, below 0 farther.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ if TYPE_CHECKING:
 
 
 WINDOWS_WEIGHT: Final = 0.25
-"""What the best window counts beside the expanded query on whole episodes."""
+"""Weight of the best window beside the expanded query on whole episodes."""
 
 
 STEEPNESS: Final = 4.0
-"""How fast the score of what is nearly the query itself falls, where nothing else holds it up."""
+"""Slope with which the lower bound of the score falls for episodes that nearly equal the query."""
 
 
-_PART_STEEPNESS: Final = 40.0  # the same of windows, which count less: of exact copies of the query alone
+_PART_STEEPNESS: Final = 40.0  # the same for windows: steeper, so that it applies to exact copies of the query only
 
 
 RANK_OFFSET: Final = 60
-"""Of reciprocal ranks: how little the very first places differ."""
+"""Offset of reciprocal ranks: the greater, the less the first ranks differ."""
 
 
-_NEAREST: Final = 1e-3  # the average episode of an archive of copies is not nearer than that
+_MIN_DISTANCE: Final = 1e-3  # lower bound of the average distance, for archives of copies
 
 
 def calibrate(cosines: Scores, background: float) -> Scores:
     """Return 1 - (1 - cosine) / (1 - background); background: the mean cosine of the query with other episodes."""
-    scaled: Scores = 1.0 - (1.0 - cosines) / max(1.0 - background, _NEAREST)
+    scaled: Scores = 1.0 - (1.0 - cosines) / max(1.0 - background, _MIN_DISTANCE)
     return scaled
 
 
 def combine_nearness(whole: Scores, windows: Scores, share: float = 1.0) -> Scores:
-    """Return how near episodes are, as a whole or in part: the better of two calibrated similarities.
+    """Return the nearness of episodes, as a whole or in part: the higher of two calibrated similarities.
 
-    share: what windows count, from 0 to 1; what has the query itself as a window is near all the same.
+    share: weight of windows, from 0 to 1; an episode that has the query itself as a window is near in any case.
     """
     if share == 1.0:
         return np.maximum(whole, windows)
-    nearer: Scores = np.maximum(whole, share * windows) if share else whole
-    return np.maximum(nearer, 1.0 - _PART_STEEPNESS * (1.0 - windows))
+    nearness: Scores = np.maximum(whole, share * windows) if share else whole
+    return np.maximum(nearness, 1.0 - _PART_STEEPNESS * (1.0 - windows))
 
 
-def fuse_scores(near: Scores, grown: Scores, windows: Scores | None, share: float = 1.0) -> Scores:
-    """Return the score of episodes: nearness, similarity to the expanded query, and of the best window, calibrated.
+def fuse_scores(near: Scores, expanded: Scores, windows: Scores | None, share: float = 1.0) -> Scores:
+    """Return scores from calibrated similarities: nearness, that to the expanded query, that of the best window.
 
-    It is 1 where near is 1, and below 1 elsewhere unless the others are 1 too. share: as in combine_nearness.
+    It is 1 where near is 1, and below 1 elsewhere unless the others are 1. share: as in combine_nearness.
     """
     weight = share * WINDOWS_WEIGHT
-    similarity = (grown + weight * windows) / (1 + weight) if weight and windows is not None else grown
+    similarity = (expanded + weight * windows) / (1 + weight) if weight and windows is not None else expanded
     scores: Scores = np.maximum(similarity, 1.0 - STEEPNESS * (1.0 - near))
     return scores
 
 
 def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:
-    """Return a score for every number in the lists: the sum of 1 / (60 + rank), 1 for what is first in all of them.
+    """Return a score for every number in the lists: the sum of 1 / (60 + rank), scaled so that the first in all has 1.
 
-    What is in one list only is as far behind in the others as anything can be: it gets nothing from them.
+    A list adds nothing to the score of a number that it does not have.
     """
     scores: dict[int, float] = {}
     for listed in lists:
@@ -81,15 +81,15 @@ def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:
 
 
 def reciprocal_rank(rank: int) -> float:
-    """Return what a place is worth: 1 for the first, which has rank 0."""
+    """Return the score of a rank: 1 for rank 0, the first."""
     return (RANK_OFFSET + 1) / (RANK_OFFSET + 1 + rank)
 
 
 AGAINST: Final = 0.5
-"""What the mean of the counter-examples counts against the mean of the examples (Rocchio's rule)."""
+"""Weight of the mean counter-example, subtracted from the mean example (Rocchio's rule)."""
 
 
-_LEAST: Final = 1e-6
+_MIN_LENGTH: Final = 1e-6
 
 
 def combine_examples(like: NDArray[np.floating], unlike: NDArray[np.floating]) -> Vectors:
@@ -99,12 +99,12 @@ def combine_examples(like: NDArray[np.floating], unlike: NDArray[np.floating]) -
     """
     if len(like) == 1 and not len(unlike):
         return np.asarray(like[0], np.float32)
-    towards = like.mean(axis=0, dtype=np.float64)
+    direction = like.mean(axis=0, dtype=np.float64)
     if len(unlike):
-        towards = towards - AGAINST * unlike.mean(axis=0, dtype=np.float64)
-    if np.linalg.norm(towards) < _LEAST:
+        direction = direction - AGAINST * unlike.mean(axis=0, dtype=np.float64)
+    if np.linalg.norm(direction) < _MIN_LENGTH:
         raise QueryError("the examples cancel out: expected some that have more in common, or fewer counter-examples")
-    return unit(towards)
+    return unit(direction)
 
 
 def expand_query(
@@ -112,14 +112,14 @@ def expand_query(
 ) -> Vectors:
     """Return unit(own * query [E] + the sum of hits [n, E], each times max(similarity, 0) ** power).
 
-    What this is without hits, or where all of it cancels out, is the query.
+    Without hits, or if they cancel out, this is the query.
     """
     weights = np.maximum(similarities, 0.0) ** power
-    grown = own * query.astype(np.float64) + weights @ hits.astype(np.float64)
-    return unit(grown) if np.linalg.norm(grown) >= _LEAST else query
+    expanded = own * query.astype(np.float64) + weights @ hits.astype(np.float64)
+    return unit(expanded) if np.linalg.norm(expanded) >= _MIN_LENGTH else query
 
 
 def unit(vector: NDArray[np.float64]) -> Vectors:
-    """Return a vector that is not zero at length 1, as float32 [E]."""
+    """Return a non-zero vector scaled to length 1, as float32 [E]."""
     scaled: Vectors = (vector / np.linalg.norm(vector)).astype(np.float32)
     return scaled

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from catalog.session import Instant
     from embedders.space import Space
 
-_SAMPLE: Final = 64  # episodes: their mean similarity to a query has an error of a hundredth or two
-_GROUPED: Final = 512  # whole episodes: of so many even one in fifty has several like it among them
+_SAMPLE: Final = 64  # episodes; their mean similarity to a query has an error of 0.01 to 0.02
+_GROUPED: Final = 512  # whole episodes; enough that a behaviour of one in fifty has several
 
 
 class StoredVectors:
@@ -30,39 +30,39 @@ class StoredVectors:
     def __init__(self, archive: Archive) -> None:
         self._catalog = archive.catalog
         self._index = archive.index
-        self._numbers: dict[str, int] = {}
+        self._space_ids: dict[str, int] = {}
         self._samples: dict[str, tuple[int, StoredRows]] = {}
         self._weights: dict[str, tuple[int, BlockWeights]] = {}
-        self._life = ""
+        self._archive_life = ""
 
     def load(self, space: Space, episodes: Iterable[int]) -> StoredRows:
         """Return the vectors of those of the episodes that have any in the Space. Raises SpaceMismatchError.
 
-        They come from the index where it has them at hand, else from the ledger.
+        They come from the index if it has them available, else from the ledger.
         """
         return read_vectors(self._index, space, catalog=self._catalog, episodes=episodes)
 
     def background(self, query: QueryVector) -> float:
-        """Return the mean cosine of the query with episodes in general; of several vectors the best counts."""
+        """Return the mean cosine of the query with sampled episodes, each by its best vector."""
         sample = self._sample(query.space)
         if not len(sample.episodes):
             return 0.0
-        vector, top = query.weighed
+        vector, top = query.weighted
         return float(np.mean(np.maximum.reduceat(sample.vectors @ vector, sample.starts[:-1]), dtype=np.float64)) / top
 
     def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
-        """Return what the descriptors of these sizes count in a Space, until the archive has doubled.
+        """Return the weights of the descriptors of these sizes in a Space, valid until the archive has doubled.
 
-        Of a single channel windows count nothing beside `blocks`: the path along it, which is all that they describe,
-        has no shape.
+        For a single channel and `blocks`, windows have weight 0: they describe the path only, which has no shape
+        there.
         """
         if space.channels == 1 and space.embedder == DEFAULT_EMBEDDER:
             return BlockWeights(windows=0.0)
         if len(sizes) < 2 or not space.windows.whole:
             return BlockWeights()
         clock = self._now().clock
-        taken, weights = self._weights.get(space.fingerprint, (0, None))
-        if weights is None or clock > 2 * taken:
+        sampled_at, weights = self._weights.get(space.fingerprint, (0, None))
+        if weights is None or clock > 2 * sampled_at:
             name = f"block weights {list(sizes)}, {_GROUPED}, {NEIGHBOURS}, {SHARPNESS}"
             measured = self._derive(space, name, lambda: self._measure(space, sizes))
             weights = BlockWeights.of(measured, sizes)
@@ -70,10 +70,10 @@ class StoredVectors:
         return weights
 
     def _sample(self, space: Space) -> StoredRows:
-        """Return the vectors of some episodes."""
+        """Return the vectors of a sample of episodes."""
         clock = self._now().clock
-        taken, sample = self._samples.get(space.fingerprint, (0, None))
-        if sample is None or not len(sample.episodes) or clock > 2 * taken:
+        sampled_at, sample = self._samples.get(space.fingerprint, (0, None))
+        if sample is None or not len(sample.episodes) or clock > 2 * sampled_at:
             chosen = self._derive(space, f"sample {_SAMPLE}", lambda: self._choose(space, _SAMPLE))
             sample = self.load(space, map(int, chosen))
             self._samples[space.fingerprint] = (clock, sample)
@@ -82,36 +82,36 @@ class StoredVectors:
     def _measure(self, space: Space, sizes: Sequence[int]) -> Sequence[float]:
         return measure_weights(self.load(space, self._choose(space, _GROUPED)).vectors, sizes)
 
-    def _choose(self, space: Space, about: int) -> Sequence[int]:
-        number = self._number(space)
-        return [] if number is None else self._catalog.vectors.sample(number, about)
+    def _choose(self, space: Space, count: int) -> Sequence[int]:
+        space_id = self._space_id(space)
+        return [] if space_id is None else self._catalog.vectors.sample(space_id, count)
 
     def _derive(self, space: Space, name: str, compute: Callable[[], Sequence[float]]) -> Sequence[float]:
-        """Return numbers that follow from all vectors of a Space: as stored with the search copy, else computed.
+        """Return numbers derived from all vectors of a Space: as stored with the search copy, else computed.
 
-        name: says what they are and how they are computed, so that other versions of this library compute their own.
+        name: identifies them and how they are computed, so that other versions of this library compute their own.
         """
         before = self._catalog.instant().clock, self._catalog.edition
         open_derived: Callable[[Space], DerivedNumbers | None] | None = getattr(self._index, "open_derived", None)
         stored = None if open_derived is None else open_derived(space)
-        known = None if stored is None else stored.read(name)
-        if known is not None:
-            return known
-        found = compute()
+        cached = None if stored is None else stored.read(name)
+        if cached is not None:
+            return cached
+        computed = compute()
         if stored is not None and (self._catalog.clock(), self._catalog.edition) == before:
-            stored.write(name, found)
-        return found
+            stored.write(name, computed)
+        return computed
 
-    def _number(self, space: Space) -> int | None:
-        """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
+    def _space_id(self, space: Space) -> int | None:
+        """Return the id of a Space, which is constant for the life of an archive; None if the archive never had it."""
         self._now()
-        if space.fingerprint not in self._numbers:
-            self._numbers |= {row.fingerprint: row.id for row in self._catalog.vectors.spaces()}
-        return self._numbers.get(space.fingerprint)
+        if space.fingerprint not in self._space_ids:
+            self._space_ids |= {row.fingerprint: row.id for row in self._catalog.vectors.spaces()}
+        return self._space_ids.get(space.fingerprint)
 
     def _now(self) -> Instant:
-        """Return the archive's present instant; of another life nothing stays cached."""
+        """Return the archive's present instant; clear the caches if the archive has been replaced (another life)."""
         now = self._catalog.instant()
-        if now.life != self._life:
-            self._life, self._numbers, self._samples, self._weights = now.life, {}, {}, {}
+        if now.life != self._archive_life:
+            self._archive_life, self._space_ids, self._samples, self._weights = now.life, {}, {}, {}
         return now

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 WORDS_WEIGHT: Final = 0.1
-"""What words count beside meaning: they decide among texts that mean about the same."""
+"""Weight of words beside meaning: they decide among texts of similar meaning."""
 
 
 def rank_by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> Ranker:
     """Return the ranker of a text: by its words, and where there is an encoder by its meaning first.
 
-    Raises SpaceMismatchError where the archive has no vectors of the encoder, EmbedderError for what the encoder does.
+    Raises SpaceMismatchError where the archive has no vectors of the encoder, EmbedderError if the encoder fails.
     """
     words = _Words(archive, text)
     if encoder is None:
@@ -51,30 +51,32 @@ class _Words:
     text: str
 
     def __call__(self, request: Request) -> Answer:
-        begun = time.perf_counter()
-        found = self.archive.catalog.query.relevant(self.text, request.where, limit=request.top_k)
-        best = found[0][1] if found else 1.0
-        matches = [Match(id_, 0, score / best) for id_, score in found]
-        spent = {"words": (time.perf_counter() - begun) * 1e3}
-        explained = Explanation("words", 0, 0, 0, 0, 0, spent) if request.explain else None  # it compares no vectors
-        return Answer(tuple(matches), exact=True, scored=len(found), explained=explained)
+        started = time.perf_counter()
+        relevant = self.archive.catalog.query.relevant(self.text, request.where, limit=request.top_k)
+        best = relevant[0][1] if relevant else 1.0
+        matches = [Match(id_, 0, score / best) for id_, score in relevant]
+        milliseconds = {"words": (time.perf_counter() - started) * 1e3}
+        explained = (
+            Explanation("words", 0, 0, 0, 0, 0, milliseconds) if request.explain else None
+        )  # no vectors are compared
+        return Answer(tuple(matches), exact=True, scored=len(relevant), explained=explained)
 
     def best(self, request: Request) -> float:
         """Return the BM25 of the best episode."""
-        found = self.archive.catalog.query.relevant(self.text, request.where, limit=1)
-        return found[0][1] if found else 0.0
+        relevant = self.archive.catalog.query.relevant(self.text, request.where, limit=1)
+        return relevant[0][1] if relevant else 0.0
 
     def weights(self, request: Request) -> list[float]:
-        """Return what each word of the text weighs."""
+        """Return the weight of each word of the text."""
         return [*self.archive.catalog.query.word_weights(self.text, request.where).values()]
 
 
 @dataclass(frozen=True, eq=False)
 class _Meaning:
-    """Ranks by the cosine of what is said of the task with the text asked for, and a little by the words of both.
+    """Ranks by the cosine of the task descriptions with the query text, and with a small weight by shared words.
 
-    Words count by the share that an episode has of what all words of the text weigh: a common one weighs next to
-    nothing, whether or not the others are found.
+    Words count by the weight of the matching ones divided by the weight of all words of the text, so a common word
+    counts next to nothing whether or not the others match.
     """
 
     archive: Archive
@@ -83,32 +85,32 @@ class _Meaning:
     vector: Vectors
 
     def __call__(self, request: Request) -> Answer:
-        deeper = replace(request, top_k=depth(request.top_k))
-        meant, said = self.archive.index.search(self.space, self.vector, deeper), self.words(deeper)
-        cosines = {match.episode: match.score for match in meant.matches}
-        others = {match.episode for match in said.matches} - cosines.keys()
-        found = read_vectors(self.archive.index, self.space, catalog=self.archive.catalog, episodes=others)
-        firsts = found.vectors.take(found.starts[:-1], axis=0).astype(np.float64)
-        cosines |= zip(found.episodes.tolist(), (firsts @ self.vector).tolist(), strict=True)
-        shares = self._shares(said, request)
-        scores = {id_: _join(cosines.get(id_, 0.0), shares.get(id_, 0.0)) for id_ in cosines | shares}
+        longer = replace(request, top_k=depth(request.top_k))
+        by_meaning, by_words = self.archive.index.search(self.space, self.vector, longer), self.words(longer)
+        cosines = {match.episode: match.score for match in by_meaning.matches}
+        words_only = {match.episode for match in by_words.matches} - cosines.keys()
+        stored = read_vectors(self.archive.index, self.space, catalog=self.archive.catalog, episodes=words_only)
+        firsts = stored.vectors.take(stored.starts[:-1], axis=0).astype(np.float64)
+        cosines |= zip(stored.episodes.tolist(), (firsts @ self.vector).tolist(), strict=True)
+        shares = self._shares(by_words, request)
+        scores = {id_: _combine(cosines.get(id_, 0.0), shares.get(id_, 0.0)) for id_ in cosines | shares}
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
-        everything = len(meant.matches) < deeper.top_k
-        beyond = -1.0 if everything else _join(meant.matches[-1].score, min(shares.values(), default=0.0))
-        proven = everything or (len(said.matches) < deeper.top_k and matches[-1].score > beyond)
-        explained = join_explanations([said, meant])
-        if explained is not None and meant.explained is not None:
-            explained = replace(explained, route=f"words + sentences by {meant.explained.route}")
-        return Answer(matches, meant.exact and proven, said.scored + meant.scored, explained)
+        is_complete = len(by_meaning.matches) < longer.top_k
+        upper_bound = -1.0 if is_complete else _combine(by_meaning.matches[-1].score, min(shares.values(), default=0.0))
+        proven = is_complete or (len(by_words.matches) < longer.top_k and matches[-1].score > upper_bound)
+        explained = join_explanations([by_words, by_meaning])
+        if explained is not None and by_meaning.explained is not None:
+            explained = replace(explained, route=f"words + sentences by {by_meaning.explained.route}")
+        return Answer(matches, by_meaning.exact and proven, by_words.scored + by_meaning.scored, explained)
 
-    def _shares(self, said: Answer, request: Request) -> dict[int, float]:
-        """Return what each episode's words have of what all words of the text weigh, 1 at most."""
-        if not said.matches:
+    def _shares(self, by_words: Answer, request: Request) -> dict[int, float]:
+        """Return each episode's share of the weight of all words of the text, 1 at most."""
+        if not by_words.matches:
             return {}
-        best, whole = self.words.best(request), sum(self.words.weights(request))
-        return {match.episode: min(1.0, match.score * best / whole) for match in said.matches}
+        best, total = self.words.best(request), sum(self.words.weights(request))
+        return {match.episode: min(1.0, match.score * best / total) for match in by_words.matches}
 
 
-def _join(cosine: float, share: float) -> float:
+def _combine(cosine: float, share: float) -> float:
     return (cosine + WORDS_WEIGHT * share) / (1 + WORDS_WEIGHT)

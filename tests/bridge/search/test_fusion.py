@@ -149,7 +149,7 @@ def test_what_is_called_exact_is_what_a_deep_search_finds(retriever, monkeypatch
     queries = [cut(made(*pair), 0, 40) for pair in ALL[::2]]
     deep = [retriever.search_similar_episodes(query, 5, expand=3) for query in queries]
     monkeypatch.setattr(bridge.search.ranking.fusion, "depth", lambda count: count)
-    monkeypatch.setattr(bridge.search.ranking.fusion, "_DEEPER", (1,))
+    monkeypatch.setattr(bridge.search.ranking.fusion, "_LENGTH_FACTORS", (1,))
     shallow = [retriever.search_similar_episodes(query, 5, expand=3) for query in queries]
     proven = [number for number, hits in enumerate(shallow) if hits.exact]
     for number in proven:

@@ -188,7 +188,7 @@ class Vectors:
 @pytest.mark.parametrize("expand", [0, 4])
 def test_views_together_are_called_exact_only_where_nothing_beyond_their_lists_can_matter(expand, monkeypatch):
     monkeypatch.setattr("bridge.search.ranking.fusion.depth", lambda top_k: max(12, top_k + 1))
-    monkeypatch.setattr("bridge.search.ranking.fusion._DEEPER", (1,))
+    monkeypatch.setattr("bridge.search.ranking.fusion._LENGTH_FACTORS", (1,))
     left, right = make_space("left", 5), make_space("right", 5)
     proven = 0
     for seed in range(12):
