@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
-"""Of episodes, or numbers of rows."""
+"""Ids of episodes, or numbers of rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,13 +221,13 @@ def load_spaces(catalog: Catalog) -> dict[str, int]:
 def find_space(spaces: Mapping[str, int], space: Space) -> int:
     """Return the Space's id among the archive's; raises SpaceMismatchError if it is not, or no longer, one of them."""
     if space.fingerprint not in spaces:
-        known = ", ".join(fingerprint[:12] for fingerprint in spaces) or "none"
-        raise SpaceMismatchError(f"expected a Space of this archive ({known}), found {space.fingerprint[:12]}")
+        listed = ", ".join(fingerprint[:12] for fingerprint in spaces) or "none"
+        raise SpaceMismatchError(f"expected a Space of this archive ({listed}), found {space.fingerprint[:12]}")
     return spaces[space.fingerprint]
 
 
 def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors:
-    """Return the vectors of an episode from what the ledger holds of them; VectorIndexError where that is not so."""
+    """Return the vectors of an episode from their bytes in the ledger; VectorIndexError for a wrong size."""
     if len(data) != 4 * shape[0] * shape[1]:
         raise VectorIndexError(
             f"the vectors of episode {episode}: expected float32 {list(shape)} in the ledger, found {len(data)} bytes; "
@@ -237,7 +237,7 @@ def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors
 
 
 def find_firsts(ids: Ids) -> Ids:
-    """Return the places where each id comes first, ascending; np.unique imports the masked arrays of numpy for it."""
+    """Return the places where each id comes first, ascending; np.unique would import numpy.ma for this."""
     order = ids.argsort(kind="stable")
     ranked = ids[order]
     new = np.ones(len(ids), np.bool_)
@@ -246,7 +246,7 @@ def find_firsts(ids: Ids) -> Ids:
 
 
 def find_kth(scores: NDArray[np.floating], count: int) -> float:
-    """Return the count-th greatest of the scores; -inf where there are no more than so many."""
+    """Return the count-th greatest of the scores; -inf if there are at most `count`."""
     if len(scores) <= count:
         return float("-inf")
     return float(np.partition(scores, len(scores) - count)[len(scores) - count])

@@ -24,7 +24,7 @@ FILES: Final = frozenset({FILE, LEDGER_FILE})
 class DerivedNumbers:
     """Lists of numbers by name, in a file of one folder, for one state of the vectors; nothing depends on the file.
 
-    A file that is missing, damaged, or of another state reads as empty, and one that cannot be written is left out.
+    A file that is missing, damaged, or of another state reads as empty; failures to write it are ignored.
     """
 
     def __init__(self, folder: Path, state: Sequence[str | int], file: str = FILE) -> None:

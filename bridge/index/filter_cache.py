@@ -1,4 +1,4 @@
-"""What every search would ask the catalog again: which Spaces it has, and which episodes pass a filter."""
+"""Caches what every search asks the catalog: its Spaces, and the episodes that pass a filter."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class FilterCache:
         self._passing: dict[Where, Ids] = {}
         self._episodes = 0
 
-    def find_spaces(self, wanted: Space, clock: int) -> dict[str, int]:
+    def find_spaces(self, space: Space, clock: int) -> dict[str, int]:
         """Return the ids of the archive's Spaces by fingerprint, without retired ones, as of this clock.
 
-        The clock stands still when a Space is added, so an unknown one is looked for again.
+        Adding a Space does not advance the clock, so an unknown Space is looked up again.
         """
         self._follow(clock)
-        if wanted.fingerprint not in self._spaces:
+        if space.fingerprint not in self._spaces:
             self._spaces = load_spaces(self._catalog)
         return self._spaces
 
@@ -50,14 +50,14 @@ class FilterCache:
         self._follow(clock)
         if len(self._passing) >= _FILTERS or self._episodes >= _EPISODES:
             self._passing, self._episodes = {}, 0
-        found = self._passing.get(where)
-        if found is None:
-            found = self._passing[where] = np.array(self._catalog.query.ids(where), np.int64)
-            self._episodes += len(found)
-        return found
+        passing = self._passing.get(where)
+        if passing is None:
+            passing = self._passing[where] = np.array(self._catalog.query.ids(where), np.int64)
+            self._episodes += len(passing)
+        return passing
 
     def _follow(self, clock: int) -> None:
-        """Forget what was cached before this clock, or of a catalog that another one was restored over since."""
+        """Clear the cache if the clock has moved, or another catalog was restored in this place."""
         life = self._catalog.instant().life
         if (self._life, self._clock) != (life, clock):
             self._life, self._clock, self._spaces, self._passing, self._episodes = life, clock, {}, {}, 0

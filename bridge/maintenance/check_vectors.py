@@ -177,7 +177,7 @@ def _damage(archive: Archive, space: Space, *, data: bool) -> str:
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
     if not IndexSnapshot(space_id, space.dim, opened.header.seq, SearchCopy(opened.segment)).catch_up(catalog):
         return f"the copy in {opened.home} does not match the catalog"
-    if opened.broken:
+    if opened.lists_damaged:
         return f"the lists of the copy in {opened.home} are damaged"
     if data:
         try:

@@ -1,4 +1,4 @@
-"""Checksums of the parts of a large file, each compared when its part is first used: opening reads little of it."""
+"""Checksums of the parts of a large file, each verified when its part is first used, so that opening reads little."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Checksums:
         self._sums = sums
         self._what = what
         self._unread = np.full(len(starts) - 1, sums is not None, np.bool_)
-        self._left = bool(self._unread.any())
+        self._has_unread = bool(self._unread.any())
 
     def check(self, parts: NDArray[np.int64] | None = None) -> None:
-        """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
-        if not self._left or self._sums is None:
+        """Verify those of the parts (None = all) that were not verified before; raises ChecksumError."""
+        if not self._has_unread or self._sums is None:
             return
-        which = self._unread if parts is None else self._unread.take(parts)
-        if not np.count_nonzero(which):
-            return  # as nearly always: what follows takes as long again
-        unread = np.flatnonzero(which)
+        is_unread = self._unread if parts is None else self._unread.take(parts)
+        if not np.count_nonzero(is_unread):
+            return  # nearly always; returning here halves the time
+        unread = np.flatnonzero(is_unread)
         if parts is not None:
             unread = np.fromiter(dict.fromkeys(parts[unread].tolist()), np.int64)  # each once
         # Parts are many and small: plain numbers and one view of the bytes are faster than slices of arrays.
@@ -45,8 +45,8 @@ class Checksums:
         for part, start, stop, expected in zip(
             unread.tolist(), starts, stops, self._sums[unread].tolist(), strict=True
         ):
-            found = checksum(data[start * width : stop * width])
-            if found != expected:
-                raise ChecksumError(f"{self._what}: expected CRC32C {expected:08x} of part {part}, found {found:08x}")
+            actual = checksum(data[start * width : stop * width])
+            if actual != expected:
+                raise ChecksumError(f"{self._what}: expected CRC32C {expected:08x} of part {part}, found {actual:08x}")
         self._unread[unread] = False
-        self._left = bool(self._unread.any())  # not counted down: two threads may have compared the same part
+        self._has_unread = bool(self._unread.any())  # no counter: two threads may have verified the same part

@@ -4,14 +4,14 @@
 
     vectors.f32       float32 [n, E], little-endian, episode after episode
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
-    header.json       whose copy it is (CopyHeader), with one CRC32C over that and points.i64; whether there are lists
+    header.json       origin of the copy (CopyHeader), a CRC32C over that and points.i64, and whether it has lists
     inverted_lists/   inverted lists of the vectors, with sketches and codes (lists_file.py), in a large copy
-    derived.json, ledger.json   what searches computed from all vectors (derived_numbers.py), once one has
+    derived.json, ledger.json   numbers that searches derived from all vectors (derived_numbers.py), if any
 
-The vectors' checksums are compared when they are first used, so that opening reads little. `LOCK` is held while CURRENT
-changes and older copies are removed, so that of several writers none removes what another has just made current.
-Archives may share an index folder, and it may hold anything else: only what lies below an archive's own id, has a name
-that is given here, and holds nothing but such names, is ever removed.
+Vectors are verified by their checksums when they are first used, so that opening reads little. `LOCK` is held while
+CURRENT changes and older copies are removed, so that no writer removes a copy that another has just made current.
+Archives may share an index folder, which may also have other content: only folders below an archive's own id, with a
+name and only files listed here, are ever removed.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
 _OLDER_HEADER: Final = "generation.json"  # of copies before layout 7, whose lists lay in "lists"
 _FILES: Final = derived_numbers.FILES | {_VECTORS, _POINTS, _HEADER, _OLDER_HEADER}
 _LIST_FOLDERS: Final = (LISTS, "lists")
-_ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
+_ABANDONED_S: Final = 3600.0  # an unfinished copy this old belongs to a killed process
 
 
 @dataclass(frozen=True)
 class CopyHeader:
-    """What a disk copy has: of which edition of an archive and Space, up to which ledger number, how many vectors.
+    """Origin of a disk copy: edition of the archive, Space, size, last ledger number, and number of vectors.
 
-    layout: of the files; others are not read.
+    layout: version of the files; others are not read.
     """
 
     edition: str
@@ -82,34 +82,34 @@ class CopyHeader:
     layout: int = _LAYOUT
 
     def to_json(self) -> str:
-        """Return the text that the checksum begins with."""
+        """Return the text with which the checksum starts."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
 @dataclass(frozen=True, eq=False)
 class OpenCopy:
-    """A disk copy that can be searched; `home` is its folder, which no other copy will ever have.
+    """A disk copy that can be searched; `home` is its folder, whose name is never reused.
 
-    lists: None where there are none; broken: they were written, but are damaged; listless: they were left for later.
+    lists: None if there are none; lists_damaged: written, but damaged; lists_pending: to be written later.
     """
 
     home: Path
     header: CopyHeader
     segment: Segment
     lists: InvertedLists | None
-    broken: bool
-    listless: bool
+    lists_damaged: bool
+    lists_pending: bool
 
 
 def find_folder(index: Path, archive_id: str, fingerprint: str) -> Path:
-    """Return the folder of a Space: no two archives have the same."""
+    """Return the folder of a Space, which is unique to the archive."""
     return index / archive_id / fingerprint
 
 
 def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> OpenCopy | None:
-    """Open the current copy; None if there is none, or if it is of another edition, Space or future.
+    """Open the current copy; None if there is none, or if it is of another edition or Space, or newer than last_seq.
 
-    One that is damaged where it can be seen at once reads as None too, damaged lists as none: they can be made again.
+    Also None if its small files are damaged; damaged lists are None. Both can be made again.
     """
     try:
         home = folder / (folder / _CURRENT).read_text("ascii")
@@ -135,12 +135,12 @@ def _checksum(header: CopyHeader, points: NDArray[np.int64]) -> int:
 
 
 def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None) -> None:
-    """Write a copy of these points and make it current; of no points nothing is written.
+    """Write a copy of these points and make it current; without points nothing is written.
 
-    header.vectors: about how many vectors they have: what is replaced meanwhile may be missing. recluster: makes
-    the groups of vectors [n, E] for inverted lists, or is leave_for_later; without it there are none.
-    It is built under a temporary name and flushed before CURRENT names it; a crash in between leaves a folder that a
-    later build removes. Several processes may write at once: the last one's counts. Raises OSError.
+    header.vectors: approximate number of vectors, as replaced ones may be missing. recluster: returns the groups of
+    vectors [n, E] for inverted lists, or is leave_for_later; None = no lists.
+    The copy is built under a temporary name and flushed before CURRENT names it; a crash in between leaves a folder
+    that a later build removes. Of several processes that write at once the last one wins. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = secrets.token_hex(6)
@@ -164,7 +164,7 @@ def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: 
 def write_or_explain(
     folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None
 ) -> None:
-    """Write a copy as `write` does; raises VectorIndexError where the disk refuses it."""
+    """Write a copy as `write` does; raises VectorIndexError if the disk refuses it."""
     try:
         write(folder, header, points, recluster)
     except OSError as error:
@@ -174,11 +174,11 @@ def write_or_explain(
         ) from error
 
 
-@one_blas_thread()  # k-means takes seconds, beside searches that have one thread too
+@one_blas_thread()  # k-means takes seconds, and runs beside searches with one thread each
 def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None) -> bool:
     """Write the files of a copy; returns whether there are any points."""
     rows = array("q")
-    # Written, not mapped: a full disk is then an OSError here and not a signal that kills the process.
+    # Written, not mapped, so that a full disk raises OSError here instead of killing the process by a signal.
     with publish(building / _VECTORS) as file:
         for point in points:
             data = np.ascontiguousarray(point.vectors, "<f4").data
@@ -216,22 +216,22 @@ def drop(folder: Path) -> None:
 
 
 def _clear(folder: Path, current: str | None = None) -> None:
-    """Remove other copies; a reader that maps one keeps its mapping, and one that comes too late does without."""
+    """Remove other copies; readers keep those that they have mapped."""
     with contextlib.suppress(OSError):
         for path in find_older(folder, current):
-            fresh = path.name.startswith(_BUILDING) and time.time() - path.stat().st_mtime < _ABANDONED_S
-            if not fresh:
+            is_recent = path.name.startswith(_BUILDING) and time.time() - path.stat().st_mtime < _ABANDONED_S
+            if not is_recent:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def sweep(index: Path, archive_id: str, living: Iterable[str]) -> None:
-    """Remove the folders of an archive's Spaces that are no more."""
+    """Remove the folders of the retired Spaces of an archive."""
     for path in find_retired(index, archive_id, living):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def discard(index: Path, archive_id: str) -> None:
-    """Remove all copies of an archive, and the folders that are empty then."""
+    """Remove all copies of an archive, and folders that become empty."""
     sweep(index, archive_id, ())
     with contextlib.suppress(OSError):
         (index / archive_id).rmdir()
@@ -239,15 +239,15 @@ def discard(index: Path, archive_id: str) -> None:
 
 
 def find_retired(index: Path, archive_id: str, living: Iterable[str]) -> list[Path]:
-    """Return the folders of an archive's Spaces other than the living, if they hold nothing but copies."""
-    known = set(living)
-    found = [path for path in _folders(index / archive_id, _SPACE_NAME) if path.name not in known]
-    found += [path for path in _folders(index, _SPACE_NAME) if _read_older_owner(path).startswith(archive_id)]
-    return [path for path in found if _contains_only(path, {_CURRENT, _LOCK}, find_older(path))]
+    """Return the folders of an archive's Spaces other than the living ones, if they contain only copies."""
+    living_names = set(living)
+    retired = [path for path in _folders(index / archive_id, _SPACE_NAME) if path.name not in living_names]
+    retired += [path for path in _folders(index, _SPACE_NAME) if _read_older_owner(path).startswith(archive_id)]
+    return [path for path in retired if _contains_only(path, {_CURRENT, _LOCK}, find_older(path))]
 
 
 def _read_older_owner(folder: Path) -> str:
-    """Return whose copy lies in a folder as older software named it, "" for another folder."""
+    """Return the archive id of a copy in a folder named by older software, "" for other folders."""
     try:
         stored = json.loads((folder / (folder / _CURRENT).read_text("ascii") / _OLDER_HEADER).read_text("ascii"))
         return str(stored["about"]["archive_id"])
@@ -256,13 +256,13 @@ def _read_older_owner(folder: Path) -> str:
 
 
 def find_older(folder: Path, current: str | None = None) -> list[Path]:
-    """Return the copies of a Space other than the current one, unfinished ones too."""
-    found = [path for path in _folders(folder, _NAME) if path.name != current]
-    return [path for path in found if _contains_only(path, _FILES, _find_lists(path))]
+    """Return the copies of a Space other than the current one, also unfinished ones."""
+    older = [path for path in _folders(folder, _NAME) if path.name != current]
+    return [path for path in older if _contains_only(path, _FILES, _find_lists(path))]
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """Return the copies of a Space that are not the current one, and drafts of its name."""
+    """Return the copies of a Space other than the current one, and drafts of the file CURRENT."""
     try:
         current = (folder / _CURRENT).read_text("ascii")
     except (OSError, ValueError):
@@ -280,7 +280,7 @@ def _find_lists(folder: Path) -> list[Path]:
 
 
 def _contains_only(folder: Path, names: Collection[str], folders: Collection[Path]) -> bool:
-    """Say whether there is nothing in the folder but files of these names, drafts of such files, and these folders."""
+    """Return whether the folder contains only files of these names, drafts of such files, and these folders."""
     for path in _children(folder):
         draft = TEMPORARY.fullmatch(path.name)
         if path not in folders and ((draft[1] if draft else path.name) not in names or path.is_dir()):
@@ -289,7 +289,7 @@ def _contains_only(folder: Path, names: Collection[str], folders: Collection[Pat
 
 
 def _folders(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    """Return the folders of such names in a folder, but no links."""
+    """Return the folders with matching names in a folder, without links."""
     return [path for path in _children(folder) if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink()]
 
 

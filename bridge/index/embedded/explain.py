@@ -16,10 +16,10 @@ _STEPS: Final = ("refresh", "filter", "find", "rank")
 
 
 def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -> Explanation:
-    """Return how the ranking came from the snapshot; times: when the search began, had the ledger, had the filter."""
+    """Return the explanation of a ranking; times: at the start, after reading the ledger, after the filter."""
     base, tail = ranking.found
     lists = snapshot.base.lists
-    spent = (times[1] - times[0], times[2] - times[1], *ranking.seconds)
+    seconds = (times[1] - times[0], times[2] - times[1], *ranking.seconds)
     return Explanation(
         route=base.route if len(snapshot.base.segment.vectors) else tail.route,
         passing=base.passing + tail.passing,
@@ -27,6 +27,6 @@ def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -
         lists=base.lists,
         all_lists=0 if lists is None else len(lists.centroids),
         tail=snapshot.count_tail(),
-        milliseconds=dict(zip(_STEPS, (1e3 * one for one in spent), strict=True)),
+        milliseconds=dict(zip(_STEPS, (1e3 * step for step in seconds), strict=True)),
         kernel=base.kernel,
     )

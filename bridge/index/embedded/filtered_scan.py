@@ -1,4 +1,4 @@
-"""The scan of the rows that pass a filter: their sketches first, then the residual codes of those that these leave."""
+"""The scan of the rows that pass a filter: sketches first, then residual codes of the rows not ruled out."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from bridge.index.embedded.inverted_lists import InvertedLists
     from bridge.index.embedded.segment import RowSelection, Segment
 
-_FIRST: Final = 2048  # sketches: after so many there is a score to reach
-_AT_ONCE: Final = 16_384
-_WIDE: Final = 96  # numbers: from so many on codes are compared in less time than it takes to read the vectors
+_FIRST_BATCH: Final = 2048  # sketches; they give a first threshold
+_BATCH_SIZE: Final = 16_384
+_MIN_DIM: Final = 96  # from this dimension on, comparing codes is quicker than reading vectors
 
 
 @dataclass(frozen=True, eq=False)
 class FilteredScan:
-    """Rows that can be among the best, None if too few were ruled out; how many sketches were read, and by what."""
+    """Rows that can be among the best, None if too few were ruled out; number of sketches read; the kernel."""
 
     rows: Ids | None
     scored: int
@@ -36,9 +36,9 @@ class FilteredScan:
 def scan_filtered(
     segment: Segment, lists: InvertedLists, target: SearchTarget, selection: RowSelection, *, doubtful: bool = False
 ) -> FilteredScan:
-    """Return which of the selected rows, one or more, can be among the best. Raises ChecksumError.
+    """Return which of the selected rows (at least one) can be among the best. Raises ChecksumError.
 
-    doubtful: sketches seem to rule out too little, so that it may be quicker to score all rows.
+    doubtful: sketches seem to rule out too few rows, so that scoring all may be quicker.
     """
     module = get_kernel().use()
     if module is None and doubtful:
@@ -48,30 +48,30 @@ def scan_filtered(
     if module is None:
         return _scan_with_numpy(segment, lists, target, expand_ranges(selection.starts, selection.stops))
     codes.checksums.check(selection.positions)
-    rows, hopeless = module.scan_ranges(
+    rows, exceeds_limit = module.scan_ranges(
         (selection.starts, selection.stops, selection.rows),
         (sketches.which, sketches.axes, sketches.sketches),
         (codes.codes, codes.steps, np.float32(codes.max_error)),
         (target.query, target.top_k, np.float32(target.slack), target.distinct),
         target.limit if doubtful and not beats_full_scan(target) else selection.rows,
     )
-    return FilteredScan(None if hopeless else rows, selection.rows, "numba")
+    return FilteredScan(None if exceeds_limit else rows, selection.rows, "numba")
 
 
 def beats_full_scan(target: SearchTarget) -> bool:
-    """Say whether this scan is quicker than to score all rows, however few of them their sketches rule out."""
-    return get_kernel().module is not None and len(target.query) >= _WIDE
+    """Return whether this scan is quicker than scoring all rows, however few the sketches rule out."""
+    return get_kernel().module is not None and len(target.query) >= _MIN_DIM
 
 
 @one_blas_thread()
 def _scan_with_numpy(segment: Segment, lists: InvertedLists, target: SearchTarget, rows: Ids) -> FilteredScan:
     query_sketch, done = lists.sketches.sketch_query(target.query, rows), 0
-    shortlist = Shortlist(segment, target, partial(lists.narrow, target.query, query_sketch))
-    while done < len(rows) and not shortlist.hopeless:
-        some = rows[done : done + (_AT_ONCE if done else _FIRST)]
-        bounds = lists.sketches.bound_products(some, query_sketch)
-        good = (bounds >= shortlist.threshold).nonzero()[0]
-        shortlist.offer(some[good], bounds[good])
-        shortlist.expect_more((len(rows) - done - len(some)) / (done + len(some)))
-        done += len(some)
-    return FilteredScan(None if shortlist.hopeless else shortlist.rows, done, "numpy")
+    shortlist = Shortlist(segment, target, partial(lists.bound_products, target.query, query_sketch))
+    while done < len(rows) and not shortlist.exceeds_limit:
+        batch = rows[done : done + (_BATCH_SIZE if done else _FIRST_BATCH)]
+        bounds = lists.sketches.bound_products(batch, query_sketch)
+        is_near = (bounds >= shortlist.threshold).nonzero()[0]
+        shortlist.offer(batch[is_near], bounds[is_near])
+        shortlist.expect_more((len(rows) - done - len(batch)) / (done + len(batch)))
+        done += len(batch)
+    return FilteredScan(None if shortlist.exceeds_limit else shortlist.rows, done, "numpy")

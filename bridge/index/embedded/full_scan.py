@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Request, Vectors
     from bridge.index.embedded.segment import RowSelection, Segment
 
-_ALL_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
-_GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
+_ALL_FROM_SHARE: Final = 0.5  # of the rows; from here on one sequential pass is quicker than many small ones
+_GATHER_BELOW: Final = 16  # rows per range; copying shorter ranges is quicker than one call for each
 _LOWEST: Final = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True, eq=False)
 class ScanQuery:
-    """A query as rows are compared with it: a row's product is vectors @ query, less its share of `halves`, if any.
+    """A prepared query: the score of a row is vectors @ query, minus its entry of `halves`, if any.
 
-    slack: what a product may be off from one that ranks exactly as the metric does.
+    slack: maximum error of a score relative to one that ranks exactly as the metric does.
     """
 
     query: Vectors
@@ -46,13 +46,13 @@ class ScanQuery:
 
 
 def covers_most(segment: Segment, selection: RowSelection) -> bool:
-    """Say whether so many rows are selected that one pass over all of them is quicker."""
+    """Return whether so many rows are selected that one pass over all rows is quicker."""
     return selection.rows >= _ALL_FROM_SHARE * len(segment.vectors)
 
 
 @one_blas_thread()
 def scan(segment: Segment, query: Vectors, *, metric: str, selection: RowSelection, request: Request) -> Ids:
-    """Return the selected rows that can be among the best, having scored all of them. Raises ChecksumError."""
+    """Score all selected rows and return those that can be among the best. Raises ChecksumError."""
     prepared = _prepare(segment, query, metric)
     if covers_most(segment, selection):
         return _scan_all(segment, prepared, selection.positions, request)
@@ -69,7 +69,7 @@ def scan(segment: Segment, query: Vectors, *, metric: str, selection: RowSelecti
 
 
 def _prepare(segment: Segment, query: Vectors, metric: str) -> ScanQuery:
-    """Return the query as the rows of this segment are compared with it. Raises ChecksumError."""
+    """Return the query prepared for the rows of this segment. Raises ChecksumError."""
     length, dim = measure_length(query), len(query)
     if metric == COSINE:
         return ScanQuery((query / (length or 1.0)).astype(np.float32), None, bound_rounding(dim))
@@ -83,7 +83,7 @@ def _prepare(segment: Segment, query: Vectors, metric: str) -> ScanQuery:
 
 
 def _multiply(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vectors:
-    """Return the dot products of these ranges, one after another."""
+    """Return the dot products of the rows in these ranges, concatenated."""
     total = int((stops - starts).sum())
     breaks = np.flatnonzero(starts[1:] != stops[:-1])
     if total < _GATHER_BELOW * (len(breaks) + 1):
@@ -104,23 +104,23 @@ def _scan_all(segment: Segment, prepared: ScanQuery, positions: Ids, request: Re
     if prepared.halves is not None:
         scores = scores - prepared.halves
     if len(positions) < len(segment.episodes):
-        others = np.ones(len(segment.episodes), np.bool_)
-        others[positions] = False
+        is_excluded = np.ones(len(segment.episodes), np.bool_)
+        is_excluded[positions] = False
         scores = scores.copy()
-        for position in np.flatnonzero(others).tolist():
+        for position in np.flatnonzero(is_excluded).tolist():
             scores[segment.starts[position] : segment.starts[position + 1]] = -np.inf
     return _pick(scores, segment.starts[:-1], request, prepared.slack)
 
 
 def _pick(scores: Vectors, firsts: Ids, request: Request, slack: float) -> Ids:
-    """Return where scores can be among the best; episode i's begin at firsts[i]. Rows at -inf do not count.
+    """Return the places of scores that can be among the best; those of episode i start at firsts[i], -inf is ignored.
 
-    The k-th best episode is no better than the k-th best row: that alone leaves few rows to look at. Where only the
-    best row of each episode counts, those far below it are not among them, however many reach the k-th.
+    The k-th best episode is at most as good as the k-th best row, which leaves few rows. If only the best row of each
+    episode counts, rows well below it are dropped too.
     """
     tops = np.maximum.reduceat(scores, firsts)
     places = np.flatnonzero(scores >= max(find_kth(tops, request.top_k) - 2 * slack, _LOWEST))
-    close = scores[places]
+    near_scores = scores[places]
     owners = np.searchsorted(firsts, places, side="right") - 1
-    own = tops[owners] if request.distinct else find_kth(close, request.top_k)
-    return places[close >= own - 2 * slack]
+    threshold = tops[owners] if request.distinct else find_kth(near_scores, request.top_k)
+    return places[near_scores >= threshold - 2 * slack]

@@ -1,8 +1,8 @@
 """The embedded default index: exact search over the ledger's vectors, with no server and no other library.
 
-The ledger in the catalog is the truth, and everything here can be thrown away. Every search first takes in what other
-processes have committed; a part of a disk copy whose checksum is wrong is noticed before it is used, and the search
-goes on without it.
+The ledger in the catalog is the source of truth; everything here is disposable. Every search first reads what other
+processes have committed. A damaged part of a disk copy is detected by its checksum before it is used, and the search
+continues without it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Result = TypeVar("Result")
 class EmbeddedIndex:
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
-    tail_rows: vectors, but not more than 260,000 numbers, that may come after a copy before a new one is written
-    (more for copies above 20 times that). lists_rows: from so many vectors on, or three million numbers, if
-    they are of unit length, a copy has inverted lists, and is written in a thread beside everything else; close() waits
-    for it. direct_rows: where a filter leaves no more vectors, lists are not worth a look.
+    tail_rows: vectors, but at most 260,000 numbers, that may follow a copy before a new one is written (more for copies
+    above 20 times that). lists_rows: number of vectors, or three million numbers, from which on a copy of unit vectors
+    has inverted lists; it is written in a background thread, for which close() waits. direct_rows: if a filter leaves
+    at most so many vectors, lists are not used.
 
     Processes and threads may read and write at once: each search sees everything committed before it. Use as a context
     manager, or close() it.
@@ -86,7 +86,7 @@ class EmbeddedIndex:
     def close(self) -> None:
         """Wait for a copy that is being written, and for those that became due meanwhile.
 
-        Raises VectorIndexError where the disk refused one.
+        Raises VectorIndexError if one could not be written.
         """
         self._job.wait()
         self._uncopied.forget()
@@ -96,9 +96,9 @@ class EmbeddedIndex:
             self._job.wait()
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
-        """Take in what the ledger has committed; has a new disk copy written when the tail has grown large.
+        """Read what the ledger has committed; start writing a new disk copy if the tail has grown large.
 
-        Raises VectorIndexError for points that the ledger does not know, or when the disk refused a copy.
+        Raises VectorIndexError for points that the ledger does not have, or if a copy could not be written.
         """
         check_points(space, points)
         check_metric(space.metric)
@@ -113,8 +113,8 @@ class EmbeddedIndex:
             if self._job.busy:
                 self._uncopied.waiting[space.fingerprint] = space
                 return
-            searched = space.fingerprint in self._spaces  # look before writing: another process may have done so
-            while (snapshot := self._open(space, lean=not searched)).needs_copy(self._rule, ingesting=bool(points)):
+            is_searched = space.fingerprint in self._spaces  # look before writing: another process may have done so
+            while (snapshot := self._open(space, lean=not is_searched)).needs_copy(self._rule, ingesting=bool(points)):
                 self._uncopied.note(space, 0, snapshot.count())
                 if self._build(space, snapshot, ingesting=bool(points)):
                     break
@@ -133,25 +133,25 @@ class EmbeddedIndex:
 
             def rank_by(snapshot: IndexSnapshot) -> Ranking:
                 times[1:] = [time.perf_counter()]
-                wanted = self._filters.find_episodes(request.where, snapshot.clock)
+                passing = self._filters.find_episodes(request.where, snapshot.clock)
                 times.append(time.perf_counter())
-                return rank(snapshot.join_tail(), query, wanted, SearchPlan(request, space.metric, self._direct_rows))
+                return rank(snapshot.join_tail(), query, passing, SearchPlan(request, space.metric, self._direct_rows))
 
-            ranking = self._using(space, rank_by)
+            ranking = self._retry_undamaged(space, rank_by)
             snapshot = self._spaces[space.fingerprint]
-        scored = sum(one.scored for one in ranking.found)
+        scored = sum(candidates.scored for candidates in ranking.found)
         explanation = explain(ranking, snapshot, times) if request.explain else None
-        return Answer(ranking.matches, all(one.exact for one in ranking.found), scored, explanation)
+        return Answer(ranking.matches, all(candidates.exact for candidates in ranking.found), scored, explanation)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
-        """Take in all that the ledger has buried, these episodes among it."""
+        """Read all deletions from the ledger, among them those of these episodes."""
         with self._lock:
             self._refresh(space)
 
     def rebuild(self, space: Space) -> None:
-        """Remove the Space's copies, and write a new one where there are enough vectors; returns when that is done.
+        """Remove the Space's copies, and write a new one if there are enough vectors; returns when that is done.
 
-        Raises VectorIndexError where the disk refused it.
+        Raises VectorIndexError if it could not be written.
         """
         self._check_living(space)
         self.drop(space)
@@ -175,31 +175,31 @@ class EmbeddedIndex:
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every living episode's vectors."""
         with self._lock:
-            points = self._using(space, lambda snapshot: [*snapshot.points(self._catalog)])
+            points = self._retry_undamaged(space, lambda snapshot: [*snapshot.points(self._catalog)])
         yield from points
 
     def read_vectors(self, space: Space, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending ids, that have any."""
         with self._lock:
-            return self._using(space, lambda snapshot: snapshot.read_vectors(episodes))
+            return self._retry_undamaged(space, lambda snapshot: snapshot.read_vectors(episodes))
 
     def open_derived(self, space: Space) -> DerivedNumbers | None:
         """Return what is stored of numbers derived from all vectors as of now; None without a disk copy."""
         with self._lock:
             return self._refresh(space).open_derived()
 
-    def _using(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
-        """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
+    def _retry_undamaged(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
+        """Return use(snapshot) for the present state of the ledger; retry without parts that turn out to be damaged."""
         while True:
             snapshot = self._refresh(space)
             try:
                 return use(snapshot)
             except ChecksumError:
-                self._condemn(snapshot)
+                self._mark_damaged(snapshot)
                 del self._spaces[space.fingerprint]
 
-    def _condemn(self, snapshot: IndexSnapshot) -> None:
-        """Do without the lists, or, where these are sound, without the whole copy."""
+    def _mark_damaged(self, snapshot: IndexSnapshot) -> None:
+        """Mark the lists as damaged, or, if these are sound, the whole copy."""
         if snapshot.home is None:
             raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
         lists = snapshot.home / disk_copy.LISTS
@@ -213,7 +213,7 @@ class EmbeddedIndex:
             self._damaged.add(snapshot.home)
 
     def _refresh(self, space: Space) -> IndexSnapshot:
-        """Return what equals the ledger as of now."""
+        """Return a snapshot that equals the present ledger."""
         clock = self._clock()
         snapshot = self._spaces.get(space.fingerprint)
         if snapshot is None or (snapshot.clock != clock and not snapshot.catch_up(self._catalog)):
@@ -232,36 +232,36 @@ class EmbeddedIndex:
         return clock
 
     def _open(self, space: Space, *, lean: bool = False) -> IndexSnapshot:
-        """Return the Space as it is now; lean: an ingest alone need not have the tail in memory."""
+        """Return a new snapshot of the Space; lean: without the vectors of its tail, enough for an ingest."""
         space_id = self._check_living(space)
-        nothing = IndexSnapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)), lean=lean)
-        last = self._catalog.clock()  # first, for it is this that tells the edition
-        found = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
-        opened = nothing if found is None or found.home in self._damaged else self._make_snapshot(space_id, found, lean)
+        empty = IndexSnapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)), lean=lean)
+        last = self._catalog.clock()  # read before the edition, which it updates
+        copy = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
+        opened = empty if copy is None or copy.home in self._damaged else self._make_snapshot(space_id, copy, lean)
         if not opened.catch_up(self._catalog):
-            opened = nothing
+            opened = empty
             opened.follow(self._catalog)
         if not lean:
             self._spaces[space.fingerprint] = opened
         return opened
 
-    def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy, lean: bool) -> IndexSnapshot:  # noqa: FBT001
-        damaged = found.home / disk_copy.LISTS in self._damaged
-        copy, broken = SearchCopy(found.segment, None if damaged else found.lists), damaged or found.broken
-        dim, seq = found.header.dim, found.header.seq
-        return IndexSnapshot(space_id, dim, seq, copy, found.home, broken, found.listless, lean)
+    def _make_snapshot(self, space_id: int, copy: disk_copy.OpenCopy, lean: bool) -> IndexSnapshot:  # noqa: FBT001
+        is_damaged = copy.home / disk_copy.LISTS in self._damaged
+        base, damaged = SearchCopy(copy.segment, None if is_damaged else copy.lists), is_damaged or copy.lists_damaged
+        dim, seq = copy.header.dim, copy.header.seq
+        return IndexSnapshot(space_id, dim, seq, base, copy.home, damaged, copy.lists_pending, lean)
 
     def _find_folder(self, space: Space) -> Path:
         return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
 
     def _check_living(self, space: Space) -> int:
-        """Return the Space's id and let go of retired ones; raises SpaceMismatchError if it is not the archive's."""
+        """Return the Space's id, and drop snapshots of retired ones; raises SpaceMismatchError for a foreign Space."""
         living = self._filters.find_spaces(space, self._catalog.clock())
-        self._spaces = {fingerprint: one for fingerprint, one in self._spaces.items() if fingerprint in living}
+        self._spaces = {key: snapshot for key, snapshot in self._spaces.items() if key in living}
         return find_space(living, space)
 
     def _build(self, space: Space, snapshot: IndexSnapshot, *, ingesting: bool) -> bool:
-        """Write a new disk copy, a large one beside everything else; False if the older one turned out damaged."""
+        """Write a new disk copy, a large one in the background; False if the older one turned out to be damaged."""
         vectors = snapshot.count()
         header = disk_copy.CopyHeader(self._catalog.edition, space.fingerprint, space.dim, snapshot.seq, vectors)
         recluster: disk_copy.Recluster | None = None
@@ -273,15 +273,15 @@ class EmbeddedIndex:
         points = snapshot.points(self._catalog)
 
         def write(lock: AbstractContextManager[object]) -> bool:
-            whole = True
+            is_sound = True
             try:
                 disk_copy.write_or_explain(self._find_folder(space), header, points, recluster)
             except ChecksumError:
-                self._condemn(snapshot)
-                whole = False
+                self._mark_damaged(snapshot)
+                is_sound = False
             with lock:
                 self._spaces.pop(space.fingerprint, None)
-            return whole
+            return is_sound
 
         if recluster is None:
             return write(nullcontext())
@@ -290,7 +290,7 @@ class EmbeddedIndex:
 
 
 def open_embedded(_url: str, catalog: Catalog, folder: Path, token: str | None = None) -> EmbeddedIndex:
-    """Return the embedded index of an archive; raises UnknownIndexError for a token, which nobody would ask for."""
+    """Return the embedded index of an archive; raises UnknownIndexError if a token is given."""
     if token is not None:
         raise UnknownIndexError("expected the URL of a server with a token, found the embedded index")
     return EmbeddedIndex(catalog, folder)

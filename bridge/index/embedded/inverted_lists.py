@@ -1,8 +1,8 @@
 """Inverted lists for an exact search: the best cosine that any member of a list can have with a query.
 
-The angle between a query and a member is at least the difference of their angles to the list's centroid. So a list
-whose nearest possible member is too far away is not read at all; of any other list the members' sketches are, and of
-those few members whose sketches do not rule them out, the residual codes.
+The angle between a query and a member is at least the difference of their angles to the list's centroid. A list
+whose nearest possible member is too far away is therefore not read. Of other lists, the sketches of the members are
+read, and the residual codes of the few members that their sketches do not rule out.
 
 Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, those of a sketch and
 of a code together by no more than one of as many terms as both have, and vectors count as unit ones if their length is
@@ -56,41 +56,41 @@ class InvertedLists:
     trained: int  # vectors at the time when the centroids were chosen
 
     def check(self) -> None:
-        """Compare all checksums that were not compared before; raises ChecksumError."""
+        """Verify all checksums that were not verified before; raises ChecksumError."""
         self.checksums.check()
         self.sketches.checksums.check()
         self.residual_codes.checksums.check()
 
     def bound_cosines(self, query_sketch: Vectors) -> Scores:
-        """Return the greatest cosine that a member of each list can have with the query of these sketches."""
-        off = bound_rounding(self.centroids.shape[1])
+        """Return an upper bound, per list, of the cosine of its members with the query of these sketches."""
+        max_error = bound_rounding(self.centroids.shape[1])
         products = (self.midpoints * query_sketch.take(self.frames, axis=0)) @ np.ones(
             query_sketch.shape[1], np.float32
         )
-        closest = np.clip(products.astype(np.float64) + (SKETCH_ERROR + off), -1.0, 1.0)
-        radii = np.clip(self.radii - off, -1.0, 1.0)
-        within = closest * radii + np.sqrt((1 - closest * closest) * (1 - radii * radii))
-        return np.where(closest >= radii, 1.0, within)
+        to_centroid = np.clip(products.astype(np.float64) + (SKETCH_ERROR + max_error), -1.0, 1.0)
+        radii = np.clip(self.radii - max_error, -1.0, 1.0)
+        within = to_centroid * radii + np.sqrt((1 - to_centroid * to_centroid) * (1 - radii * radii))
+        return np.where(to_centroid >= radii, 1.0, within)
 
-    def count_members(self, some: Ids) -> Ids:
+    def count_members(self, numbers: Ids) -> Ids:
         """Return the number of members of these lists."""
-        return self.starts[some + 1] - self.starts[some]
+        return self.starts[numbers + 1] - self.starts[numbers]
 
-    def narrow(
+    def bound_products(
         self, query: Vectors, query_sketch: Vectors, rows: Ids, owners: Ids, bounds: Vectors
     ) -> tuple[Vectors, Vectors]:
-        """Return the least and the most that the product of each row with a unit query can be, but for rounding.
+        """Return lower and upper bounds of the product of each row with a unit query, except for rounding.
 
-        query_sketch: the query's; owners: of the rows; bounds: what sketches say. Raises ChecksumError.
+        owners: of the rows; bounds: those from sketches. Raises ChecksumError.
         """
         self.sketches.checksums.check(owners)
         self.residual_codes.checksums.check(owners)
-        products, off = self.residual_codes.multiply(rows, query)
+        products, max_error = self.residual_codes.multiply(rows, query)
         products += bounds - self.sketches.bound_rests(rows, query_sketch)
-        return products - off, products + off
+        return products - max_error, products + max_error
 
     def restore_clustering(self) -> Clustering:
-        """Return what the lists were made from, by row of the Segment."""
+        """Return the clustering from which the lists were made, by row of the Segment."""
         labels = np.empty(len(self.rows), np.int32)
         labels[self.rows] = np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
         return Clustering(self.centroids, labels, self.radii.astype(np.float32), self.trained)
@@ -98,7 +98,7 @@ class InvertedLists:
 
 @dataclass(frozen=True, eq=False)
 class SearchCopy:
-    """A segment, and inverted lists of its vectors, where there are any; backoff: with the lists, while they fail."""
+    """A segment, and inverted lists of its vectors, if any; backoff: suspends use of the lists while they fail."""
 
     segment: Segment
     lists: InvertedLists | None = None

@@ -1,4 +1,4 @@
-"""Spherical k-means: groups of vectors that point the same way, which inverted lists are made of."""
+"""Spherical k-means: clusters of vectors by cosine, which become inverted lists."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Cosines = NDArray[np.float32]
 
 _SAMPLED_PER_LIST: Final = 32
 _ROUNDS: Final = 6
-_AT_ONCE: Final = 2048  # rows compared with all centroids in one product: some megabytes
-_UNIT: Final = 1e-5
+_BATCH_ROWS: Final = 2048  # rows compared with all centroids in one product, some megabytes
+_LENGTH_ERROR: Final = 1e-5
 """How far from 1 a vector's length may be for the proof to hold."""
 
 
@@ -39,27 +39,27 @@ class Clustering:
 
 
 def leave_for_later(_vectors: Vectors) -> None:
-    """Make no groups: a copy will soon be replaced, and one that is not gets its lists then."""
+    """Return no clusters: the copy will soon be replaced, or gets its lists later."""
 
 
 def cluster(vectors: Vectors, before: Clustering | None = None) -> Clustering | None:
-    """Group vectors [N, E], N >= 1, of which `before` holds the first.
+    """Cluster vectors [N, E], N >= 1; before: a clustering of the first of them.
 
-    Centroids are chosen anew, about sqrt(N) of them, when there are twice as many vectors as at the last time. A fixed
-    seed: equal vectors give equal groups. None where vectors are not of unit length.
+    About sqrt(N) new centroids are trained when the number of vectors has doubled since the last training. The seed is
+    fixed: equal vectors give equal clusters. None if vectors are not of unit length.
     """
     if before is not None and len(vectors) < 2 * before.trained:
-        return _join(vectors, before)
+        return _assign(vectors, before)
     sample = _draw_sample(vectors)
-    if not _are_unit(sample).all():
+    if not _is_unit_length(sample).all():
         return None
     centroids = _train(sample, isqrt(len(vectors)))
-    nobody, radii = np.zeros(0, np.int32), np.ones(len(centroids), np.float32)
-    return _join(vectors, Clustering(centroids, nobody, radii, len(vectors)))
+    no_labels, radii = np.zeros(0, np.int32), np.ones(len(centroids), np.float32)
+    return _assign(vectors, Clustering(centroids, no_labels, radii, len(vectors)))
 
 
-def _join(vectors: Vectors, before: Clustering) -> Clustering | None:
-    """Put into their lists those vectors that have none; None if these are not as the others are."""
+def _assign(vectors: Vectors, before: Clustering) -> Clustering | None:
+    """Assign the vectors without a label to their nearest centroids; None if they are not of unit length."""
     labels, cosines = _find_nearest(vectors[len(before.labels) :], before.centroids)
     if not np.isfinite(cosines).all():
         return None
@@ -71,12 +71,12 @@ def _join(vectors: Vectors, before: Clustering) -> Clustering | None:
 def fit_frames(vectors: Vectors, clustering: Clustering) -> tuple[Axes, Frames]:
     """Return axes float64 [F, P, E] for sketches of the vectors, and the frame of each list.
 
-    Lists that are near each other share one; there are about sqrt(L).
+    Adjacent lists share a frame; there are about sqrt(L) frames.
     """
     midpoints = _train(_draw_sample(clustering.centroids), isqrt(len(clustering.centroids)))
     frame_of = _find_nearest(clustering.centroids, midpoints)[0].astype(np.uint8)
-    which = frame_of[clustering.labels]
-    members = (pick_sample(np.flatnonzero(which == frame)) for frame in range(len(midpoints)))
+    frames_of_rows = frame_of[clustering.labels]
+    members = (pick_sample(np.flatnonzero(frames_of_rows == frame)) for frame in range(len(midpoints)))
     return np.stack([fit_axes(vectors[rows]) for rows in members]), frame_of
 
 
@@ -86,7 +86,7 @@ def _draw_sample(vectors: Vectors) -> Vectors:
 
 
 def _train(sample: Vectors, count: int) -> Vectors:
-    """Return the centroids of so many groups."""
+    """Return `count` centroids."""
     centroids = sample[np.random.default_rng(0).choice(len(sample), count, replace=False)].copy()
     for _ in range(_ROUNDS):
         labels, _ = _find_nearest(sample, centroids)
@@ -95,7 +95,7 @@ def _train(sample: Vectors, count: int) -> Vectors:
 
 
 def _move(centroids: Vectors, sample: Vectors, labels: Labels) -> None:
-    """Put each centroid in the middle of its members; one without members, or amid opposites, stays."""
+    """Move each centroid to the mean of its members; without members, or if they cancel out, it stays."""
     order = np.argsort(labels, kind="stable")
     bounds = np.searchsorted(labels[order], np.arange(len(centroids) + 1))
     for number in range(len(centroids)):
@@ -105,23 +105,23 @@ def _move(centroids: Vectors, sample: Vectors, labels: Labels) -> None:
             centroids[number] = total / length
 
 
-def _are_unit(rows: Vectors) -> NDArray[np.bool_]:
-    are: NDArray[np.bool_] = np.abs(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) - 1) <= 2 * _UNIT
-    return are
+def _is_unit_length(rows: Vectors) -> NDArray[np.bool_]:
+    is_unit: NDArray[np.bool_] = np.abs(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) - 1) <= 2 * _LENGTH_ERROR
+    return is_unit
 
 
 def _find_nearest(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:
     """Return each vector's nearest centroid and the cosine to it, NaN where the vector is not of unit length."""
     labels = np.empty(len(vectors), np.int32)
     cosines = np.empty(len(vectors), np.float32)
-    turned = np.ascontiguousarray(centroids.T)
-    for start in range(0, len(vectors), _AT_ONCE):
-        rows = vectors[start : start + _AT_ONCE]
-        with np.errstate(over="ignore", invalid="ignore"):  # of what is not of unit length, and is NaN below
-            products = rows @ turned
+    columns = np.ascontiguousarray(centroids.T)
+    for start in range(0, len(vectors), _BATCH_ROWS):
+        rows = vectors[start : start + _BATCH_ROWS]
+        with np.errstate(over="ignore", invalid="ignore"):  # for vectors not of unit length, which are set to NaN below
+            products = rows @ columns
         best = products.argmax(axis=1)
-        near = products[np.arange(len(best)), best]
-        near[~_are_unit(rows)] = np.nan
-        labels[start : start + _AT_ONCE] = best
-        cosines[start : start + _AT_ONCE] = near
+        nearest = products[np.arange(len(best)), best]
+        nearest[~_is_unit_length(rows)] = np.nan
+        labels[start : start + _BATCH_ROWS] = best
+        cosines[start : start + _BATCH_ROWS] = nearest
     return labels, cosines

@@ -1,13 +1,12 @@
-"""Which route searches one segment, and the rows that can be among the best.
+"""Selects the route that searches one segment, and returns the rows that can be among the best.
 
-    direct   score the rows of the episodes that pass, by sketches and residual codes first where there are any: few
-             rows pass, or inverted lists do not help, and codes are quicker to read than vectors
-    lists    scan inverted lists until nothing better can be left: many pass
-    scan     score everything in one sequential pass: most pass, and neither lists nor codes help
+    direct   score the rows of the episodes that pass, after sketches and residual codes if there are any: for few
+             rows, or if inverted lists do not help, as codes are quicker to read than vectors
+    lists    scan inverted lists until no other can have anything better: for many rows
+    scan     score all rows in one sequential pass: for most rows, if neither lists nor codes help
 
-Each gives every row that can be among the best, so that an answer is exact whichever was taken. Lists that turn out to
-be a detour cost at most as much again as the route that is taken instead; where that is a scan, a backoff leaves them
-out after repeated failures.
+Each returns every row that can be among the best, so answers are exact on every route. If lists do not help, the time
+lost is at most that of the route taken instead; if that is a scan, a backoff skips the lists after repeated failures.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ if TYPE_CHECKING:
     from bridge.index.embedded.inverted_lists import InvertedLists, SearchCopy
     from bridge.index.embedded.segment import RowSelection, Segment
 
-_WANTED_SHARE: Final = 16  # where more than one row in so many is wanted, bounds rule out too little
-_COMPARED_SHARE: Final = 2  # one row in so many may be read here and there: it takes twice as long per row, and
-_COMPARED: Final = 1000  # so many in any case
-_PER_SKETCH: Final = 2 * WIDTH  # numbers that a scan reads in the time that a sketch takes
-_PER_LIST: Final = 16_384  # and that one more list takes
-_LITTLE: Final = 1 << 20  # numbers: a millisecond is never too much
+_TOP_K_SHARE: Final = 16  # if top_k is more than one row in so many, bounds rule out too little
+_COMPARED_SHARE: Final = 2  # one row in so many may be compared, as random access takes twice as long per row,
+_MIN_COMPARED: Final = 1000  # and at least so many
+_PER_SKETCH: Final = 2 * WIDTH  # cost of a sketch, in numbers read by a scan
+_PER_LIST: Final = 16_384  # cost of a list, in the same unit
+_MIN_NUMBERS: Final = 1 << 20  # numbers, about a millisecond, which is never too much
 _NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What decides about the route. direct_rows: where a filter leaves no more, lists are not worth a look."""
+    """Parameters of the route. direct_rows: if a filter leaves at most so many rows, lists are not used."""
 
     request: Request
     metric: str
@@ -51,8 +50,8 @@ class SearchPlan:
 class Candidates:
     """Rows of the segment that can be among the best. exact: all of the best are among them.
 
-    passing: rows of the episodes that pass; scored: rows compared with the query, on each route; lists: how many were
-    scanned; kernel: what compared them last. incomplete: rows are missing, too many to look for them on this route.
+    passing: rows of the episodes that pass; scored: rows compared with the query, over all routes tried; lists: number
+    of lists scanned; kernel: the last one used. incomplete: rows are missing, as there are too many for this route.
     """
 
     rows: Ids
@@ -65,51 +64,59 @@ class Candidates:
     incomplete: bool = False
 
 
-def find_candidates(copy: SearchCopy, query: Vectors, wanted: Ids | None, plan: SearchPlan) -> Candidates:
-    """Return what of one segment can be among the best of the episodes wanted (None = all). Raises ChecksumError."""
+def find_candidates(copy: SearchCopy, query: Vectors, episodes: Ids | None, plan: SearchPlan) -> Candidates:
+    """Return the candidates of one segment among these episodes (None = all). Raises ChecksumError."""
     segment, request = copy.segment, plan.request
     if not len(segment.vectors):
         return Candidates(_NONE, "none", 0, 0)
-    selection = segment.select(wanted)
+    selection = segment.select(episodes)
     passing = selection.rows
     if passing == 0 or request.top_k < 1:
         return Candidates(_NONE, "none", passing, 0)
-    target = make_target(query, plan.metric, request, max(_COMPARED, passing // _COMPARED_SHARE))
-    too_many = request.top_k * _WANTED_SHARE > passing
-    if copy.lists is None or target is None or too_many:
+    target = make_target(query, plan.metric, request, max(_MIN_COMPARED, passing // _COMPARED_SHARE))
+    is_large = request.top_k * _TOP_K_SHARE > passing
+    if copy.lists is None or target is None or is_large:
         return _score_all(segment, query, selection, plan)
-    kind = request.distinct, int(request.top_k).bit_length()  # lists may find few matches sooner, and many never
-    costly = covers_most(segment, selection) and not beats_full_scan(target)  # if lists turn out to be a detour
-    if costly and not copy.backoff.allows(kind):
+    kind = request.distinct, int(request.top_k).bit_length()  # whether lists help depends on the number of matches
+    is_detour_costly = covers_most(segment, selection) and not beats_full_scan(target)  # if lists do not help
+    if is_detour_costly and not copy.backoff.allows(kind):
         return _score_all(segment, query, selection, plan)
-    found = _narrow(segment, copy.lists, target, selection=selection, plan=plan)
-    if costly:
-        effort = found.scored * _PER_SKETCH + found.lists * _PER_LIST
-        copy.backoff.record(kind, failed=found.incomplete or effort > max(segment.vectors.size, _LITTLE))
-    if not found.incomplete:
-        return found
-    rest = _score_all(segment, query, selection, plan)
-    return replace(rest, route=found.route + rest.route, scored=found.scored + rest.scored, lists=found.lists)
+    narrowed = _search_by_bounds(segment, copy.lists, target, selection=selection, plan=plan)
+    if is_detour_costly:
+        effort = narrowed.scored * _PER_SKETCH + narrowed.lists * _PER_LIST
+        copy.backoff.record(kind, failed=narrowed.incomplete or effort > max(segment.vectors.size, _MIN_NUMBERS))
+    if not narrowed.incomplete:
+        return narrowed
+    rescan = _score_all(segment, query, selection, plan)
+    return replace(
+        rescan, route=narrowed.route + rescan.route, scored=narrowed.scored + rescan.scored, lists=narrowed.lists
+    )
 
 
-def _narrow(
+def _search_by_bounds(
     segment: Segment, lists: InvertedLists, target: SearchTarget, *, selection: RowSelection, plan: SearchPlan
 ) -> Candidates:
-    """Return what inverted lists or sketches leave; incomplete, if that is too much to be of use."""
+    """Return the candidates left by inverted lists or sketches; incomplete if there are too many."""
     passing = selection.rows
-    tried, scored, scanned, hopeless = "", 0, 0, False
+    route, scored, scanned, too_many = "", 0, 0, False
     if passing > plan.direct_rows or covers_most(segment, selection):
-        seen = scan_lists(segment, lists, target, _limit(segment, selection, plan.request.budget))
-        if seen.proven or seen.ended:
+        list_scan = scan_lists(segment, lists, target, _limit(segment, selection, plan.request.budget))
+        if list_scan.proven or list_scan.ended:
             return Candidates(
-                seen.rows, "lists", passing, seen.scored, seen.lists, exact=seen.proven, kernel=seen.kernel
+                list_scan.rows,
+                "lists",
+                passing,
+                list_scan.scored,
+                list_scan.lists,
+                exact=list_scan.proven,
+                kernel=list_scan.kernel,
             )
-        tried, scored, scanned, hopeless = "lists, then ", seen.scored, seen.lists, seen.hopeless
-    some = scan_filtered(segment, lists, target, selection, doubtful=hopeless)
-    scored += some.scored
-    if some.rows is not None:
-        return Candidates(some.rows, f"{tried}direct", passing, scored, scanned, kernel=some.kernel)
-    return Candidates(_NONE, tried, passing, scored, scanned, incomplete=True)
+        route, scored, scanned, too_many = "lists, then ", list_scan.scored, list_scan.lists, list_scan.too_many
+    filtered = scan_filtered(segment, lists, target, selection, doubtful=too_many)
+    scored += filtered.scored
+    if filtered.rows is not None:
+        return Candidates(filtered.rows, f"{route}direct", passing, scored, scanned, kernel=filtered.kernel)
+    return Candidates(_NONE, route, passing, scored, scanned, incomplete=True)
 
 
 def _limit(segment: Segment, selection: RowSelection, budget: int | None) -> ListScanLimits:

@@ -1,4 +1,4 @@
-"""One immutable run of vectors: whose they are, and which of their episodes still count."""
+"""An immutable block of vectors, with their episodes and a mask of those that are still alive."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from bridge.index.base import Ids, Vectors
 
-_AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
-_CACHED: Final = 200_000  # episodes of all cached selections: some megabytes
-_EACH: Final = 32  # episodes: as much memory as a choice of none takes
+_BATCH_ROWS: Final = 4096  # rows converted to float64 at a time
+_MAX_CACHED: Final = 200_000  # episodes of all cached selections: some megabytes
+_BASE_SIZE: Final = 32  # memory of an empty selection, in episodes
 
 
 @dataclass(frozen=True, eq=False)
 class RowSelection:
-    """The living ones among some episodes, in row order: each at a position, with rows starts:stops; rows: of all."""
+    """Living episodes in row order: positions, their rows starts:stops, and the total number of rows."""
 
     positions: Ids
     starts: Ids
@@ -41,7 +41,7 @@ class RowSelection:
 class Segment:
     """vectors float32 [N, E]; episode i owns rows starts[i]:starts[i+1], at least one, and has the ledger's seqs[i].
 
-    sums: the CRC32C of each episode's vectors, to be compared before they are used. alive[i] is False once the episode
+    sums: the CRC32C of each episode's vectors, to be verified before they are used. alive[i] is False once the episode
     was replaced or deleted.
     """
 
@@ -67,21 +67,21 @@ class Segment:
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.float32], float]:
-        """Half the squared length of each row over the greatest length, and that; reads every row once.
+        """Half the squared length of each row divided by the greatest length, and that length; reads every row once.
 
         Raises ChecksumError.
         """
         self.checksums.check()
         squares = np.empty(len(self.vectors))
-        for start in range(0, len(self.vectors), _AT_ONCE):
-            rows = self.vectors[start : start + _AT_ONCE].astype(np.float64)
-            squares[start : start + _AT_ONCE] = np.einsum("ij,ij->i", rows, rows)
+        for start in range(0, len(self.vectors), _BATCH_ROWS):
+            rows = self.vectors[start : start + _BATCH_ROWS].astype(np.float64)
+            squares[start : start + _BATCH_ROWS] = np.einsum("ij,ij->i", rows, rows)
         longest = float(np.sqrt(squares.max()))
         return (squares / (2 * longest or 1.0)).astype(np.float32), longest
 
     @cached_property
     def terms(self) -> Ids:
-        """What each episode adds to the checksum of the ledger's rows (catalog/vectors/checksums.py)."""
+        """The term of each episode in the checksum of the ledger's rows (catalog/vectors/checksums.py)."""
         sums = self.sums
         if sums is None:
             sums = np.array([checksum(self.vectors[a:b].data) for a, b in pairwise(self.starts.tolist())], np.int64)
@@ -90,7 +90,7 @@ class Segment:
 
     @staticmethod
     def from_points(points: Sequence[Point], dim: int) -> Segment:
-        """Copy points of different episodes into one segment; dim is E, which no point might tell."""
+        """Copy points of different episodes into one segment; dim is E, as there may be no points."""
         sizes = np.array([len(point.vectors) for point in points], np.int64)
         return Segment(
             np.array([point.episode for point in points], np.int64),
@@ -100,13 +100,13 @@ class Segment:
         )
 
     def find(self, episodes: Ids) -> Ids:
-        """Return the positions of those of the episodes that are here and alive, in row order."""
+        """Return the positions of the episodes that this segment has and that are alive, in row order."""
         if not len(self.episodes):
             return self._order
         slots = np.searchsorted(self.episodes, episodes, sorter=self._order).clip(max=len(self.episodes) - 1)
         positions = self._order[slots]
-        here = (self.episodes[positions] == episodes) & self.alive[positions]
-        return np.sort(positions[here])
+        is_present = (self.episodes[positions] == episodes) & self.alive[positions]
+        return np.sort(positions[is_present])
 
     def kill(self, episodes: Ids) -> None:
         """Mark episodes as replaced or deleted."""
@@ -123,7 +123,7 @@ class Segment:
         return int(self.terms[self.alive].sum())
 
     def points(self, alive: NDArray[np.bool_]) -> Iterator[Point]:
-        """Yield the vectors of the episodes marked; raises ChecksumError."""
+        """Yield the points of the episodes in this mask; raises ChecksumError."""
         return self.read(np.flatnonzero(alive))
 
     def read(self, positions: Ids) -> Iterator[Point]:
@@ -134,7 +134,7 @@ class Segment:
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
     def read_some(self, episodes: Ids) -> StoredRows:
-        """Return the vectors of those of a few episodes, ascending, that are here and alive; raises ChecksumError."""
+        """Return the vectors of the episodes, ascending, that are here and alive; raises ChecksumError."""
         positions = self.find(episodes)
         positions = positions[self.episodes[positions].argsort()]
         self.checksums.check(positions)
@@ -144,38 +144,38 @@ class Segment:
         return StoredRows(self.episodes[positions], edges, self.vectors.take(rows, axis=0))
 
     def multiply(self, query: Vectors) -> Vectors:
-        """Return the products [N] of all rows with a query, unchecked and not to be changed; the last are cached."""
-        name, last = query.tobytes(), self._products  # which another thread may replace
-        if last[0] != name:
-            last = self._products = name, self.vectors @ query
+        """Return the products [N] of all rows with a query, unverified and read-only; the last result is cached."""
+        key, last = query.tobytes(), self._products  # which another thread may replace
+        if last[0] != key:
+            last = self._products = key, self.vectors @ query
         return last[1]
 
     def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
-        found: Ids = self._ends.searchsorted(rows, side="right")
-        return found
+        positions: Ids = self._ends.searchsorted(rows, side="right")
+        return positions
 
     def select(self, episodes: Ids | None) -> RowSelection:
         """Return the living ones among these episodes, all for None; the last selections are cached."""
-        known = self._choices.get(id(episodes))
-        if known is None:
+        cached = self._choices.get(id(episodes))
+        if cached is None:
             positions = np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
             starts, stops = self.starts[positions], self.starts[positions + 1]
-            # With the array, so that no other can have its id: it counts, however few of its episodes are here.
-            size = _EACH + len(positions if episodes is None else episodes)
-            if self._cached + size > _CACHED:
+            # The array is cached too, so that its id is not reused; its full size counts.
+            size = _BASE_SIZE + len(positions if episodes is None else episodes)
+            if self._cached + size > _MAX_CACHED:
                 self._choices.clear()
                 self._cached = 0
             self._cached += size
-            known = self._choices[id(episodes)] = (
+            cached = self._choices[id(episodes)] = (
                 episodes,
                 RowSelection(positions, starts, stops, int((stops - starts).sum())),
             )
-        return known[1]
+        return cached[1]
 
 
 def expand_ranges(starts: Ids, stops: Ids) -> Ids:
-    """Return the numbers in these ranges, one after another."""
+    """Return the integers in these ranges, concatenated."""
     sizes = stops - starts
     ends = np.cumsum(sizes)
     rows: Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])

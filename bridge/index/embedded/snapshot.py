@@ -1,4 +1,4 @@
-"""What one process has in memory of a Space: the disk copy, and the ledger entries that came after it."""
+"""The state of a Space in the memory of one process: its disk copy, and the later ledger entries (the tail)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 _TOTALS: Final = "totals"
-_TAKEN_AT_ONCE: Final = 256  # ledger entries
-_TAIL_NUMBERS: Final = 1 << 18  # numbers of vectors: each search compares all, and the first one reads them one by one
-_GROWING_NUMBERS: Final = 2 << 20  # the same while an ingest goes on: these are searched in half a millisecond
-_TAIL_SHARE: Final = 0.05  # of the vectors of a copy that may come after it, where that is more
-_PATIENCE: Final = 8  # times as many may come while an ingest goes on, but no more than half of those of the copy
-_LISTS_NUMBERS: Final = 3 << 20  # from here on inverted lists are quicker than to compare everything
-_LISTS_LATER: Final = 8  # times as many before there are lists while an ingest goes on, for they will soon be replaced
+_BATCH_ENTRIES: Final = 256  # ledger entries
+_TAIL_NUMBERS: Final = 1 << 18  # in all vectors of a tail: each search compares all, the first one reads them singly
+_INGEST_TAIL_NUMBERS: Final = 2 << 20  # the same during an ingest; these are searched in half a millisecond
+_TAIL_SHARE: Final = 0.05  # of the vectors of a copy, allowed in its tail if that is more
+_INGEST_FACTOR: Final = 8  # on the tail allowed during an ingest, up to half of the vectors of the copy
+_LISTS_NUMBERS: Final = 3 << 20  # of all vectors; from here on inverted lists are quicker than comparing all
+_LISTS_INGEST_FACTOR: Final = 8  # on the same during an ingest, as the copy will soon be replaced
 
 
 @dataclass(frozen=True)
@@ -45,58 +45,58 @@ class CopyRule:
     lists_rows: int
 
     def is_due(self, tail: int, base: int, dim: int, *, ingesting: bool = False) -> bool:
-        """Say whether a new copy is worth it with so many vectors of this size after a copy of so many."""
-        before, now = (self.has_lists(count, dim, ingesting=ingesting) for count in (base, base + tail))
-        if base and now and not before:
+        """Return whether a new copy is due for `tail` vectors of this size after a copy of `base`."""
+        had_lists, has_lists_now = (self.has_lists(count, dim, ingesting=ingesting) for count in (base, base + tail))
+        if base and has_lists_now and not had_lists:
             return True
-        least = min(self.tail_rows, (_GROWING_NUMBERS if ingesting else _TAIL_NUMBERS) // dim)
-        return tail > max(least, _TAIL_SHARE * base, min(base // 2, _PATIENCE * least) if ingesting else 0)
+        min_tail = min(self.tail_rows, (_INGEST_TAIL_NUMBERS if ingesting else _TAIL_NUMBERS) // dim)
+        return tail > max(min_tail, _TAIL_SHARE * base, min(base // 2, _INGEST_FACTOR * min_tail) if ingesting else 0)
 
     def has_lists(self, vectors: int, dim: int, *, ingesting: bool = False) -> bool:
-        """Say whether a copy of so many vectors of this size has inverted lists."""
-        return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim) * (_LISTS_LATER if ingesting else 1)
+        """Return whether a copy of so many vectors of this size has inverted lists."""
+        return vectors >= min(self.lists_rows, _LISTS_NUMBERS // dim) * (_LISTS_INGEST_FACTOR if ingesting else 1)
 
 
 class UncopiedVectors:
-    """How many vectors each Space has after its disk copy and in it, as far as that is known without looking.
+    """Number of vectors in the tail and the disk copy of each Space, as far as known without opening the Space.
 
-    waiting: the Spaces that must be looked at: a new copy is due, or the lists of the one that they have.
+    waiting: Spaces for which a new copy, or the lists of the present one, is due.
     """
 
     def __init__(self, rule: CopyRule) -> None:
         self._rule = rule
         self._counts: dict[str, tuple[int, int]] = {}
-        self._known: set[str] = set()
+        self._counted: set[str] = set()
         self.waiting: dict[str, Space] = {}
 
     def is_due(self, space: Space, points: Sequence[Point]) -> bool:
-        """Count more vectors, and say whether to look if a new copy is worth it; without points an ingest has ended."""
+        """Count more vectors, and return whether to check if a copy is due; no points mean that an ingest has ended."""
         tail, base = self._counts.get(space.fingerprint, (0, 0))
         tail += sum(len(point.vectors) for point in points)
         self._counts[space.fingerprint] = tail, base
-        if not points and (space.fingerprint in self.waiting or space.fingerprint not in self._known):
+        if not points and (space.fingerprint in self.waiting or space.fingerprint not in self._counted):
             return True
         return self._rule.is_due(tail, base, space.dim, ingesting=bool(points))
 
     def note(self, space: Space, tail: int, base: int) -> None:
-        """Take in what was found by looking."""
+        """Record the counts of an opened Space."""
         self._counts[space.fingerprint] = tail, base
-        self._known.add(space.fingerprint)
+        self._counted.add(space.fingerprint)
         self.waiting.pop(space.fingerprint, None)
 
     def forget(self) -> None:
-        """Have every Space looked at again."""
+        """Forget the counts, so that every Space is checked again."""
         self._counts.clear()
-        self._known.clear()
+        self._counted.clear()
 
 
 @dataclass(eq=False)
 class IndexSnapshot:
     """One Space as this process knows it: the disk copy and, after it, the tail.
 
-    seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
-    home: the copy's folder; broken: its inverted lists are damaged; listless: they were left for later; lean: vectors
-    of the tail are counted, and stay in the ledger: good for writing a copy, not for searching.
+    seq: the last ledger entry read; clock: the catalog's clock at which this last equalled the ledger; home: the copy's
+    folder; lists_damaged: its inverted lists are damaged; lists_pending: they were postponed; lean: vectors of
+    the tail are only counted and stay in the ledger, which suffices for writing a copy, but not for searching.
     """
 
     space_id: int
@@ -104,8 +104,8 @@ class IndexSnapshot:
     seq: int
     base: SearchCopy
     home: Path | None = None
-    broken: bool = False
-    listless: bool = False
+    lists_damaged: bool = False
+    lists_pending: bool = False
     lean: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
@@ -141,10 +141,10 @@ class IndexSnapshot:
         return self.base.segment.count() + self.count_tail()
 
     def catch_up(self, catalog: Catalog) -> bool:
-        """Take in the catalog's ledger; False if what was here before is not of it.
+        """Read the new entries of the catalog's ledger; False if the earlier state does not belong to it.
 
-        That is so after rows were dropped without tombstones, or another catalog was put in the place of this one: then
-        number or checksum differ from those of the ledger.
+        That happens if rows were dropped without tombstones, or the catalog was replaced by another one: then number or
+        checksum differ from those of the ledger.
         """
         while True:
             self.follow(catalog)
@@ -153,30 +153,30 @@ class IndexSnapshot:
                 return self._state() == (ledger.vectors, ledger.checksum)
 
     def _read_totals(self, catalog: Catalog) -> LedgerState:
-        """Return the totals of the ledger, which a process stores beside the copy for others: they take long to sum."""
+        """Return the totals of the ledger, which are stored beside the copy, as summing them takes long."""
         if self.home is None or self.lean:
             return catalog.vectors.state(self.space_id)
         before = catalog.edition, *catalog.vectors.revision(self.space_id)
         stored = DerivedNumbers(self.home, before, LEDGER_FILE)
-        if (known := stored.read(_TOTALS)) is not None:
-            return LedgerState(*map(int, known))
-        found = catalog.vectors.state(self.space_id)
+        if (cached := stored.read(_TOTALS)) is not None:
+            return LedgerState(*map(int, cached))
+        totals = catalog.vectors.state(self.space_id)
         if (catalog.edition, *catalog.vectors.revision(self.space_id)) == before:
-            stored.write(_TOTALS, found)
-        return found
+            stored.write(_TOTALS, totals)
+        return totals
 
     def follow(self, catalog: Catalog) -> None:
-        """Take in what the catalog's ledger has beyond seq: new vectors, replaced ones, tombstones."""
+        """Read the entries of the catalog's ledger after seq: new vectors, replaced ones, tombstones."""
         entries = catalog.vectors.ledger(self.space_id, since=self.seq)
-        while some := [*islice(entries, _TAKEN_AT_ONCE)]:
-            self.take(some)
+        while batch := [*islice(entries, _BATCH_ENTRIES)]:
+            self.take(batch)
 
     def open_derived(self) -> DerivedNumbers | None:
-        """Return what is stored beside the disk copy for exactly these vectors; None where there is no copy."""
+        """Return the numbers stored beside the disk copy for exactly these vectors; None without a copy."""
         return None if self.home is None else DerivedNumbers(self.home, self._state())
 
     def _state(self) -> tuple[int, int]:
-        """Return number and checksum of what lives here, to be compared with those of the ledger."""
+        """Return number and checksum of the living vectors, to compare with those of the ledger."""
         return self.count(), self.base.segment.checksum() + sum(self.terms.values())
 
     def count_tail(self) -> int:
@@ -184,15 +184,15 @@ class IndexSnapshot:
         return sum(len(point.vectors) for point in self.tail.values())
 
     def needs_copy(self, rule: CopyRule, *, ingesting: bool) -> bool:
-        """Say whether a new disk copy is worth it; that of an ingest that has ended gets its lists."""
+        """Return whether a new disk copy is due; when an ingest has ended, its copy gets lists."""
         tail, base = self.count_tail(), len(self.base.segment.vectors)
-        listless = self.listless and not ingesting and rule.has_lists(base + tail, self.dim)
-        return self.broken or listless or rule.is_due(tail, base, self.dim)
+        needs_lists = self.lists_pending and not ingesting and rule.has_lists(base + tail, self.dim)
+        return self.lists_damaged or needs_lists or rule.is_due(tail, base, self.dim)
 
     def points(self, catalog: Catalog) -> Iterator[Point]:
-        """Yield what there is now, whatever is taken in later; raises ChecksumError.
+        """Yield the present points, whatever is added later; raises ChecksumError.
 
-        Where this is lean, without what is replaced before it is read from the ledger.
+        If lean, points that are replaced before they are read from the ledger are left out.
         """
         alive = self.base.segment.alive.copy()
         tail = self._reread(catalog, dict(self.tail)) if self.lean else [*self.tail.values()]
@@ -200,23 +200,27 @@ class IndexSnapshot:
 
     def _reread(self, catalog: Catalog, tail: Mapping[int, Point]) -> Iterator[Point]:
         for entry in catalog.vectors.ledger(self.space_id, since=self._since):
-            known = tail.get(entry.episode_id)
-            if known is not None and known.seq == entry.seq:
+            in_tail = tail.get(entry.episode_id)
+            if in_tail is not None and in_tail.seq == entry.seq:
                 yield _point_of(entry, self.dim)
 
     def read_vectors(self, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
         parts = [copy.segment.read_some(episodes) for copy in self.join_tail()]
-        some = [part for part in parts if len(part.episodes)] or parts[:1]
-        return some[0] if len(some) == 1 else StoredRows.of(some[0].by_episode() | some[1].by_episode(), self.dim)
+        nonempty = [part for part in parts if len(part.episodes)] or parts[:1]
+        return (
+            nonempty[0]
+            if len(nonempty) == 1
+            else StoredRows.of(nonempty[0].by_episode() | nonempty[1].by_episode(), self.dim)
+        )
 
     def restore_clustering(self) -> Clustering | None:
-        """Return to which lists the first of these points belong: those of the base."""
+        """Return the clustering of the first of these points, those of the base."""
         if self.base.lists is None:
             return None
-        known = self.base.lists.restore_clustering()
+        clustering = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
-        return replace(known, labels=known.labels[living])
+        return replace(clustering, labels=clustering.labels[living])
 
 
 def _point_of(entry: LedgerEntry, dim: int) -> Point:

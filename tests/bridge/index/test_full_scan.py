@@ -110,7 +110,7 @@ def test_vectors_that_are_not_of_unit_length_are_scanned(shelf, tmp_path, metric
     shelf.put(space, {id_: unit_vectors(4, id_) * np.float32(1 + id_ % 3) for id_ in ids})
     shelf.index.close()
     found = read_copy(shelf, tmp_path, space)
-    assert (found.lists, found.broken, found.header.vectors) == (None, False, 160)
+    assert (found.lists, found.lists_damaged, found.header.vectors) == (None, False, 160)
     answer = shelf.index.search(space, unit_vectors(1, 3)[0], Request(5, EVERYTHING, explain=True))
     assert (answer.explained.route, answer.explained.all_lists) == ("scan", 0)
     check(shelf, space, unit_vectors(1, 3)[0], top(50, distinct=False))

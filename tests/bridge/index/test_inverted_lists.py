@@ -339,7 +339,12 @@ def test_copies_of_an_ingest_get_their_lists_when_it_has_ended(tmp_path, end):
         shelf.put(space, {id_: unit_vectors(4, id_) for id_ in shelf.register(60)})
         index._job.wait()
         during = opened(shelf, tmp_path)
-        assert (during.header.vectors, during.lists, during.listless, during.broken) == (240, None, True, False)
+        assert (during.header.vectors, during.lists, during.lists_pending, during.lists_damaged) == (
+            240,
+            None,
+            True,
+            False,
+        )
         check_everything(shelf)
         if end == "closed":
             index.close()
@@ -347,7 +352,7 @@ def test_copies_of_an_ingest_get_their_lists_when_it_has_ended(tmp_path, end):
             with EmbeddedIndex(catalog, tmp_path / "index", **rules) as later:
                 later.upsert(space, [])
         after = opened(shelf, tmp_path)
-        assert (len(after.lists.rows), after.listless) == (240, False)
+        assert (len(after.lists.rows), after.lists_pending) == (240, False)
         check_everything(shelf)
 
 
@@ -362,11 +367,11 @@ def test_vectors_that_get_no_lists_are_not_written_again_and_again(tmp_path):
             with EmbeddedIndex(catalog, tmp_path / "index", **rules) as index:
                 index.upsert(space, [])
             found = disk_copy.read(home_of(tmp_path, space), catalog.edition, space.fingerprint, catalog.clock())
-            homes.append((found.home, found.lists, found.listless))
+            homes.append((found.home, found.lists, found.lists_pending))
         assert homes == [(homes[0][0], None, False)] * 2
 
 
-FILES = [*lists_file._SMALL, "list_sketches.i16", "sketches.i16", "residual_codes.i8", "inverted_lists.json"]
+FILES = [*lists_file._VERIFIED_ARRAYS, "list_sketches.i16", "sketches.i16", "residual_codes.i8", "inverted_lists.json"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -395,7 +400,7 @@ def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
         assert held.home is not None, "the vectors themselves are sound"
         again.index.upsert(space, [])
         again.index.close()
-        if held.broken:  # else the damage lies where no search has looked yet
+        if held.lists_damaged:  # else the damage lies where no search has looked yet
             opened(shelf, tmp_path).lists.checksums.check()
         check_everything(again, [1])
 
@@ -449,7 +454,7 @@ def test_a_number_that_cannot_be_reads_as_damage(shelf, tmp_path, trained):
     path.write_text(f'{{"trained": {trained}, "checksum": 0}}')
     found = opened(shelf, tmp_path)
     assert found.lists is None
-    assert found.broken
+    assert found.lists_damaged
 
 
 def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
@@ -460,7 +465,7 @@ def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
     shutil.rmtree(second.home / "inverted_lists")
     shutil.copytree(tmp_path / "older", second.home / "inverted_lists")
     assert opened(shelf, tmp_path).lists is None
-    assert opened(shelf, tmp_path).broken
+    assert opened(shelf, tmp_path).lists_damaged
     check_everything(reopened(shelf, tmp_path))
 
 

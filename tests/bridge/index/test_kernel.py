@@ -361,7 +361,7 @@ def test_lists_whose_numbers_lead_out_of_their_files_are_not_opened(name, how, f
     place = folder / f"wrong-{name}-{how}"
     lists_file.write(place, 7, segment.vectors, segment.starts, cluster(segment.vectors))
     assert lists_file.read(place, 7, segment.vectors.shape, segment.starts) is not None
-    kinds = lists_file._SMALL
+    kinds = lists_file._VERIFIED_ARRAYS
     numbers = np.fromfile(place / name, kinds[name])
     (numbers[: len(numbers) // 2] if how == "half" else squeezed(numbers, name)[how]).tofile(place / name)
     small = {one: np.fromfile(place / one, kind) for one, kind in kinds.items()}
@@ -408,4 +408,4 @@ def test_outlines_leave_what_codes_say():
 def test_the_compiled_kernel_knows_outlines_as_they_are():
     assert numba_kernel._WIDTH == WIDTH
     assert numba_kernel._UNIT == STEPS
-    assert float(numba_kernel._OFF) == pytest.approx(SKETCH_ERROR, rel=1e-6)
+    assert float(numba_kernel._SKETCH_ERROR) == pytest.approx(SKETCH_ERROR, rel=1e-6)

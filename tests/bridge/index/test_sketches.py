@@ -127,7 +127,7 @@ def test_a_shortlist_holds_all_of_the_best_however_loose_the_bounds(off, loose, 
         expected = np.array([row for row in expected if exact[row] == tops[row // 10]])
     assert set(expected.tolist()) <= set(best.rows.tolist())
     assert len(set(best.rows.tolist())) == len(best.rows)
-    assert not best.hopeless
+    assert not best.exceeds_limit
     assert best.compared < (500 if loose <= 0.01 else 3001)
 
 
@@ -139,11 +139,11 @@ def test_a_shortlist_gives_up_where_too_many_vectors_would_have_to_be_read():
 
     best = Shortlist(segment_of(vectors), target(vectors[0], limit=1500), narrow)
     best.offer(np.arange(3000), np.ones(3000, np.float32))
-    assert best.hopeless
+    assert best.exceeds_limit
     assert best.compared == 64
     foreseen = Shortlist(segment_of(vectors), target(vectors[0], limit=1500), narrow)
     foreseen.offer(np.arange(1000), np.ones(1000, np.float32))
     foreseen.expect_more(0.4)
-    assert not foreseen.hopeless
+    assert not foreseen.exceeds_limit
     foreseen.expect_more(0.6)
-    assert foreseen.hopeless
+    assert foreseen.exceeds_limit
