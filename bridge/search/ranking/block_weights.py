@@ -66,8 +66,11 @@ class BlockWeights:
             rows = scratch(*part.shape)
             rows[:] = part
             products = rows @ weighed
-            rows *= rows
-            squares = rows.sum(axis=1) if self.values is None else rows @ self.values
+            if self.values is None:
+                squares = np.vecdot(rows, rows)
+            else:
+                rows *= rows
+                squares = rows @ self.values
             cosines[start : start + batch] = products / np.sqrt(squares * square)
         return cosines
 
