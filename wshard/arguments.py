@@ -1,4 +1,4 @@
-"""Check arguments as callers give them, and return the plain values that they mean: numbers, texts, spans, arrays."""
+"""Validate arguments and convert them to plain values: integers, floats, texts, spans of timesteps, arrays."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def plain_text(value: Any, what: str, error: type[WShardError]) -> str:
 
 
 def several_names(values: Any, what: str) -> list[str]:
-    """Return several texts; FilterError for anything else, and for one text, which would be taken to pieces."""
+    """Return several texts; FilterError for anything else, and for a single text, which would be split into letters."""
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
         listed = list(values)
         if all(isinstance(value, str) for value in listed):

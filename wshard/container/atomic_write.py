@@ -24,19 +24,19 @@ TEMPORARY: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.tmp", re.DOTALL)
 """The names of files while they are written."""
 
 _SUFFIXES: Final = (".wshard", ".shard")
-_MOST_OF_A_NAME: Final = 40
+_MAX_NAME_LENGTH: Final = 40
 
-_BEGINS: Final = (b"", MAGIC, bytes(len(MAGIC)))  # the header of a file is written last, into zeros
+_FIRST_BYTES: Final = (b"", MAGIC, bytes(len(MAGIC)))  # of a temporary file: its header is written last, over zeros
 
 
 def check_place(path: str | os.PathLike[str]) -> Path:
-    """Return the real path of a file that may be written; raises OSError for what is no file, and in no folder."""
+    """Return the real path of a file to write; raises OSError for a folder, pipe or device, or a missing parent."""
     final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
     with contextlib.suppress(FileNotFoundError):
-        kind = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
-        if stat.S_ISDIR(kind):
+        mode = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(kind):
+        if not stat.S_ISREG(mode):
             raise FileExistsError(
                 errno.EEXIST, "expected a file or an unused path, found a pipe or a device", str(final)
             )
@@ -45,7 +45,7 @@ def check_place(path: str | os.PathLike[str]) -> Path:
 
 
 def check_replaceable(path: str | os.PathLike[str], what: str, own: bytes | Callable[[IO[bytes]], bool]) -> None:
-    """Raise FileExistsError where a file holds anything but `what`, so that verbs replace only their own files.
+    """Raise FileExistsError if the file at `path` is not `what`: a writer replaces only files of its own kind.
 
     own: how such a file begins, or a function that recognises one. Raises what check_place raises, OSError.
     """
@@ -91,7 +91,7 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def name_place(error: BaseException, place: object) -> None:
-    """Let a system error that names no file, as that of a full disk, name this place."""
+    """Set the file name of a system error that has none, such as that of a full disk."""
     if isinstance(error, OSError) and error.filename is None:
         error.filename = str(place)
 
@@ -99,17 +99,17 @@ def name_place(error: BaseException, place: object) -> None:
 def _create(final: Path) -> tuple[Path, int, int | None]:
     """Create a temporary file beside `final`; return it, its descriptor, and a descriptor that holds its lock."""
     while True:
-        temporary = final.with_name(f".{final.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.tmp")
+        temporary = final.with_name(f".{final.name[:_MAX_NAME_LENGTH]}.{secrets.token_hex(4)}.tmp")
         try:
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
         except OSError as error:
-            error.filename = str(final)  # the name that was asked for
+            error.filename = str(final)  # the requested name
             raise
         locked = lock_descriptor(descriptor)
         if locked is not False and os.fstat(descriptor).st_nlink:
             # The second descriptor keeps the lock until the file has its name; Windows renames no open files.
             return temporary, descriptor, os.dup(descriptor) if locked else None
-        os.close(descriptor)  # taken for one that was left behind, before it had its lock
+        os.close(descriptor)  # another process took it for abandoned and removed it before it was locked
 
 
 def lock_descriptor(descriptor: int) -> bool | None:
@@ -127,17 +127,17 @@ def lock_descriptor(descriptor: int) -> bool | None:
 
 def remove_left_behind(final: Path) -> None:
     """Remove the temporary files of killed processes that were writing to this path."""
-    begin = f".{final.name[:_MOST_OF_A_NAME]}."
+    prefix = f".{final.name[:_MAX_NAME_LENGTH]}."
     with contextlib.suppress(OSError), os.scandir(final.parent) as children:
         for child in children:
-            if child.name.startswith(begin):
+            if child.name.startswith(prefix):
                 remove_abandoned(child.path)
 
 
 def remove_abandoned(path: str | os.PathLike[str]) -> bool:
     """Remove the temporary Shard file of a killed `publish`; False for any other file, which is not touched."""
-    named = TEMPORARY.fullmatch(Path(path).name)
-    if named is None or not (named[1].endswith(_SUFFIXES) or len(named[1]) == _MOST_OF_A_NAME):
+    match = TEMPORARY.fullmatch(Path(path).name)
+    if match is None or not (match[1].endswith(_SUFFIXES) or len(match[1]) == _MAX_NAME_LENGTH):
         return False
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -145,14 +145,14 @@ def remove_abandoned(path: str | os.PathLike[str]) -> bool:
         return False
     try:
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        ours = regular and os.read(descriptor, len(MAGIC)) in _BEGINS and lock_descriptor(descriptor) is True
-        if ours:
+        is_ours = regular and os.read(descriptor, len(MAGIC)) in _FIRST_BYTES and lock_descriptor(descriptor) is True
+        if is_ours:
             os.unlink(path)  # noqa: PTH108  (a link to it would not have been opened)
     except OSError:
         return False
     finally:
         os.close(descriptor)
-    return ours
+    return is_ours
 
 
 def sync_folder(folder: Path) -> None:

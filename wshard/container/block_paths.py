@@ -44,8 +44,8 @@ def below(names: Iterable[str], prefix: str) -> list[str]:
 def children(names: Iterable[str], prefix: str) -> list[str]:
     """Return the parts that follow a path, each once, in order: "a" gives "b" for "a/b/c" and "c" for "a/c"."""
     open_end = _open_ended(prefix)
-    rests = (name[len(open_end) :] for name in names if name.startswith(open_end))
-    return [part for part in dict.fromkeys(rest.partition(_SEPARATOR)[0] for rest in rests) if part]
+    suffixes = (name[len(open_end) :] for name in names if name.startswith(open_end))
+    return [part for part in dict.fromkeys(suffix.partition(_SEPARATOR)[0] for suffix in suffixes) if part]
 
 
 def _open_ended(prefix: str) -> str:
@@ -54,7 +54,7 @@ def _open_ended(prefix: str) -> str:
 
 def matches(pattern: str, name: str) -> bool:
     """Return True if the name fits: "*" stands for anything but "." and "/", "**" for everything that follows."""
-    prefix, twice, _ = pattern.partition("**")
-    if twice:
+    prefix, double_star, _ = pattern.partition("**")
+    if double_star:
         return name.startswith(prefix)
     return re.fullmatch("[^./]*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None

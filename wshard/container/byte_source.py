@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 PathOrFile = str | os.PathLike[str] | IO[bytes]
 _READ_AT_ONCE_BELOW: Final = 1 << 15  # small files are read and closed: thousands may be open at a time
 _READ_WHOLE_BELOW: Final = 1 << 20  # a mapping would pin a file descriptor for as long as its views
-_AHEAD: Final = 1 << 12  # what stands behind a small range is often asked for next: index behind header, meta blocks
+_READ_AHEAD: Final = 1 << 12  # bytes read beyond a small range: after the header come the index and the meta blocks
 _READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
 _CHUNK: Final = 1 << 20
 
 
 class OfOneProcess:
-    """What is open in the process that opened it: a copy would close the file twice, elsewhere another one."""
+    """Base of open files: not copied or pickled, as a copy would close the descriptor twice, or another file's."""
 
     where: str
 
@@ -62,9 +62,11 @@ class PathSource:
         self._descriptor = descriptor
         self.size = size
         self.where = where
-        self.pread = partial(os.pread, descriptor)  # (size, start): not checked, and fewer bytes of a file that was cut
+        self.pread = partial(
+            os.pread, descriptor
+        )  # (size, start): unchecked; returns fewer bytes if the file was truncated
         self._view: memoryview | None = None
-        self._ahead = (0, memoryview(b""))
+        self._read_ahead = (0, memoryview(b""))
 
     def __del__(self) -> None:
         os.close(self._descriptor)
@@ -72,7 +74,7 @@ class PathSource:
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter.
 
-        Threads may read at the same time: what they share is replaced whole.
+        Threads may read at the same time: shared state is only replaced, by a single assignment.
         """
         if not 0 <= start <= stop <= self.size:
             raise _cut(self.where, start, stop, max(self.size - start, 0))
@@ -81,11 +83,11 @@ class PathSource:
         if stop - start > _READ_RANGE_BELOW:
             self._view = self.whole()
             return self._view[start:stop]
-        place, ahead = self._ahead
-        if not place <= start <= stop <= place + len(ahead):
-            place, ahead = start, self.fetch(start, stop, start + _AHEAD)
-            self._ahead = (place, ahead)
-        return ahead[start - place : stop - place]
+        buffer_start, ahead = self._read_ahead
+        if not buffer_start <= start <= stop <= buffer_start + len(ahead):
+            buffer_start, ahead = start, self.fetch(start, stop, start + _READ_AHEAD)
+            self._read_ahead = (buffer_start, ahead)
+        return ahead[start - buffer_start : stop - buffer_start]
 
     def fetch(self, start: int, stop: int, ahead: int = 0) -> memoryview:
         """Return the bytes [start, stop) as they are in the file now, up to `ahead` if that is more; raises as read."""
@@ -95,7 +97,7 @@ class PathSource:
         return memoryview(data)
 
     def whole(self) -> memoryview:
-        """Return all bytes: read, or mapped where they are many."""
+        """Return all bytes: read, or memory-mapped if the file is large."""
         if self.size <= _READ_WHOLE_BELOW:
             return self.fetch(0, self.size)
         return map_file(self._descriptor, self.where)
@@ -140,7 +142,7 @@ class FileSource:
 
 
 class ClosedSource:
-    """What is left of a source after close(): it refuses to be read."""
+    """Takes the place of a source after close(): every read raises ClosedError."""
 
     def __init__(self, size: int, where: str) -> None:
         self.size = size

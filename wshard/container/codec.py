@@ -29,7 +29,7 @@ SAVINGS: Final = (9, 10)  # a block that shrinks less than this is stored raw: d
 _ZSTD_MAX_EXPANSION: Final = 1 << 15  # one 128 KiB block costs at least 4 bytes
 _LZ4_MAX_EXPANSION: Final = 255
 _ZSTD_MAX_LEVEL: Final = 22
-_ZSTD_BEST: Final = 19
+_ZSTD_BEST_LEVEL: Final = 19
 
 
 class CompressionType(StrEnum):
@@ -62,13 +62,13 @@ class Codec:
             return text
         name, _, suffix = str(text).partition(":")
         try:
-            kind = CompressionType(name)
+            codec_type = CompressionType(name)
             effort = int(suffix) if suffix else _effort(level or CompressionLevel.DEFAULT)
         except ValueError:
             raise CodecError(f"compression: expected none, zstd, lz4 or zstd:LEVEL, found {text!r}") from None
         if not 1 <= effort <= _ZSTD_MAX_LEVEL:
             raise CodecError(f"compression: expected a level from 1 to {_ZSTD_MAX_LEVEL}, found {effort}")
-        return Codec(kind, effort)
+        return Codec(codec_type, effort)
 
     @property
     def number(self) -> int:
@@ -93,7 +93,7 @@ class Codec:
 
 
 def _effort(level: int) -> int:
-    return _ZSTD_BEST if level is CompressionLevel.BEST else int(level)
+    return _ZSTD_BEST_LEVEL if level is CompressionLevel.BEST else int(level)
 
 
 def encode(data: Buffer, codec: Codec) -> Buffer:
@@ -111,8 +111,8 @@ def encode(data: Buffer, codec: Codec) -> Buffer:
 def compress(data: Buffer, codec: Codec) -> Buffer | None:
     """Return the compressed bytes, or None if compression does not pay off (the keep rule)."""
     size = len(data)
-    largest = MAX_LZ4_WRITE_SIZE if codec.type is CompressionType.LZ4 else MAX_DECOMPRESS_SIZE
-    if codec.type is CompressionType.NONE or not MIN_COMPRESS_SIZE <= size <= largest:
+    max_size = MAX_LZ4_WRITE_SIZE if codec.type is CompressionType.LZ4 else MAX_DECOMPRESS_SIZE
+    if codec.type is CompressionType.NONE or not MIN_COMPRESS_SIZE <= size <= max_size:
         return None
     packed = encode(data, codec)
     return packed if pays(len(packed), size) else None
@@ -120,8 +120,8 @@ def compress(data: Buffer, codec: Codec) -> Buffer | None:
 
 def pays(stored: int, size: int) -> bool:
     """Return True if a block of `size` bytes that compresses to `stored` is stored compressed."""
-    numerator, of = SAVINGS
-    return stored < size * numerator // of
+    numerator, denominator = SAVINGS
+    return stored < size * numerator // denominator
 
 
 def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:

@@ -19,7 +19,7 @@ FrameSteps = int | Mapping[str, int]
 
 
 def frames_by_block(frame_steps: FrameSteps | None) -> dict[str, int]:
-    """Return the timesteps per frame by pattern, none where nobody asked for frames."""
+    """Return the timesteps per frame by pattern of block names; {} for None."""
     if frame_steps is None:
         return {}
     return dict(frame_steps) if isinstance(frame_steps, Mapping) else {"*": frame_steps}

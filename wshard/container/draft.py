@@ -1,6 +1,6 @@
 """Write a file or folder beside its target and put it there when it is complete: all of it or nothing.
 
-A locked file beside a draft says whose it is: another process can lock it only when the owner is gone.
+A lock file beside each draft names its target; another process can lock it only after the owner has ended.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WRITE_MODES: Final = ("append", "overwrite", "error")
 DRAFT_LOCK: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.draft\.lock", re.DOTALL)
 """The names of the lock files of drafts."""
 
-_LOCK: Final = ".lock"
-_ASIDE: Final = ".old"
-_BEGIN: Final = b"wshard draft of "
-_MOST_OF_A_NAME: Final = 40
-_LONGEST: Final = 4096
+_LOCK_SUFFIX: Final = ".lock"
+_OLD_SUFFIX: Final = ".old"
+_LOCK_MAGIC: Final = b"wshard draft of "
+_MAX_NAME_LENGTH: Final = 40
+_MAX_LOCK_SIZE: Final = 4096
 
 _AT_FDCWD: Final = -100
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
@@ -61,8 +61,8 @@ class Draft:
         if mode == "error":
             _check_unused(self.target)
         if self.existed and not (self.target.is_dir() if folder else self.target.is_file()):
-            wanted = "a folder" if folder else "a file"
-            raise FormatError(f"{self.target}: expected {wanted} or an unused path, found something else")
+            expected = "a folder" if folder else "a file"
+            raise FormatError(f"{self.target}: expected {expected} or an unused path, found something else")
         self._folder, self._mode = folder, mode
         self._lock = DraftLock(self.target)
         self.path = self._lock.draft
@@ -76,10 +76,10 @@ class Draft:
             raise
 
     def publish(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
-        """Put the draft where the target is. The target's files that are not the format's own stay there.
+        """Replace the target by the draft. Files in the target that the format did not write are kept.
 
-        is_own: of a path below the target, "/" between its parts, whether the format wrote it. Raises FileExistsError
-        in mode "error", if there is a target meanwhile.
+        is_own: returns whether the format wrote a file, given its path relative to the target, with "/" separators.
+        Raises FileExistsError in mode "error", if the target has been created meanwhile.
         """
         own = is_own if self.existed else lambda _: False
         put_in_place(self.path, self.target, own, self._lock, unused=self._mode == "error")
@@ -102,15 +102,15 @@ def _check_unused(target: Path) -> None:
 def put_in_place(
     path: Path, target: Path, is_own: Callable[[str], bool], lock: DraftLock, *, unused: bool = False
 ) -> None:
-    """Put a complete draft where its target is; is_own: of a path below the target, whether it is not kept there.
+    """Replace the target by a complete draft. is_own: returns whether a file below the target is replaced, not kept.
 
-    unused: raise FileExistsError if there is a target; asked last, as flushing a large draft takes long.
+    unused: raise FileExistsError if the target exists; checked after flushing, which takes long for a large draft.
     """
     _flush(path)
     if unused:
         _check_unused(target)
     if path.is_dir() and target.exists():
-        _take_over(path, target, is_own)
+        _link_foreign_files(path, target, is_own)
         _exchange(path, target, aside_of(lock.draft))
         shutil.rmtree(path)
     else:
@@ -118,10 +118,10 @@ def put_in_place(
     sync_folder(target.parent)
 
 
-def _take_over(path: Path, target: Path, is_own: Callable[[str], bool]) -> None:
-    for place, _, names in os.walk(target):
+def _link_foreign_files(path: Path, target: Path, is_own: Callable[[str], bool]) -> None:
+    for folder, _, names in os.walk(target):
         for name in names:
-            relative = Path(place, name).relative_to(target)
+            relative = Path(folder, name).relative_to(target)
             copy = path / relative
             if not is_own(relative.as_posix()) and not copy.exists():
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -144,13 +144,13 @@ def _link(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> Non
 
 
 def _flush(path: Path) -> None:
-    """Put what was written on the disk, so that the new name never stands for less."""
+    """Flush all files to disk before the rename, so that the target is never incomplete, even after a power failure."""
     if path.is_dir():
-        for place, _, names in os.walk(path):
+        for folder, _, names in os.walk(path):
             for name in names:
-                if not Path(place, name).is_symlink():
-                    _flush_file(Path(place, name))
-            sync_folder(Path(place))
+                if not Path(folder, name).is_symlink():
+                    _flush_file(Path(folder, name))
+            sync_folder(Path(folder))
     else:
         _flush_file(path)
 
@@ -160,23 +160,23 @@ def _flush_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _exchange(one: Path, other: Path, aside: Path) -> None:
-    """Let two folders change places: at once where the system can, else by renaming one after the other."""
+def _exchange(first: Path, second: Path, aside: Path) -> None:
+    """Swap two folders: atomically where the system can, else by renaming one after the other."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
-    if rename is not None and rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0:
+    if rename is not None and rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0:
         return
-    other.rename(aside)
-    one.rename(other)
-    aside.rename(one)
+    second.rename(aside)
+    first.rename(second)
+    aside.rename(first)
 
 
-# ---- whose a draft is ------------------------------------------------------------------------------------------------
+# ---- ownership of drafts ---------------------------------------------------------------------------------------------
 
 
 class DraftLock:
     """The name of a new draft beside its target, and the lock that is held while this process lives.
 
-    wanted: says of a draft whose process is gone whether it is continued; adopted: whether one is.
+    wanted: decides whether the draft of an ended process is continued; adopted: True if one is.
     """
 
     def __init__(self, target: Path, wanted: Callable[[Path], bool] | None = None) -> None:
@@ -185,20 +185,20 @@ class DraftLock:
             return
         check_folder_of(target)
         while True:
-            name = f".{target.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.draft"
+            name = f".{target.name[:_MAX_NAME_LENGTH]}.{secrets.token_hex(4)}.draft"
             self.draft = target.with_name(name)
-            self._path = target.with_name(f"{name}{_LOCK}")
+            self._path = target.with_name(f"{name}{_LOCK_SUFFIX}")
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
             self._descriptor = os.open(self._path, flags, 0o666)
             if lock_descriptor(self._descriptor) is not False and os.fstat(self._descriptor).st_nlink:
                 break
-            self._path.unlink(missing_ok=True)  # looked at by another process before it had its lock
+            self._path.unlink(missing_ok=True)  # another process locked it first
             os.close(self._descriptor)
-        os.write(self._descriptor, _BEGIN + os.fsencode(target.name))
+        os.write(self._descriptor, _LOCK_MAGIC + os.fsencode(target.name))
 
     def _adopt(self, target: Path, wanted: Callable[[Path], bool]) -> bool:
         for lock in _locks_of(target):
-            self.draft, self._path = lock.with_name(lock.name.removesuffix(_LOCK)), lock
+            self.draft, self._path = lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX)), lock
             self._descriptor = _open_lock(lock)
             if self._descriptor >= 0:
                 is_dead = _target_of(self._descriptor) == target.name and os.fstat(self._descriptor).st_nlink
@@ -208,7 +208,7 @@ class DraftLock:
         return False
 
     def release(self, *, keep: bool = False) -> None:
-        """Let go of the draft, which is published or discarded; keep: it is continued later."""
+        """Release the lock of a draft that was published or discarded; keep: the draft is continued later."""
         if self._descriptor >= 0:
             if not keep:
                 self._path.unlink(missing_ok=True)
@@ -217,29 +217,29 @@ class DraftLock:
 
 
 def aside_of(draft: Path) -> Path:
-    """Return where the old data are while a draft takes their place, where the system cannot exchange folders."""
-    return draft.with_name(f"{draft.name}{_ASIDE}")
+    """Return the path of the old data while a draft replaces them, on systems that cannot swap folders."""
+    return draft.with_name(f"{draft.name}{_OLD_SUFFIX}")
 
 
 def remove_dead_drafts(target: Path) -> None:
-    """Remove what processes that were killed left of drafts of this target; those of living ones and others stay."""
+    """Remove the drafts of this target that killed processes left behind; drafts of living processes stay."""
     for lock in _locks_of(target):
         remove_dead_draft(lock)
 
 
 def _locks_of(target: Path) -> list[Path]:
-    """Return the locks of drafts that may be of a target."""
-    begin = f".{target.name[:_MOST_OF_A_NAME]}."
+    """Return the lock files that may belong to drafts of a target, going by their names."""
+    prefix = f".{target.name[:_MAX_NAME_LENGTH]}."
     try:
         with os.scandir(target.parent) as children:
-            names = [child.name for child in children if child.name.startswith(begin)]
+            names = [child.name for child in children if child.name.startswith(prefix)]
     except OSError:
         return []
     return [target.with_name(name) for name in sorted(names) if DRAFT_LOCK.fullmatch(name)]
 
 
 def is_dead_draft(lock: Path) -> bool:
-    """Say whether a file is the lock of a draft whose process has ended."""
+    """Return True if a file is the lock of a draft whose process has ended."""
     with _dead(lock) as target:
         return target is not None
 
@@ -251,7 +251,9 @@ def remove_dead_draft(lock: Path) -> bool:
     """
     with _dead(lock) as target, contextlib.suppress(OSError):
         if target is not None:
-            _remove_draft(lock.with_name(lock.name.removesuffix(_LOCK)), lock.with_name(target) if target else None)
+            _remove_draft(
+                lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX)), lock.with_name(target) if target else None
+            )
             lock.unlink(missing_ok=True)
             return True
     return False
@@ -281,12 +283,12 @@ def _open_lock(lock: Path) -> int:
 
 def _target_of(descriptor: int) -> str | None:
     try:
-        said = os.read(descriptor, _LONGEST)
+        content = os.read(descriptor, _MAX_LOCK_SIZE)
     except OSError:
         return None
-    target = os.fsdecode(said.removeprefix(_BEGIN))
-    ours = not said or (said.startswith(_BEGIN) and Path(target).name == target != "")
-    return target if ours and lock_descriptor(descriptor) is True else None
+    target = os.fsdecode(content.removeprefix(_LOCK_MAGIC))
+    is_ours = not content or (content.startswith(_LOCK_MAGIC) and Path(target).name == target != "")
+    return target if is_ours and lock_descriptor(descriptor) is True else None
 
 
 def _remove_draft(draft: Path, target: Path | None) -> None:

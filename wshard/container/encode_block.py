@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PendingBlock(NamedTuple):
-    """A block to write: pieces of bytes that are stored one after the other; frame_size in decoded bytes, 0 = one."""
+    """A block to write: `data` are stored one after the other; frame_size: decoded bytes per frame, 0 = one frame."""
 
     name: str
     data: Sequence[Buffer]
@@ -43,7 +43,7 @@ class PendingBlock(NamedTuple):
 
 
 def pack_block(block: PendingBlock) -> tuple[IndexEntry, Iterable[Buffer]]:
-    """Return a block's index entry, without its place and tags, and the pieces to store."""
+    """Return a block's index entry, without its offset and tags, and the pieces to store."""
     size, crc = 0, 0
     for piece in block.pieces():
         size, crc = size + len(piece), checksum(piece, crc)
@@ -83,18 +83,18 @@ def in_order(
         return
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (costs every start of the command otherwise)
 
-    limit, taken = max(_IN_FLIGHT, *memory), 0
-    waiting: deque[tuple[Future[Result], int]] = deque()
+    max_in_flight, in_flight = max(_IN_FLIGHT, *memory), 0
+    pending: deque[tuple[Future[Result], int]] = deque()
     pool = ThreadPoolExecutor(threads)
     try:
         for item, size in zip(items, memory, strict=True):
-            while waiting and taken + size > limit:
-                yield waiting[0][0].result()
-                taken -= waiting.popleft()[1]
-            waiting.append((pool.submit(work, item), size))
-            taken += size
-        while waiting:
-            yield waiting.popleft()[0].result()
+            while pending and in_flight + size > max_in_flight:
+                yield pending[0][0].result()
+                in_flight -= pending.popleft()[1]
+            pending.append((pool.submit(work, item), size))
+            in_flight += size
+        while pending:
+            yield pending.popleft()[0].result()
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -34,34 +34,34 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
     Raises IndexCorruptError for ranges outside the file or unreadable names, OverlapError for shared bytes.
     """
     entries: list[IndexEntry] = []
-    reached, ordered = header.data_section_offset, True
-    for entry, wrong in scan_index(data, header, header.total_file_size, where):
-        if wrong is not None:
-            raise wrong
+    previous_end, ordered = header.data_section_offset, True
+    for entry, problem in scan_index(data, header, header.total_file_size, where):
+        if problem is not None:
+            raise problem
         if entry.disk_size:
-            ordered = ordered and entry.data_offset >= reached
-            reached = entry.data_offset + entry.disk_size
+            ordered = ordered and entry.data_offset >= previous_end
+            previous_end = entry.data_offset + entry.disk_size
         entries.append(entry)
-    if not ordered and (shared := overlap(entries, where)):
-        raise shared
+    if not ordered and (overlap_error := overlap(entries, where)):
+        raise overlap_error
     return entries
 
 
 def scan_index(
     data: Buffer, header: Header, size: int, where: str
 ) -> Iterator[tuple[IndexEntry, IndexCorruptError | None]]:
-    """Yield each index entry of a file of `size` bytes and what is wrong with it; one without a name is "entry 7"."""
+    """Yield each index entry of a file of `size` bytes, and its error or None; an unreadable name is "entry 7"."""
     strings, section = header.string_table_offset, header.data_section_offset
     region = bytes(data[strings:section])
     index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
-    named = 0
+    names_size = 0
     for number, fields in enumerate(INDEX_ENTRY.iter_unpack(index)):
-        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
-        named += name_len
+        hash_, name_offset, name_len, flags, offset, disk_size, orig_size, crc, content_type, tags = fields
+        names_size += name_len
         name, problem = "", ""
         if name_offset + name_len > len(region):
             problem = f"name at {name_offset}+{name_len} lies outside the string table of {len(region)} bytes"
-        elif named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
+        elif names_size > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
             problem = f"the names share bytes of the {len(region)} byte string table"
         else:
             try:
@@ -70,40 +70,40 @@ def scan_index(
                 problem = f"name is not UTF-8: {error}"
         if problem:
             name = f"entry {number}"
-        entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_, name_offset)
+        entry = IndexEntry(name, flags, offset, disk_size, orig_size, crc, content_type, tags, hash_, name_offset)
         if problem:
             yield entry, IndexCorruptError(f"{where}: {name}: {problem}")
-        elif section <= offset and offset + disk <= size:
+        elif section <= offset and offset + disk_size <= size:
             yield entry, None
         else:
             message = f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
-            yield entry, IndexCorruptError(message + f"found [{offset}, {offset + disk})")
+            yield entry, IndexCorruptError(message + f"found [{offset}, {offset + disk_size})")
 
 
 def overlap(entries: Sequence[IndexEntry], where: str) -> OverlapError | None:
-    """Return what is wrong if two blocks share bytes, else None."""
+    """Return an error for the first two blocks that share bytes, None if there are none."""
     blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
-    for left, right in pairwise(blocks):
-        if left.data_offset + left.disk_size > right.data_offset:
+    for first, second in pairwise(blocks):
+        if first.data_offset + first.disk_size > second.data_offset:
             return OverlapError(
-                f"{where}: blocks {left.name!r} and {right.name!r} overlap at offset {right.data_offset}: the file is "
-                f"damaged, or a stream writer interleaved its flushes: `wshard repair` restores the latter exactly"
+                f"{where}: blocks {first.name!r} and {second.name!r} overlap at offset {second.data_offset}: the file "
+                f"is damaged, or a stream writer interleaved its flushes: `wshard repair` restores the latter exactly"
             )
     return None
 
 
-def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, bytes]:
+def pack_index(entries: Sequence[IndexEntry], strings_offset: int = 0) -> tuple[bytes, bytes]:
     """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it.
 
     named: bytes of the string table in front of these.
     """
     index, strings = bytearray(), bytearray()
     for entry in entries:
-        raw = entry.name.encode()
+        encoded = entry.name.encode()
         index += INDEX_ENTRY.pack(
-            xxhash.xxh64_intdigest(raw),
-            named + len(strings),
-            len(raw),
+            xxhash.xxh64_intdigest(encoded),
+            strings_offset + len(strings),
+            len(encoded),
             entry.flags,
             entry.data_offset,
             entry.disk_size,
@@ -112,11 +112,11 @@ def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, by
             entry.content_type,
             entry.tag_bits,
         )
-        strings += raw + b"\0"
+        strings += encoded + b"\0"
     return bytes(index), bytes(strings)
 
 
-def find_moved_index(index: bytes, shift: int) -> bytes:
+def shift_offsets(index: bytes, shift: int) -> bytes:
     """Return the index bytes with all block offsets increased by `shift`."""
     rows = [list(fields) for fields in INDEX_ENTRY.iter_unpack(index)]
     for fields in rows:
@@ -155,12 +155,12 @@ def find_emptied(
         return {}
     starts = sorted(entry.data_offset for entry in (*entries, *outside) if entry.disk_size)
     ends = (header.schema_offset, header.total_file_size, size)
-    found: dict[int, int] = {}
+    unassigned: dict[int, int] = {}
     for number in empty:
         start = entries[number].data_offset
-        place = bisect_left(starts, start)
-        end = min(starts[place : place + 1] or [end for end in ends if start <= end <= size], default=start)
+        position = bisect_left(starts, start)
+        end = min(starts[position : position + 1] or [end for end in ends if start <= end <= size], default=start)
         padded = {round_up(start, alignment) for alignment in ALIGNMENTS}
         if end != start and (end not in padded or any(read_range(start, end))):
-            found[number] = end - start
-    return found
+            unassigned[number] = end - start
+    return unassigned

@@ -54,7 +54,7 @@ CODEC_LZ4: Final = 2
 
 CONTENT_UNKNOWN: Final = 0
 CONTENT_JSON: Final = 2
-CONTENT_TYPES: Final = (  # a word's place is its number
+CONTENT_TYPES: Final = (  # the index of a word is its number
     *("unknown", "tensor", "json", "cowrie", "glyph", "text", "image", "audio", "video", "proto", "blob", "qmln"),
     *("tensor_v3", "anchor_shared", "delta_expert", "codebook_shared", "expert_indices", "column"),
 )
@@ -72,9 +72,9 @@ MAX_SECTION_SIZE: Final = 1 << 26  # of the JSON section of a container
 
 _HEADER: Final = struct.Struct("<4sBBHBBHIQQQQ16s")
 INDEX_ENTRY: Final = struct.Struct("<QIHHQQQIHH")
-DATA_OFFSET_FIELD: Final = 4  # the place of data_offset among the fields of an index entry
+DATA_OFFSET_FIELD: Final = 4  # the position of data_offset among the fields of an index entry
 
-# A block of encoded camera frames starts with the places of its T images, and where the last one ends.
+# A block of encoded images starts with T + 1 offsets: the starts of its T images, and the end of the last one.
 IMAGE_OFFSET: Final = struct.Struct("<Q")
 
 # A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, and the CRC32C of
@@ -96,7 +96,7 @@ SEEK_CHECKSUMS: Final = 0x80  # the descriptor of a table with checksums
 
 
 checksum: Final = _crc32c.crc32c
-"""The CRC32C (Castagnoli) of bytes; a second argument is that of what stands before them."""
+"""The CRC32C (Castagnoli) of bytes; an optional second argument is the checksum of the bytes before them."""
 
 
 class Header(NamedTuple):
@@ -180,7 +180,7 @@ class IndexEntry(NamedTuple):
         return bool(self.flags & ENTRY_COMPRESSED)
 
     def has_tag_bit(self, bit: int) -> bool:
-        """Return True if the entry has the tag at this place (0-15) of the tag dictionary."""
+        """Return True if the entry has the tag with this index (0-15) in the tag dictionary."""
         return 0 <= bit < MAX_TAGS and bool(self.tag_bits >> bit & 1)
 
 

@@ -63,20 +63,22 @@ class FileManifest:
             return
         if len(reference.sha256) != _SHA256_DIGITS:
             raise ManifestError(f"{where}: sha256: expected 64 hex digits, found {reference.sha256!r}")
-        found = hashlib.sha256(data).hexdigest()
-        if found != reference.sha256.lower():
-            raise ChecksumError(f"{where}: SHA-256 mismatch: expected {reference.sha256}, found {found}")
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != reference.sha256.lower():
+            raise ChecksumError(f"{where}: SHA-256 mismatch: expected {reference.sha256}, found {digest}")
 
     def find(self, key: str) -> list[ManifestFileRef]:
         """Return the references whose range of keys contains a key; numeric keys are compared as numbers."""
-        return [file for file in self.files if _order(file.start_key) <= _order(key) <= _order(file.end_key)]
+        return [file for file in self.files if _sort_key(file.start_key) <= _sort_key(key) <= _sort_key(file.end_key)]
 
     def verify(self) -> Iterator[tuple[ManifestFileRef, FormatError | OSError | None]]:
         """Check every file with all its blocks: yields the reference and None, or the first error."""
         for reference in self.files:
             try:
                 with self.open(reference) as reader:
-                    error: FormatError | OSError | None = next((bad for _, bad in reader.verify() if bad), None)
+                    error: FormatError | OSError | None = next(
+                        (problem for _, problem in reader.verify() if problem), None
+                    )
             except (FormatError, OSError) as raised:
                 error = raised
             yield reference, error
@@ -88,12 +90,12 @@ def open_manifest(path: str | os.PathLike[str], *, require_sha256: bool = True) 
     require_sha256: refuse entries without one. Raises HeaderError for another role, ManifestError.
     """
     with ShardReader(path) as reader:
-        role, about = reader.header.role, reader.read_metadata()
+        role, metadata = reader.header.role, reader.read_metadata()
     if role != ROLE_MANIFEST:
         raise HeaderError(f"{path}: role: expected {ROLE_MANIFEST} (a manifest) at offset 5, found {role}")
-    if about is None or about.manifest is None:
+    if metadata is None or metadata.manifest is None:
         raise ManifestError(f"{path}: expected a JSON section with the key manifest; a chunked episode has none")
-    return FileManifest(Path(path), tuple(about.manifest.files), about.manifest.partitions, require_sha256)
+    return FileManifest(Path(path), tuple(metadata.manifest.files), metadata.manifest.partitions, require_sha256)
 
 
 def write_manifest(
@@ -107,8 +109,10 @@ def write_manifest(
     Pass a ManifestFileRef to add a range of keys; fields that it leaves empty are filled in. partitions: named groups.
     Raises ManifestError for a file outside the folder, FormatError for a file that is not a container.
     """
-    given = [file if isinstance(file, ManifestFileRef) else ManifestFileRef(uri=_uri(path, file)) for file in files]
-    profile = ManifestProfile([_filled(Path(path), reference) for reference in given], dict(partitions or {}))
+    references = [
+        file if isinstance(file, ManifestFileRef) else ManifestFileRef(uri=_uri(path, file)) for file in files
+    ]
+    profile = ManifestProfile([_complete(Path(path), reference) for reference in references], dict(partitions or {}))
     with ShardWriter(path, ROLE_MANIFEST) as writer:
         writer.set_metadata(ShardMetadata(profile=PROFILE_MANIFEST, manifest=profile))
 
@@ -129,7 +133,7 @@ def _uri(manifest: str | os.PathLike[str], file: str | os.PathLike[str]) -> str:
     return path.relative_to(root).as_posix()
 
 
-def _filled(manifest: Path, reference: ManifestFileRef) -> ManifestFileRef:
+def _complete(manifest: Path, reference: ManifestFileRef) -> ManifestFileRef:
     where = f"{manifest}: {reference.uri!r}"
     _check_keys(reference, where)
     data = _mapped(inside(manifest.parent, reference.uri, str(manifest)))
@@ -158,13 +162,13 @@ def _mapped(path: Path) -> memoryview:
 def _check_keys(reference: ManifestFileRef, where: str) -> None:
     if reference.entry_count < 0:
         raise ManifestError(f"{where}: entry_count: expected 0 or more, found {reference.entry_count}")
-    if reference.end_key and _order(reference.start_key) > _order(reference.end_key):
+    if reference.end_key and _sort_key(reference.start_key) > _sort_key(reference.end_key):
         raise ManifestError(
             f"{where}: expected start_key <= end_key, found {reference.start_key!r} and {reference.end_key!r}"
         )
 
 
-def _order(key: str) -> tuple[int, str]:
+def _sort_key(key: str) -> tuple[int, str]:
     """Return what keys are compared by: those of digits are numbers, without leading zeros and shorter ones first."""
     digits = key.lstrip("0") or "0"
     return (len(digits), digits) if key.isascii() and key.isdigit() else (0, key)

@@ -153,18 +153,20 @@ def read_section(source: Source, header: Header, where: str) -> ShardMetadata:
 T = TypeVar("T", ShardMetadata, EntryMeta, SampleProfile, ManifestProfile, ManifestFileRef)
 
 
-def _read(kind: type[T], value: object, where: str) -> T:
+def _read(profile: type[T], value: object, where: str) -> T:
     if not isinstance(value, dict):
         raise MetadataError(f"{where}: expected an object, found {reprlib.repr(value)}")
-    known = {known.name: known for known in fields(kind) if known.name != "unknown"}
-    found: dict[str, Any] = {"unknown": {key: inner for key, inner in value.items() if key not in known}}
-    for key, declared in known.items():
+    fields_by_name = {
+        fields_by_name.name: fields_by_name for fields_by_name in fields(profile) if fields_by_name.name != "unknown"
+    }
+    arguments: dict[str, Any] = {"unknown": {key: inner for key, inner in value.items() if key not in fields_by_name}}
+    for key, declared in fields_by_name.items():
         inner = value.get(key)
         if inner is None:  # some writers write null for an empty list
             continue
         default = declared.default_factory() if declared.default_factory is not MISSING else declared.default
-        found[key] = _value(key, inner, default, f"{where}: {key}")
-    return kind(**found)
+        arguments[key] = _value(key, inner, default, f"{where}: {key}")
+    return profile(**arguments)
 
 
 def _value(key: str, value: Any, default: Any, where: str) -> Any:

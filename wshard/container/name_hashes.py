@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     from wshard.container.layout import Header, IndexEntry
 
-_FNV_START: Final = 0xCBF29CE484222325
-_FNV_FACTOR: Final = 0x100000001B3
-# What is looked at, so that nobody's file takes longer than a moment: no episode has as much.
-_ENTRIES: Final = 2048
-_STRANGE: Final = 8
-_LONGEST: Final = 256  # bytes of a name that takes long to hash, or of which every byte is changed
-_LONG: Final = 2048  # of one of which every bit is
-_SHORT: Final = 32
+_FNV_OFFSET_BASIS: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+# Limits of the search, so that opening any file takes little time; no real episode reaches them.
+_MAX_ENTRIES: Final = 2048
+_MAX_SEARCHES: Final = 8
+_MAX_HASHED_NAME: Final = 256  # bytes of a name that is hashed by FNV, or of which every byte is changed
+_MAX_FLIPPED_NAME: Final = 2048  # bytes of a name of which every bit is flipped
+_MAX_PAIRED_NAME: Final = 32  # bytes of a name of which every two bits are flipped
 _SAMPLED: Final = 32
 _BITS: Final = tuple(1 << bit for bit in range(8))
 
 
 class NamedBlocks(Protocol):
-    """The parts of an open container that are needed: its header, its index, and their raw bytes."""
+    """The parts of an open container that the check needs: its header, its index, and their raw bytes."""
 
     where: str
     header: Header
@@ -60,31 +60,31 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
     container in which two entries share one name in the string table. known: names with a defined meaning; None: for a
     container that is not an episode.
     """
-    header, mend = reader.header, "is damaged; `wshard repair` restores"
+    header, advice = reader.header, "is damaged; `wshard repair` restores"
     if is_table_moved(reader):
         raise IndexCorruptError(
             f"{reader.where}: string table offset: expected {_index_end(header)}, by the hashes of the names, "
-            f"found {header.string_table_offset}: the header {mend} it"
+            f"found {header.string_table_offset}: the header {advice} it"
         )
-    if more := count_uncounted(reader, most=_ENTRIES):
+    if uncounted := count_uncounted(reader, most=_MAX_ENTRIES):
         raise IndexCorruptError(
-            f"{reader.where}: entry_count: expected {header.entry_count + more}, the entries in the index, found "
-            f"{header.entry_count}: the header {mend} it"
+            f"{reader.where}: entry_count: expected {header.entry_count + uncounted}, the entries in the index, found "
+            f"{header.entry_count}: the header {advice} it"
         )
-    if more := count_room(header):
-        message = f"{reader.where}: entry_count: found {header.entry_count}, the index has room for {more} more"
+    if uncounted := count_room(header):
+        message = f"{reader.where}: entry_count: found {header.entry_count}, the index has room for {uncounted} more"
         warnings.warn(f"{message}: see `wshard verify`", FormatWarning, stacklevel=3 if known is None else 4)
-    if known is None and len(reader.entries) > _ENTRIES:
-        return  # `wshard verify` looks at all
-    doubted = []
-    for number, given in find_misnamed(reader, known).items():
+    if known is None and len(reader.entries) > _MAX_ENTRIES:
+        return  # `wshard verify` checks all
+    doubtful = []
+    for number, original in find_misnamed(reader, known).items():
         name = reader.entries[number].name
-        if given is not None and given != name:
+        if original is not None and original != name:
             raise IndexCorruptError(
-                f"{reader.where}: block {name!r}: expected {given!r}, by its hash: the index {mend} the name"
+                f"{reader.where}: block {name!r}: expected {original!r}, by its hash: the index {advice} the name"
             )
-        doubted.append(name)
-    _warn(reader, doubted, "the stored hash does not match the name: one of them is damaged")
+        doubtful.append(name)
+    _warn(reader, doubtful, "the stored hash does not match the name: one of them is damaged")
     if known is None:
         _warn(reader, _find_shared(reader.entries), "another entry has the same name offset: one of them is damaged")
         emptied = find_emptied(reader.entries, header, reader.size, reader.read_range)
@@ -95,7 +95,7 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
 def _warn(reader: NamedBlocks, names: Sequence[str], message: str) -> None:
     if names:
         what = f"block {names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        # Called from one level deeper for an episode; the line of who opened it is meant.
+        # Attribute the warning to the caller's line that opened the file; for an episode, it is one level further up.
         level = 5 if reader.header.role == ROLE_WSHARD else 4
         warnings.warn(f"{reader.where}: {what}: {message}, see `wshard verify`", FormatWarning, stacklevel=level)
 
@@ -111,33 +111,37 @@ def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[in
     entries = reader.entries
     if all(entry.name_hash == name_hash(entry.name) for entry in entries):
         return {}
-    hashed = max(_WAYS, key=lambda one: sum(_matches_hash(entry, one) for entry in entries[:_SAMPLED]))
-    if hashed is _fnv and len(entries) > _ENTRIES:
+    hash_function = max(
+        _HASH_FUNCTIONS, key=lambda function: sum(_matches_hash(entry, function) for entry in entries[:_SAMPLED])
+    )
+    if hash_function is _fnv and len(entries) > _MAX_ENTRIES:
         return {}
-    wrong = [number for number, entry in enumerate(entries) if not _has(entry, hashed)]
-    believed = len(wrong) < len(entries)  # one hash that fits tells the writer's way
-    there = set(reader.names()) if known is None else ()
-    names = () if known is None or max(len(entries), len(known)) > _ENTRIES else (*known, *reader.names())
-    hashes = {hashed(name): name for name in names if len(name) <= _LONGEST} if wrong else {}
-    found: dict[int, str | None] = {}
+    wrong = [number for number, entry in enumerate(entries) if not _hash_may_match(entry, hash_function)]
+    hashes_trusted = len(wrong) < len(entries)  # one match shows how the writer hashed names
+    present = set(reader.names()) if known is None else ()
+    names = () if known is None or max(len(entries), len(known)) > _MAX_ENTRIES else (*known, *reader.names())
+    hashes = {hash_function(name): name for name in names if len(name) <= _MAX_HASHED_NAME} if wrong else {}
+    originals: dict[int, str | None] = {}
     searched = 0
     for number in wrong:
         entry = entries[number]
-        given = hashes.get(entry.name_hash or 0)
-        if given is None and ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() == 1:
-            given = entry.name
-        if given is None and searched < _STRANGE:
+        original = hashes.get(entry.name_hash or 0)
+        if original is None and ((entry.name_hash or 0) ^ hash_function(entry.name)).bit_count() == 1:
+            original = entry.name
+        if original is None and searched < _MAX_SEARCHES:
             searched += 1
-            others = _near(reader, entry, far=known is not None and hashed is name_hash)
-            given = next((name for name in others if hashed(name) == entry.name_hash and name not in there), None)
-        if given is not None or believed:
-            found[number] = given
-    return found
+            candidates = _similar_names(reader, entry, far=known is not None and hash_function is name_hash)
+            original = next(
+                (name for name in candidates if hash_function(name) == entry.name_hash and name not in present), None
+            )
+        if original is not None or hashes_trusted:
+            originals[number] = original
+    return originals
 
 
 def hashes_of(name: str) -> set[int]:
     """Return the hashes that known writers store with a name; FNV of a long one would take too long."""
-    return {way(name) for way in (_WAYS if len(name) <= _LONGEST else (name_hash,))}
+    return {function(name) for function in (_HASH_FUNCTIONS if len(name) <= _MAX_HASHED_NAME else (name_hash,))}
 
 
 def is_table_moved(reader: NamedBlocks) -> bool:
@@ -148,8 +152,8 @@ def is_table_moved(reader: NamedBlocks) -> bool:
     ):
         return False
     rows = reader.read_range(HEADER_SIZE, min(end, HEADER_SIZE + _SAMPLED * INDEX_ENTRY_SIZE))
-    named = ((row[0], _name_at(reader, row[1], row[2], end)) for row in INDEX_ENTRY.iter_unpack(rows))
-    return any(stored in hashes_of(name) for stored, name in named if name)
+    hash_and_name = ((row[0], _name_at(reader, row[1], row[2], end)) for row in INDEX_ENTRY.iter_unpack(rows))
+    return any(stored in hashes_of(name) for stored, name in hash_and_name if name)
 
 
 def count_uncounted(reader: NamedBlocks, most: int | None = None) -> int:
@@ -166,8 +170,8 @@ def count_uncounted(reader: NamedBlocks, most: int | None = None) -> int:
 
 def count_room(header: Header) -> int:
     """Return how many entries fit exactly between the counted ones and the string table: no writer leaves a gap."""
-    more, rest = divmod(header.string_table_offset - _index_end(header), INDEX_ENTRY_SIZE)
-    return 0 if rest else more
+    count, rest = divmod(header.string_table_offset - _index_end(header), INDEX_ENTRY_SIZE)
+    return 0 if rest else count
 
 
 def _index_end(header: Header) -> int:
@@ -175,62 +179,66 @@ def _index_end(header: Header) -> int:
 
 
 def _find_shared(entries: Sequence[IndexEntry]) -> list[str]:
-    """Return the names that several entries take from one place in the string table, which no writer does."""
+    """Return the names that several entries read from the same offset of the string table, as no writer stores them."""
     if len({entry.name for entry in entries}) == len(entries):
         return []
     places = Counter((entry.name, entry.name_offset) for entry in entries if entry.name)
     return sorted({name for (name, _), count in places.items() if count > 1})
 
 
-def _matches_hash(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
-    """Say whether the stored hash shows that a writer hashes names in this way."""
-    return (hashed is name_hash or len(entry.name) <= _LONGEST) and entry.name_hash == hashed(entry.name)
+def _matches_hash(entry: IndexEntry, hash_function: Callable[[str], int]) -> bool:
+    """Return True if the stored hash shows that the writer used this hash function."""
+    return (hash_function is name_hash or len(entry.name) <= _MAX_HASHED_NAME) and entry.name_hash == hash_function(
+        entry.name
+    )
 
 
-def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
+def _hash_may_match(entry: IndexEntry, hash_function: Callable[[str], int]) -> bool:
     """Return True if the stored hash is that of the name; FNV of a long name takes too long to compute."""
-    return entry.name_hash == hashed(entry.name) or (hashed is _fnv and len(entry.name) > _LONGEST)
+    return entry.name_hash == hash_function(entry.name) or (
+        hash_function is _fnv and len(entry.name) > _MAX_HASHED_NAME
+    )
 
 
-def _near(reader: NamedBlocks, entry: IndexEntry, *, far: bool) -> Iterator[str]:
-    """Yield the names that come of this index entry, or of this name, with one bit flipped.
+def _similar_names(reader: NamedBlocks, entry: IndexEntry, *, far: bool) -> Iterator[str]:
+    """Yield the names that result from one flipped bit in the entry's name offset, name length or name.
 
-    far: also of one that is not long with another byte in any place, and of a short one with two bits flipped.
+    far: also from one replaced byte (names of at most 256 bytes), and from two flipped bits (at most 32 bytes).
     """
-    raw, table = bytearray(entry.name.encode()), reader.header.string_table_offset
-    offset, size = entry.name_offset or 0, len(raw)
+    encoded, table = bytearray(entry.name.encode()), reader.header.string_table_offset
+    offset, size = entry.name_offset or 0, len(encoded)
     for bit in range(32):
         yield _name_at(reader, offset ^ 1 << bit, size, table)
     for bit in range(16):
         yield _name_at(reader, offset, size ^ 1 << bit, table)
-    for place in range(size if size <= _LONG else 0):
-        for change in range(1, 256) if far and size <= _LONGEST else _BITS:
-            yield _flip(raw, (place, change))
-    bits = [(place, bit) for place in range(size) for bit in _BITS] if far and size <= _SHORT else []
-    yield from (_flip(raw, *pair) for pair in combinations(bits, 2))
+    for position in range(size if size <= _MAX_FLIPPED_NAME else 0):
+        for change in range(1, 256) if far and size <= _MAX_HASHED_NAME else _BITS:
+            yield _flip(encoded, (position, change))
+    bits = [(position, bit) for position in range(size) for bit in _BITS] if far and size <= _MAX_PAIRED_NAME else []
+    yield from (_flip(encoded, *pair) for pair in combinations(bits, 2))
 
 
-def _flip(raw: bytearray, *changes: tuple[int, int]) -> str:
-    changed = bytearray(raw)
-    for place, change in changes:
-        changed[place] ^= change
+def _flip(encoded: bytearray, *changes: tuple[int, int]) -> str:
+    changed = bytearray(encoded)
+    for position, change in changes:
+        changed[position] ^= change
     return changed.decode(errors="ignore")
 
 
 def _name_at(reader: NamedBlocks, offset: int, size: int, table: int) -> str:
     """Return the name at this offset of the string table, "" for none, and for a long one."""
     start = table + offset
-    if size > _LONG or start + size > reader.header.data_section_offset:
+    if size > _MAX_FLIPPED_NAME or start + size > reader.header.data_section_offset:
         return ""
     return bytes(reader.read_range(start, start + size)).decode(errors="ignore")
 
 
 def _fnv(name: str) -> int:
     """Return the FNV-1a of the UTF-8 name, which one writer stores."""
-    found = _FNV_START
+    state = _FNV_OFFSET_BASIS
     for byte in name.encode():
-        found = (found ^ byte) * _FNV_FACTOR & (1 << 64) - 1
-    return found
+        state = (state ^ byte) * _FNV_PRIME & (1 << 64) - 1
+    return state
 
 
-_WAYS: Final = (name_hash, _fnv)
+_HASH_FUNCTIONS: Final = (name_hash, _fnv)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_LONGEST_NAME: Final = 255  # bytes of one part of a path, on every file system in use
-_LONGEST_PATH: Final = 2048
+_MAX_NAME_SIZE: Final = 255  # bytes of one part of a path, on every file system in use
+_MAX_PATH_SIZE: Final = 2048
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a character device",
@@ -34,20 +34,20 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
     Raises FormatError (a ValueError) for a pipe or device, IsADirectoryError, FileNotFoundError, OSError: all name it.
     """
     descriptor = os.open(path, _FLAGS)
-    about = os.fstat(descriptor)
-    if stat.S_ISREG(about.st_mode):
-        return descriptor, about.st_size
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status.st_size
     os.close(descriptor)
-    if stat.S_ISDIR(about.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
     raise FormatError(f"{os.fspath(path)}: expected a regular file, found {kind}")
 
 
 def is_nameable(uri: str) -> bool:
     """Say whether file systems have names like this: Unicode text, parts between "/" of at most 255 bytes."""
     sizes = [len(part.encode(errors="surrogatepass")) for part in uri.split("/")]
-    return max(sizes) <= _LONGEST_NAME and sum(sizes) <= _LONGEST_PATH and re.search("[\ud800-\udfff]", uri) is None
+    return max(sizes) <= _MAX_NAME_SIZE and sum(sizes) <= _MAX_PATH_SIZE and re.search("[\ud800-\udfff]", uri) is None
 
 
 def within(folder: str | os.PathLike[str], uri: str, where: str) -> Path:

@@ -58,13 +58,15 @@ class ShardReader(OfOneProcess):
         size = self._source.size
         start = self._source.read(0, min(HEADER_SIZE, size))
         self.header: Header = unpack_header(start, size, self.where, whole=not damaged)
-        front = self._source.read(0, self.header.data_section_offset)
+        before_data = self._source.read(0, self.header.data_section_offset)
         self.entries: list[IndexEntry]
         if damaged:
-            self.entries = self._scan(front)
+            self.entries = self._scan(before_data)
         else:
-            self.entries = unpack_index(front, self.header, self.where)
-            if self.header.role != ROLE_WSHARD:  # of an episode more names are known than its index tells
+            self.entries = unpack_index(before_data, self.header, self.where)
+            if (
+                self.header.role != ROLE_WSHARD
+            ):  # an episode is checked when its meta blocks, which name its lanes, are read
                 check_names(self)
         self._verified: set[int] = set()
 
@@ -80,17 +82,17 @@ class ShardReader(OfOneProcess):
         self.entries[number] = self.entries[number]._replace(name=name, name_offset=None)
         vars(self).pop("_by_name", None)
 
-    def _scan(self, front: memoryview) -> list[IndexEntry]:
+    def _scan(self, before_data: memoryview) -> list[IndexEntry]:
         entries = []
-        for entry, wrong in scan_index(front, self.header, self._source.size, self.where):
-            if wrong is None:
+        for entry, problem in scan_index(before_data, self.header, self._source.size, self.where):
+            if problem is None:
                 entries.append(entry)
             else:
                 self.outside.append(entry)
-                self.problems.append(wrong)
-        shared = overlap(entries, self.where)
-        if shared:
-            self.problems.append(shared)
+                self.problems.append(problem)
+        overlap_error = overlap(entries, self.where)
+        if overlap_error:
+            self.problems.append(overlap_error)
         return entries
 
     def __enter__(self) -> Self:
@@ -174,19 +176,19 @@ class ShardReader(OfOneProcess):
 
     def list_with_tag(self, tag: str) -> list[str]:
         """Return the names of the blocks that carry a tag, in their index entry or in the JSON section."""
-        about = self.read_metadata()
-        if about is None:
+        metadata = self.read_metadata()
+        if metadata is None:
             return []
-        marked = {name for name, entry in about.entry_metadata.items() if tag in entry.tags}
-        marked.update(self.list_with_tag_fast(tag))
-        return [name for name in self.names() if name in marked]
+        tagged = {name for name, entry in metadata.entry_metadata.items() if tag in entry.tags}
+        tagged.update(self.list_with_tag_fast(tag))
+        return [name for name in self.names() if name in tagged]
 
     def list_with_tag_fast(self, tag: str) -> list[str]:
         """Return the names of the blocks whose index entry carries a tag."""
-        about = self.read_metadata()
-        if about is None or tag not in about.tag_dictionary:
+        metadata = self.read_metadata()
+        if metadata is None or tag not in metadata.tag_dictionary:
             return []
-        return self.list_with_tag_bit(about.tag_dictionary.index(tag))
+        return self.list_with_tag_bit(metadata.tag_dictionary.index(tag))
 
     def list_with_tag_bit(self, bit: int) -> list[str]:
         """Return the names of the blocks whose index entry has the tag bit 0-15."""
@@ -202,8 +204,8 @@ class ShardReader(OfOneProcess):
         number = self._number(key)
         entry = self.entries[number]
         stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
-        plain = not entry.flags and entry.disk_size == entry.orig_size
-        data = stored if plain else decode(entry, stored, self.header, f"{self.where}: block {entry.name!r}")
+        stored_raw = not entry.flags and entry.disk_size == entry.orig_size
+        data = stored if stored_raw else decode(entry, stored, self.header, f"{self.where}: block {entry.name!r}")
         if verify and number not in self._verified:
             if not entry.checksum or checksum(data) != entry.checksum:
                 check(entry, data, stored, self.header, f"{self.where}: block {entry.name!r}")

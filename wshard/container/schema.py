@@ -1,4 +1,4 @@
-"""What blocks a container is expected to hold, and which of them it lacks."""
+"""Schemas of containers: the blocks that are expected, and the check that a container has them."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def validate_schema(reader: ShardReader, schema: ShardSchema) -> list[Validation
     """Return the unmet expectations of a schema, none if the container conforms."""
     errors = []
     for spec in schema.specs:
-        found = [entry for entry in reader.entries if matches(spec.pattern, entry.name)]
-        if not found and not spec.optional:
+        matching = [entry for entry in reader.entries if matches(spec.pattern, entry.name)]
+        if not matching and not spec.optional:
             errors.append(ValidationError(spec.pattern, f"expected a block that fits {spec.pattern!r}, found none"))
         errors += [
             ValidationError(
                 spec.pattern,
                 f"block {entry.name!r}: expected content_type {spec.content_type}, found {entry.content_type}",
             )
-            for entry in found
+            for entry in matching
             if spec.content_type not in (CONTENT_UNKNOWN, entry.content_type)
         ]
     return errors

@@ -41,12 +41,12 @@ def compress_frames(data: Buffer, codec: Codec, frame_size: int) -> Buffer | Non
     if not MIN_COMPRESS_SIZE <= size <= MAX_DECOMPRESS_SIZE:
         return None
     compressor = zstandard.ZstdCompressor(level=codec.level, write_content_size=True)
-    whole, packed, entries = memoryview(data), bytearray(), bytearray()
+    view, packed, entries = memoryview(data), bytearray(), bytearray()
     for start in range(0, size, frame_size):
-        piece = whole[start : start + frame_size]
+        piece = view[start : start + frame_size]
         frame = compressor.compress(piece)
         packed += frame
-        entries += SEEK_ENTRY.pack(len(frame), len(piece), _check(piece))
+        entries += SEEK_ENTRY.pack(len(frame), len(piece), _frame_checksum(piece))
         if not pays(len(packed) + len(entries), size):
             return None
     packed += SEEK_HEAD.pack(SEEK_SKIPPABLE_MAGIC, len(entries) + SEEK_FOOT.size) + entries
@@ -54,7 +54,7 @@ def compress_frames(data: Buffer, codec: Codec, frame_size: int) -> Buffer | Non
     return packed if pays(len(packed), size) else None
 
 
-def _check(data: Buffer) -> int:
+def _frame_checksum(data: Buffer) -> int:
     return xxhash.xxh64_intdigest(data) & 0xFFFFFFFF
 
 
@@ -98,10 +98,10 @@ def read_frame(read: Read, table: SeekTable, number: int, where: str) -> Buffer:
     start, stop = (int(offset) for offset in table.stored[number : number + 2])
     size = int(table.decoded[number + 1] - table.decoded[number])
     data = decompress(read(start, stop), size, ENTRY_ZSTD, f"{where}: frame {number}")
-    found = _check(data)
-    if found != table.checks[number]:
+    computed = _frame_checksum(data)
+    if computed != table.checks[number]:
         stored = int(table.checks[number])
         raise ChecksumError(
-            f"{where}: Checksum mismatch in frame {number}: stored 0x{stored:08x}, computed 0x{found:08x}"
+            f"{where}: Checksum mismatch in frame {number}: stored 0x{stored:08x}, computed 0x{computed:08x}"
         )
     return data

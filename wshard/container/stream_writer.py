@@ -11,7 +11,7 @@ import numpy as np
 
 from wshard.container.atomic_write import publish
 from wshard.container.encode_block import pack_block
-from wshard.container.index import find_moved_index, pack_index
+from wshard.container.index import pack_index, shift_offsets
 from wshard.container.layout import (
     CONTENT_UNKNOWN,
     DEFAULT_ALIGNMENT,
@@ -66,23 +66,23 @@ class ShardStreamWriter(EntryWriter):
         super().__init__(os.fspath(path), role, alignment, compression)
         if not 0 <= max_entries <= MAX_ENTRY_COUNT:
             raise LimitError(f"max_entries: expected 0 to {MAX_ENTRY_COUNT}, found {max_entries}")
-        self._expected = max_entries
+        self._max_entries = max_entries
         self._publishing: AbstractContextManager[IO[bytes]] = publish(path)
         self._finished = False
-        self._seen = _NameHashes()
+        self._name_hashes = _NameHashes()
         self._index, self._strings = _spill(self.where), _spill(self.where)
         self._typed = False
-        self._front = 0
+        self._data_start = 0
         self._end = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._file is not None:
+            if exc_type is None and self._file is not None:
                 self.finalize()
         finally:
             self.abort()
@@ -98,11 +98,11 @@ class ShardStreamWriter(EntryWriter):
         if self._file is not None or self._finished:
             raise RecordingStateError(f"{self.where}: begin_data: the writer has begun already")
         self._file = self._publishing.__enter__()
-        room = self._expected * (INDEX_ENTRY_SIZE + _NAME_GUESS)
+        reserved = self._max_entries * (INDEX_ENTRY_SIZE + _NAME_GUESS)
         # A reader takes the gap between index and data for the string table, and that has a limit.
         largest = HEADER_SIZE + MAX_STRING_TABLE_SIZE // DEFAULT_ALIGNMENT * DEFAULT_ALIGNMENT
-        self._front = self._end = min(round_up(HEADER_SIZE + room, self._alignment), largest)
-        self._file.seek(self._front)
+        self._data_start = self._end = min(round_up(HEADER_SIZE + reserved, self._alignment), largest)
+        self._file.seek(self._data_start)
 
     def write_entry(
         self,
@@ -119,12 +119,15 @@ class ShardStreamWriter(EntryWriter):
         """
         file = self._begun("write_entry")
         block = self._new_block(name, data, compression, content_type)
-        count = len(self._seen)
-        named = self._strings.tell() + len(name.encode()) + 1
-        if count == MAX_ENTRY_COUNT or round_up(named, DEFAULT_ALIGNMENT) > MAX_STRING_TABLE_SIZE - DEFAULT_ALIGNMENT:
+        count = len(self._name_hashes)
+        names_size = self._strings.tell() + len(name.encode()) + 1
+        if (
+            count == MAX_ENTRY_COUNT
+            or round_up(names_size, DEFAULT_ALIGNMENT) > MAX_STRING_TABLE_SIZE - DEFAULT_ALIGNMENT
+        ):
             raise LimitError(f"{self.where}: block {name!r}: no reader takes more than the {count} blocks so far")
         bits = self._tag_bits(name, tags)
-        self._seen.add(name_hash(name))
+        self._name_hashes.add(name_hash(name))
         try:
             start = round_up(self._end, self._alignment)
             file.write(bytes(start - self._end))
@@ -140,8 +143,8 @@ class ShardStreamWriter(EntryWriter):
         self._end = start + entry.disk_size
         self._typed = self._typed or content_type != 0
 
-    def _holds(self, name: str) -> bool:
-        return name_hash(name) in self._seen
+    def _has_block(self, name: str) -> bool:
+        return name_hash(name) in self._name_hashes
 
     def finalize(self) -> int:
         """Write header and index, publish the file and return its size in bytes."""
@@ -175,40 +178,40 @@ class ShardStreamWriter(EntryWriter):
         return self._file
 
     def _finish(self, file: IO[bytes]) -> int:
-        count, named = len(self._seen), self._strings.tell()
-        table = HEADER_SIZE + count * INDEX_ENTRY_SIZE
-        shift = max(round_up(table + named, self._alignment) - self._front, 0)
-        section = self._front + shift
+        count, names_size = len(self._name_hashes), self._strings.tell()
+        index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
+        shift = max(round_up(index_end + names_size, self._alignment) - self._data_start, 0)
+        section = self._data_start + shift
         if shift:
-            _move_up(file, self._front, self._end, shift)
-        about = self._section()
+            _move_up(file, self._data_start, self._end, shift)
+        json_section = self._section()
         end = self._end + shift
         file.seek(end)
-        file.write(about)
-        flags = header_flags(typed=self._typed, about=about) | FLAG_STREAMING
+        file.write(json_section)
+        flags = header_flags(typed=self._typed, json_section=json_section) | FLAG_STREAMING
         header = Header(
             self._role,
             flags,
             self._alignment,
             self._default.number,
             count,
-            table,
+            index_end,
             section,
-            end if about else 0,
-            end + len(about),
+            end if json_section else 0,
+            end + len(json_section),
         )
         file.seek(0)
         file.write(header.pack())
         self._write_index(file, shift)
         if shift:
-            file.write(bytes(section - table - named))  # moved data stood here
+            file.write(bytes(section - index_end - names_size))  # moved data stood here
         file.truncate(header.total_file_size)
         return header.total_file_size
 
     def _write_index(self, file: IO[bytes], shift: int) -> None:
         self._index.seek(0)
         while rows := self._index.read(_ROWS * INDEX_ENTRY_SIZE):
-            file.write(find_moved_index(rows, shift) if shift else rows)
+            file.write(shift_offsets(rows, shift) if shift else rows)
         self._strings.seek(0)
         while names := self._strings.read(_CHUNK):
             file.write(names)
@@ -224,29 +227,29 @@ class _NameHashes:
 
     def __init__(self) -> None:
         self._sorted = np.zeros(0, np.uint64)
-        self._last: set[int] = set()
+        self._recent: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._sorted) + len(self._last)
+        return len(self._sorted) + len(self._recent)
 
     def __contains__(self, value: int) -> bool:
-        place = int(np.searchsorted(self._sorted, np.uint64(value)))
-        return value in self._last or (place < len(self._sorted) and int(self._sorted[place]) == value)
+        position = int(np.searchsorted(self._sorted, np.uint64(value)))
+        return value in self._recent or (position < len(self._sorted) and int(self._sorted[position]) == value)
 
     def add(self, value: int) -> None:
         """Add a hash."""
-        self._last.add(value)
-        if len(self._last) == _CHUNK // 16:
-            self._sorted = np.sort(np.concatenate([self._sorted, np.fromiter(self._last, np.uint64)]))
-            self._last = set()
+        self._recent.add(value)
+        if len(self._recent) == _CHUNK // 16:
+            self._sorted = np.sort(np.concatenate([self._sorted, np.fromiter(self._recent, np.uint64)]))
+            self._recent = set()
 
 
 def _move_up(file: IO[bytes], start: int, stop: int, shift: int) -> None:
     """Move the bytes [start, stop) of a file towards its end, the last ones first."""
     while stop > start:
-        begin = max(start, stop - _CHUNK)
-        file.seek(begin)
-        data = file.read(stop - begin)
-        file.seek(begin + shift)
+        chunk_start = max(start, stop - _CHUNK)
+        file.seek(chunk_start)
+        data = file.read(stop - chunk_start)
+        file.seek(chunk_start + shift)
         file.write(data)
-        stop = begin
+        stop = chunk_start

@@ -87,7 +87,7 @@ class ShardWriter(EntryWriter):
         self._pending[name] = self._new_block(name, data, compression, content_type, frame_size=frame_size)
         self._tags[name] = tags
 
-    def _holds(self, name: str) -> bool:
+    def _has_block(self, name: str) -> bool:
         return name in self._pending
 
     def close(self) -> int:
@@ -117,19 +117,19 @@ class ShardWriter(EntryWriter):
             bits = self._tag_bits(entry.name, self._tags[entry.name])
             entries.append(entry._replace(data_offset=start, tag_bits=bits))
             position = start + entry.disk_size
-        about = self._section()
-        file.write(about)
+        json_section = self._section()
+        file.write(json_section)
         index, strings = pack_index(entries)
         header = Header(
             self._role,
-            header_flags(typed=any(entry.content_type for entry in entries), about=about),
+            header_flags(typed=any(entry.content_type for entry in entries), json_section=json_section),
             self._alignment,
             self._default.number,
             len(entries),
             HEADER_SIZE + len(index),
             section,
-            position if about else 0,
-            position + len(about),
+            position if json_section else 0,
+            position + len(json_section),
         )
         file.seek(base)
         file.write(header.pack() + index + strings)
@@ -137,7 +137,7 @@ class ShardWriter(EntryWriter):
         return header.total_file_size
 
 
-def header_flags(*, typed: bool, about: bytes) -> int:
+def header_flags(*, typed: bool, json_section: bytes) -> int:
     """Return the header flags of a file, with content types or not, with a JSON section or not."""
     flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS
-    return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if about else 0)
+    return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if json_section else 0)

@@ -25,19 +25,23 @@ if TYPE_CHECKING:
 
     from wshard.container.encode_block import Payload
 
-_NUMBERED: Final = {CODEC_NONE: CompressionType.NONE, CODEC_ZSTD: CompressionType.ZSTD, CODEC_LZ4: CompressionType.LZ4}
+_CODECS_BY_NUMBER: Final = {
+    CODEC_NONE: CompressionType.NONE,
+    CODEC_ZSTD: CompressionType.ZSTD,
+    CODEC_LZ4: CompressionType.LZ4,
+}
 _MAX_CONTENT_TYPE: Final = 0xFFFF
 
 
 class EntryWriter(ABC):
-    """Settings and the forms of write_entry; alignment 0, 16, 32 or 64 bytes, role 0-255."""
+    """Base of the writers: settings, and the variants of write_entry. alignment: 0, 16, 32 or 64 bytes; role: 0-255."""
 
     def __init__(self, where: str, role: int, alignment: int, compression: str | Codec) -> None:
         self.where = where
         self._role = role
         self._default = Codec.parse(compression)
         self._metadata: ShardMetadata | None = None
-        self._words: list[str] = []
+        self._tag_words: list[str] = []
         self.set_alignment(alignment)
 
     def set_alignment(self, alignment: int) -> None:
@@ -52,7 +56,7 @@ class EntryWriter(ABC):
 
     def set_metadata(self, metadata: ShardMetadata) -> None:
         """Write this JSON section after the blocks; an empty schema_id is filled in."""
-        if self._words:
+        if self._tag_words:
             raise RecordingStateError(f"{self.where}: set_metadata: expected before the first tag is written")
         self._metadata = metadata
 
@@ -87,7 +91,7 @@ class EntryWriter(ABC):
         self.write_entry(name, data, compression=_codec(comp_type if compress else CODEC_NONE))
 
     @abstractmethod
-    def _holds(self, name: str) -> bool:
+    def _has_block(self, name: str) -> bool:
         """Say whether there is a block of this name already."""
 
     def _new_block(
@@ -102,38 +106,38 @@ class EntryWriter(ABC):
             raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
         if not 0 <= content_type <= _MAX_CONTENT_TYPE:
             raise FormatError(f"{self.where}: block {name!r}: content type: expected 0 to 65535, found {content_type}")
-        if self._holds(name):
+        if self._has_block(name):
             raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
         codec = self._default if compression is None else Codec.parse(compression)
         return PendingBlock.of(name, data, codec, content_type, frame_size=frame_size)
 
     def _tag_bits(self, name: str, tags: Iterable[str]) -> int:
         """Return the tag bits of a block; words that the tag dictionary lacks are added to it."""
-        about = self._metadata or ShardMetadata()
-        if not self._words:
-            self._words = list(about.tag_dictionary)
-        marked = about.entry_metadata.get(name)
-        known = set(marked.tags if marked else ()) & set(self._words)
-        added = [tag for tag in dict.fromkeys(tags) if tag not in self._words]
-        if len(self._words) + len(added) > MAX_TAGS:
+        metadata = self._metadata or ShardMetadata()
+        if not self._tag_words:
+            self._tag_words = list(metadata.tag_dictionary)
+        entry_metadata = metadata.entry_metadata.get(name)
+        existing = set(entry_metadata.tags if entry_metadata else ()) & set(self._tag_words)
+        added = [tag for tag in dict.fromkeys(tags) if tag not in self._tag_words]
+        if len(self._tag_words) + len(added) > MAX_TAGS:
             raise LimitError(f"{self.where}: block {name!r}: expected at most {MAX_TAGS} different tags in a file")
-        self._words += added
-        return sum(1 << self._words.index(tag) for tag in known.union(tags))
+        self._tag_words += added
+        return sum(1 << self._tag_words.index(tag) for tag in existing.union(tags))
 
     def _section(self) -> bytes:
         """Return the JSON section, empty without metadata."""
-        if self._metadata is None and not self._words:
+        if self._metadata is None and not self._tag_words:
             return b""
-        about = self._metadata or ShardMetadata()
-        about = replace(about, tag_dictionary=self._words or about.tag_dictionary)
-        if not about.schema_id and (about.tag_dictionary or about.entry_metadata):
-            about = replace(about, schema_id=about.compute_schema_id())
-        return about.to_json()
+        metadata = self._metadata or ShardMetadata()
+        metadata = replace(metadata, tag_dictionary=self._tag_words or metadata.tag_dictionary)
+        if not metadata.schema_id and (metadata.tag_dictionary or metadata.entry_metadata):
+            metadata = replace(metadata, schema_id=metadata.compute_schema_id())
+        return metadata.to_json()
 
 
 def _codec(compression: int | str | Codec) -> Codec:
     if not isinstance(compression, int):
         return Codec.parse(compression)
-    if compression not in _NUMBERED:
+    if compression not in _CODECS_BY_NUMBER:
         raise CodecError(f"compression: expected 0 (none), 1 (zstd) or 2 (lz4), found {compression}")
-    return Codec(_NUMBERED[compression])
+    return Codec(_CODECS_BY_NUMBER[compression])

@@ -47,14 +47,14 @@ _STEP_FIELDS = {
 
 
 class LanesAndBlocks(Protocol):
-    """The parts of an open file that are needed: its description, its lanes, and the container with its blocks."""
+    """The parts of an open file that decoding needs: its description, its lanes, and the container with its blocks."""
 
     where: str
     description: Description
 
     @property
     def shard(self) -> ShardReader:
-        """The container below."""
+        """The underlying container."""
 
     @property
     def length(self) -> int:
@@ -84,7 +84,7 @@ def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: 
     ep = _empty(file)
     for name, data in _blocks(file, selected):
         lane = lanes.get(name)
-        if name in filled_in:  # checked as all others, so that no damage goes unnoticed
+        if name in filled_in:  # its bytes were verified all the same, so that no damage goes unnoticed
             continue
         if is_residual(name):
             channel, _, kind = name.partition("/")[2].rpartition("/")
@@ -109,25 +109,25 @@ def _read_steps(file: LanesAndBlocks, lane: Declaration, steps: range) -> LaneVa
 
 
 def _empty(file: LanesAndBlocks) -> Episode:
-    about = file.description
+    description = file.description
     return Episode(
-        id=about.episode_id,
-        env_id=about.env_id,
+        id=description.episode_id,
+        env_id=description.env_id,
         length=file.length,
-        timebase=about.timebase,
-        metadata=dict(about.metadata),
+        timebase=description.timebase,
+        metadata=dict(description.metadata),
         source_format=Format.WSHARD,
-        chunk_index=about.chunk_index,
-        total_chunks=about.total_chunks,
-        timestep_range=None if about.timestep_range is None else list(about.timestep_range),
+        chunk_index=description.chunk_index,
+        total_chunks=description.total_chunks,
+        timestep_range=None if description.timestep_range is None else list(description.timestep_range),
     )
 
 
 def _part(file: LanesAndBlocks, steps: range) -> Episode:
-    whole = _empty(file)
-    first = whole.timestep_range[0] if whole.timestep_range else 0
+    episode = _empty(file)
+    first = episode.timestep_range[0] if episode.timestep_range else 0
     return replace(
-        whole,
+        episode,
         length=len(steps),
         chunk_index=None,
         total_chunks=None,
@@ -149,25 +149,25 @@ def select_blocks(names: Iterable[str], channels: Sequence[str] | None, where: s
     blocks = [name for name in dict.fromkeys(names) if name not in META_BLOCKS]
     if channels is None:
         return blocks
-    asked = {channels} if isinstance(channels, str) else set(channels)
+    requested = {channels} if isinstance(channels, str) else set(channels)
     ids = {block: block.partition("/")[2] for block in blocks if block.startswith(("signal/", "action/"))}
-    unknown = sorted(asked - set(blocks) - set(ids.values()))
+    unknown = sorted(requested - set(blocks) - set(ids.values()))
     if unknown:
-        known = ", ".join(sorted(set(ids.values()))) or "none"
-        raise EntryNotFoundError(f"{where}: no channel {unknown[0]!r}; it has {known}")
-    chosen = {block for block, id_ in ids.items() if asked & {block, id_}}
-    about = tuple(f"{ids[block]}/" for block in chosen)
+        available = ", ".join(sorted(set(ids.values()))) or "none"
+        raise EntryNotFoundError(f"{where}: no channel {unknown[0]!r}; it has {available}")
+    selected = {block for block, id_ in ids.items() if requested & {block, id_}}
+    prediction_prefixes = tuple(f"{ids[block]}/" for block in selected)
     return [
         block
         for block in blocks
         if not block.startswith(_CHANNEL_PREFIXES)
-        or block in chosen | asked
-        or (block not in ids and block.partition("/")[2].startswith(about))
+        or block in selected | requested
+        or (block not in ids and block.partition("/")[2].startswith(prediction_prefixes))
     ]
 
 
 def place_lane(ep: Episode, lane: Declaration, data: LaneValues) -> bool:
-    """Add a lane to the episode; False if it has no place in it."""
+    """Add a lane to the episode; False if no field of an Episode holds it."""
     prefix, _, name = lane.block.partition("/")
     if lane.block in _STEP_FIELDS:
         setattr(ep, _STEP_FIELDS[lane.block], data)

@@ -51,7 +51,7 @@ def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
     payloads: dict[str, Sequence[Buffer]] = {name: as_bytes(array) for name, array in arrays.items()}
     payloads |= frames | _residual_payloads(ep)
     recorded = {REWARD: ep.rewards, DONE: ep.terminations, TICKS: ep.ticks}
-    about = Description(
+    description = Description(
         episode_id=ep.id,
         env_id=ep.env_id,
         length=ep.length,
@@ -64,11 +64,13 @@ def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
         synthesized=frozenset(name for name, array in recorded.items() if array is None),
     )
     for name, data in ep.blocks.items():
-        is_lane = is_residual(name) or (declaration_of(name, len(data), about) and not name.startswith(STEP_TEXTS))
+        is_lane = is_residual(name) or (
+            declaration_of(name, len(data), description) and not name.startswith(STEP_TEXTS)
+        )
         if name in (*payloads, *META_BLOCKS) or is_lane:
             raise EpisodeError(f"episode {ep.id!r}: blocks: {name!r} would be read as a lane of the episode")
         payloads[name] = (data,)
-    return about, payloads
+    return description, payloads
 
 
 def _declare(block: str, channel: Channel) -> Declaration:
@@ -118,8 +120,8 @@ def _integers(values: Array, name: str) -> Array:
 
 def as_bytes(array: Array) -> tuple[Buffer, ...]:
     """Return the little-endian, C-ordered bytes of an array, without a copy if possible."""
-    plain = array if array.dtype.byteorder in "=|<" else array.astype(array.dtype.newbyteorder("<"))
-    return (np.ascontiguousarray(plain).reshape(-1).view(np.uint8).data,)
+    little_endian = array if array.dtype.byteorder in "=|<" else array.astype(array.dtype.newbyteorder("<"))
+    return (np.ascontiguousarray(little_endian).reshape(-1).view(np.uint8).data,)
 
 
 def _residual_payloads(ep: Episode) -> dict[str, Sequence[Buffer]]:

@@ -72,8 +72,8 @@ def encode_cameras(ep: Episode, encode: Encode | None) -> Episode:
     """
     if encode is None:
         return ep
-    named = encode if isinstance(encode, Mapping) else {"*": encode}
-    rules = tuple((pattern, CameraEncoding.parse(text)) for pattern, text in named.items())
+    by_name = encode if isinstance(encode, Mapping) else {"*": encode}
+    rules = tuple((pattern, CameraEncoding.parse(text)) for pattern, text in by_name.items())
     lanes = dict(ep.observations)
     for pattern, encoding in rules:
         channel = lanes.get(pattern.removeprefix("signal/")) if pattern.startswith("signal/") else None
@@ -81,7 +81,7 @@ def encode_cameras(ep: Episode, encode: Encode | None) -> Episode:
             found = "no such lane" if channel is None else f"{channel.dtype.value} {channel.shape}"
             raise EpisodeError(f"encode: {pattern!r}: expected an observation of frames [H, W, C], found {found}")
     for name, channel in lanes.items():
-        wanted = first_match(rules, f"signal/{name}")
-        if wanted is not None and channel.encoded is None and wanted.fits(channel):
-            lanes[name] = replace(channel, data=None, encoded=wanted.encode(channel, ep.timebase.tick_hz))
+        matched = first_match(rules, f"signal/{name}")
+        if matched is not None and channel.encoded is None and matched.fits(channel):
+            lanes[name] = replace(channel, data=None, encoded=matched.encode(channel, ep.timebase.tick_hz))
     return replace(ep, observations=lanes)

@@ -49,9 +49,9 @@ def pack_frames(frames: EncodedFrames, where: str) -> tuple[Sequence[Buffer], in
     if isinstance(frames, VideoFrames):
         data, first = copy_video(frames)
         return (data,), first
-    kind = "several videos" if isinstance(frames, ChainedFrames) else type(frames).__name__
+    found = "several videos" if isinstance(frames, ChainedFrames) else type(frames).__name__
     raise EpisodeError(
-        f"{where}: expected images or one video, found {kind}: save its chunks, or set `data` to its own array"
+        f"{where}: expected images or one video, found {found}: save its chunks, or set `data` to its own array"
     )
 
 
@@ -85,18 +85,19 @@ class StoredImages(Sequence["Buffer"]):
 
     def _images(self, start: int, stop: int) -> list[Buffer]:
         width = IMAGE_OFFSET.size
-        table = width * (self._count + 1)
-        if self._size < table:
+        table_size = width * (self._count + 1)
+        if self._size < table_size:
             raise LaneError(f"{self._where}: expected the places of {self._count} images, found {self._size} bytes")
-        places = np.frombuffer(self._read(width * start, width * (stop + 1)), _OFFSETS).tolist()
-        ends = {0: table, self._count: self._size}
-        wrong = any(places[step - start] != ends[step] for step in ends if start <= step <= stop)
-        if wrong or not table <= places[0] <= places[-1] <= self._size or sorted(places) != places:
+        offsets = np.frombuffer(self._read(width * start, width * (stop + 1)), _OFFSETS).tolist()
+        ends = {0: table_size, self._count: self._size}
+        wrong = any(offsets[step - start] != ends[step] for step in ends if start <= step <= stop)
+        if wrong or not table_size <= offsets[0] <= offsets[-1] <= self._size or sorted(offsets) != offsets:
             raise LaneError(
-                f"{self._where}: expected ascending places of images {start} to {stop - 1} from {table} to {self._size}"
+                f"{self._where}: expected ascending places of images {start} to {stop - 1} "
+                f"from {table_size} to {self._size}"
             )
-        data = memoryview(self._read(places[0], places[-1]))
-        return [data[place - places[0] : end - places[0]] for place, end in pairwise(places)]
+        data = memoryview(self._read(offsets[0], offsets[-1]))
+        return [data[offset - offsets[0] : end - offsets[0]] for offset, end in pairwise(offsets)]
 
 
 def frames_of(lane: Declaration, data: Buffer, length: int, where: str) -> EncodedFrames:

@@ -52,13 +52,13 @@ class EpisodeFile(EpisodeReader):
         role = self._shard.header.role
         if role != ROLE_WSHARD:
             raise HeaderError(f"{self.where}: Invalid W-SHARD role: expected {ROLE_WSHARD} at offset 5, found {role}")
-        self._numbers = {entry.name: number for number, entry in enumerate(self._shard.entries)}
-        if len(self._numbers) != len(self._shard.entries):
+        self._index_by_name = {entry.name: index for index, entry in enumerate(self._shard.entries)}
+        if len(self._index_by_name) != len(self._shard.entries):
             names = self._shard.names()
-            twice = next(name for name in names if names.count(name) > 1)
-            raise IndexCorruptError(f"{self.where}: block {twice!r} is there twice: which one is meant is unknown")
+            duplicate = next(name for name in names if names.count(name) > 1)
+            raise IndexCorruptError(f"{self.where}: block {duplicate!r} is there twice: which one is meant is unknown")
         meta: dict[str, Buffer] = {
-            name: self._shard.block(self._numbers[name]) for name in META_BLOCKS if name in self._numbers
+            name: self._shard.block(self._index_by_name[name]) for name in META_BLOCKS if name in self._index_by_name
         }
         self.description: Description = read_description(meta, self.where)
         check_names(self._shard, known_blocks(self.description))
@@ -104,7 +104,7 @@ class EpisodeFile(EpisodeReader):
     def length(self) -> int:
         """T; if the file does not state it, that of its first lane."""
         if self.description.length is None:
-            first = next((one for one in self._lanes().values() if one.step_size and not one.encoding), None)
+            first = next((lane for lane in self._lanes().values() if lane.step_size and not lane.encoding), None)
             size = 0 if first is None else self._shard.entry(first.block).orig_size
             length = 0 if first is None else lane_shape(first, size, None, self.where)[0]
             self.description = replace(self.description, length=length)
@@ -151,12 +151,12 @@ class EpisodeFile(EpisodeReader):
         sizes = {entry.name: entry.orig_size for entry in self._shard.entries}
         ordered = [name for name in self.description.declared if name in sizes]
         ordered += [name for name in sizes if name not in self.description.declared and name not in META_BLOCKS]
-        found = {name: declaration_of(name, sizes[name], self.description) for name in ordered}
-        return {name: lane for name, lane in found.items() if lane is not None}
+        declarations = {name: declaration_of(name, sizes[name], self.description) for name in ordered}
+        return {name: lane for name, lane in declarations.items() if lane is not None}
 
     def has(self, block: str) -> bool:
         """Return True if the lane was recorded (a filled-in reward or done does not count)."""
-        return block in self._numbers and block not in self.description.synthesized
+        return block in self._index_by_name and block not in self.description.synthesized
 
     def lane(self, name: str) -> Array:
         """Return a lane as a read-only array [T, *shape]; name is a block name or an observation's id.
@@ -164,7 +164,7 @@ class EpisodeFile(EpisodeReader):
         Raises EntryNotFoundError (a KeyError), LaneError, ChecksumError, CodecError.
         """
         declaration = self._declaration(name)
-        data = self._shard.block(self._numbers[declaration.block])
+        data = self._shard.block(self._index_by_name[declaration.block])
         if declaration.encoding:
             return frames_of(declaration, data, self.length, self.where).pixels
         return lane_array(declaration, data, self.description.length, self.where)
@@ -189,23 +189,23 @@ class EpisodeFile(EpisodeReader):
         """
         if (name, verify) not in self._views:
             lane = self._declaration(name)
-            kind, length = (EncodedLane, self.length) if lane.encoding else (LaneView, self.description.length)
-            self._views[name, verify] = kind(self._shard, lane, length, verify=verify)
+            view_class, length = (EncodedLane, self.length) if lane.encoding else (LaneView, self.description.length)
+            self._views[name, verify] = view_class(self._shard, lane, length, verify=verify)
         return self._views[name, verify]
 
     def _declaration(self, name: str) -> Declaration:
-        block = name if name in self._numbers else f"signal/{name}"
-        number = self._numbers.get(block)
-        if number is None:
+        block = name if name in self._index_by_name else f"signal/{name}"
+        index = self._index_by_name.get(block)
+        if index is None:
             raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(self.lanes()) or 'none'}")
-        declaration = declaration_of(block, self._shard.entries[number].orig_size, self.description)
+        declaration = declaration_of(block, self._shard.entries[index].orig_size, self.description)
         if declaration is None:
             raise LaneError(f"{self.where}: block {block!r} is not a lane: its dtype and shape are not declared")
         return declaration
 
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded."""
-        exact = EXACT_REWARD if EXACT_REWARD in self._numbers else REWARD
+        exact = EXACT_REWARD if EXACT_REWARD in self._index_by_name else REWARD
         if not self.has(REWARD):
             return None
         with np.errstate(over="ignore", invalid="ignore"):  # the sum says so itself: inf, NaN
@@ -267,7 +267,7 @@ def save_wshard(
     if not isinstance(ep, Episode):
         raise EpisodeError(f"expected an episode, then where to save it, found {shown(ep)}")
     ep.validate()
-    about, payloads = describe(encode_cameras(ep, encode))
+    description, payloads = describe(encode_cameras(ep, encode))
     plan = CodecPlan.of(compression, compression_level, frame_steps)
     plan.check(payloads)
-    store(path_or_file, about, payloads, plan)
+    store(path_or_file, description, payloads, plan)

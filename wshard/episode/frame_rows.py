@@ -26,20 +26,28 @@ def read_encoding(
 
     dtype, shape: those for readers that take the block as bytes. Raises LaneError.
     """
-    encoding, frame, first = row["encoding"], row.get("frame_shape"), row.get("first_frame", 0)
+    encoding, frame_shape, first_frame = row["encoding"], row.get("frame_shape"), row.get("first_frame", 0)
     if not block.startswith(_PREFIXES):
         raise LaneError(f"{where}: encoding: expected it of a block below {', '.join(_PREFIXES)}")
     if not isinstance(encoding, str) or encoding not in CHANNELS:
         raise LaneError(f"{where}: encoding: expected one of {', '.join(CHANNELS)}, found {reprlib.repr(encoding)}")
     if (dtype, shape) != (DType.UINT8, ()):
         raise LaneError(f"{where}: expected u8 [] for an encoded lane, found {dtype.value} {list(shape)}")
-    depth = DType.parse(row.get("frame_dtype", "u8"), where, "frame_dtype")
-    if not isinstance(frame, list) or len(frame) != 3 or not all(type(size) is int and size > 0 for size in frame):
-        raise LaneError(f"{where}: frame_shape: expected height, width and channels, found {reprlib.repr(frame)}")
-    if frame[0] * frame[1] > MAX_PIXELS or frame[2] not in CHANNELS[encoding]:
-        raise LaneError(f"{where}: frame_shape: expected at most {MAX_PIXELS} pixels as {encoding}, found {frame}")
-    if depth is not DType.UINT8 and (depth is not DType.UINT16 or frame[2] > 1 or encoding == "jpeg"):
-        raise LaneError(f"{where}: frame_dtype: expected u8, or u16 of gray png and mp4, found {depth.value}")
-    if type(first) is not int or not 0 <= first < _MAX_FRAMES or (first and encoding != "mp4"):
-        raise LaneError(f"{where}: first_frame: expected the number of a frame of a video, found {reprlib.repr(first)}")
-    return encoding, depth, tuple(frame), first
+    frame_dtype = DType.parse(row.get("frame_dtype", "u8"), where, "frame_dtype")
+    if (
+        not isinstance(frame_shape, list)
+        or len(frame_shape) != 3
+        or not all(type(size) is int and size > 0 for size in frame_shape)
+    ):
+        raise LaneError(f"{where}: frame_shape: expected height, width and channels, found {reprlib.repr(frame_shape)}")
+    if frame_shape[0] * frame_shape[1] > MAX_PIXELS or frame_shape[2] not in CHANNELS[encoding]:
+        raise LaneError(
+            f"{where}: frame_shape: expected at most {MAX_PIXELS} pixels as {encoding}, found {frame_shape}"
+        )
+    if frame_dtype is not DType.UINT8 and (frame_dtype is not DType.UINT16 or frame_shape[2] > 1 or encoding == "jpeg"):
+        raise LaneError(f"{where}: frame_dtype: expected u8, or u16 of gray png and mp4, found {frame_dtype.value}")
+    if type(first_frame) is not int or not 0 <= first_frame < _MAX_FRAMES or (first_frame and encoding != "mp4"):
+        raise LaneError(
+            f"{where}: first_frame: expected the number of a frame of a video, found {reprlib.repr(first_frame)}"
+        )
+    return encoding, frame_dtype, tuple(frame_shape), first_frame

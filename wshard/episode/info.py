@@ -1,4 +1,4 @@
-"""What is known of an episode before any of its data are read."""
+"""The description of an episode, which is available before any of its data are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One lane of an open episode as a lazy array: reading timesteps costs what their bytes cost."""
+"""One lane of an open episode as a lazy array: only the bytes of the requested timesteps are read."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class LazyLane(OfOneProcess, ABC):
 
     @abstractmethod
     def _rows(self, start: int, stop: int) -> Array:
-        """Return the timesteps [start, stop), which are there."""
+        """Return the timesteps [start, stop) as an array [stop - start, *shape]; the caller has checked the range."""
 
     def mapped(self) -> Array | None:
-        """Return the whole lane as a view of its file that is compared with no checksum; None where that cannot be."""
+        """Return the whole lane as a view of its file, without verifying a checksum; None if there is no such view."""
         return None
 
     @property
@@ -154,16 +154,16 @@ class LaneView(LazyLane):
         return self._shard.stored(self.declaration.block, start, stop)
 
     def _read_framed(self, table: SeekTable, start: int, stop: int) -> Buffer:
-        numbers = table.frames(start, stop)
-        frames = [self._read_frame(table, number) for number in numbers]
-        first = int(table.decoded[numbers[0]])
+        frame_numbers = table.frames(start, stop)
+        frames = [self._read_frame(table, number) for number in frame_numbers]
+        first_byte = int(table.decoded[frame_numbers[0]])
         data = frames[0] if len(frames) == 1 else b"".join(frames)
-        return memoryview(data)[start - first : stop - first]
+        return memoryview(data)[start - first_byte : stop - first_byte]
 
     def _read_frame(self, table: SeekTable, number: int) -> Buffer:
         """Decode a frame; the last one is cached, since neighbouring timesteps are often read one by one."""
-        last, data = self._frame
-        if last != number:
+        cached_number, data = self._frame
+        if cached_number != number:
             data = read_frame(self._read_stored, table, number, self.where)
             self._frame = (number, data)
         return data

@@ -26,7 +26,7 @@ TIMESTAMPS: Final = "time/timestamps_ns"
 EXACT_REWARD: Final = "aux/reward"
 TRUNCATIONS: Final = "aux/truncations"
 STEP_TEXTS: Final = "aux/text/"
-"""Before lanes of the text of each timestep: its position in the list of the same name in the metadata."""
+"""Prefix of lanes with a text per timestep, stored as positions in the list of the same name in the metadata."""
 
 _MAX_ELEMENTS: Final = 1 << 59  # numpy counts bytes in 63 bits, also where one axis is 0
 _CODEBOOK: Final = "omen/latent_action_codebook/"
@@ -40,27 +40,27 @@ _FIXED: Final[dict[str, DType]] = {
 _KNOWN: Final = frozenset((*META_BLOCKS, *_FIXED, TICKS, EXACT_REWARD, TRUNCATIONS))
 
 
-def known_blocks(about: Description) -> frozenset[str]:
-    """Return the names of the blocks that the profile or the episode itself speaks of."""
-    return _KNOWN.union(about.declared)
+def known_blocks(description: Description) -> frozenset[str]:
+    """Return the names of the blocks that the profile defines or the episode declares."""
+    return _KNOWN.union(description.declared)
 
 
-def declaration_of(block: str, size: int, about: Description) -> Declaration | None:
+def declaration_of(block: str, size: int, description: Description) -> Declaration | None:
     """Return dtype and per-step shape of a block of `size` bytes, declared or by the profile's rules.
 
     None: the block is not a lane, or its dtype is unknown; it is preserved as raw bytes.
     """
-    if block in about.declared:
-        return about.declared[block]
+    if block in description.declared:
+        return description.declared[block]
     if block in _FIXED:
         return Declaration(block, _FIXED[block])
     if block == TICKS:
-        return Declaration(block, DType.INT64 if about.length and size == 8 * about.length else DType.INT32)
-    if block == TRUNCATIONS and size == about.length:  # of any other size it is another program's block
+        return Declaration(block, DType.INT64 if description.length and size == 8 * description.length else DType.INT32)
+    if block == TRUNCATIONS and size == description.length:  # of any other size it is another program's block
         return Declaration(block, DType.BOOL)
-    if block.startswith(STEP_TEXTS) and about.length and size == about.length * DType.INT32.size:
+    if block.startswith(STEP_TEXTS) and description.length and size == description.length * DType.INT32.size:
         return Declaration(block, DType.INT32)
-    return _by_name(block, size, about)
+    return _by_name(block, size, description)
 
 
 def is_residual(block: str) -> bool:
@@ -73,23 +73,23 @@ def is_omen(block: str) -> bool:
     return block.startswith("omen/") and block.count("/") > 1
 
 
-def _by_name(block: str, size: int, about: Description) -> Declaration | None:
+def _by_name(block: str, size: int, description: Description) -> Declaration | None:
     prefix, _, name = block.partition("/")
-    if not about.length or not (prefix in ("action", "uncert") or is_omen(block)):
+    if not description.length or not (prefix in ("action", "uncert") or is_omen(block)):
         return None
-    parent = _parent(name, about)
-    if parent is not None and parent.step_size * about.length == size:
+    parent = _parent(name, description)
+    if parent is not None and parent.step_size * description.length == size:
         return Declaration(block, parent.dtype, parent.shape)
-    values, rest = divmod(size, 4 * about.length)
+    values, rest = divmod(size, 4 * description.length)
     dtype = DType.INT32 if block.startswith(_CODEBOOK) else DType.FLOAT32
     return None if rest else Declaration(block, dtype, () if values == 1 else (values,))
 
 
-def _parent(name: str, about: Description) -> Declaration | None:
+def _parent(name: str, description: Description) -> Declaration | None:
     """Return the declared channel of an undeclared lane: the one with the longest id that is a prefix."""
     parts = name.split("/")
     ids = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((about.declared[f"signal/{id_}"] for id_ in ids if f"signal/{id_}" in about.declared), None)
+    return next((description.declared[f"signal/{id_}"] for id_ in ids if f"signal/{id_}" in description.declared), None)
 
 
 def lane_array(declaration: Declaration, data: Buffer, length: int | None, where: str) -> Array:
@@ -123,15 +123,15 @@ def lane_shape(declaration: Declaration, size: int, length: int | None, where: s
     if length is not None and steps != length:
         raise LaneError(
             f"{where}: block {block!r}: length mismatch: meta/episode says {length} timesteps, "
-            f"{declaration.dtype.value} {list(declaration.shape)} gives {steps}{_other_reading(size, length)}"
+            f"{declaration.dtype.value} {list(declaration.shape)} gives {steps}{_suggest_dtype(size, length)}"
         )
     return (steps, *declaration.shape)
 
 
-def _other_reading(size: int, length: int) -> str:
+def _suggest_dtype(size: int, length: int) -> str:
     values = size / length if length else 0
-    fitting = [kind for kind, width in (("f64", 8), ("f32", 4), ("f16", 2)) if values and values % width == 0]
-    return f" (the bytes would fit {fitting[0]})" if fitting else ""
+    fitting_dtypes = [dtype for dtype, width in (("f64", 8), ("f32", 4), ("f16", 2)) if values and values % width == 0]
+    return f" (the bytes would fit {fitting_dtypes[0]})" if fitting_dtypes else ""
 
 
 def view_typed(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:

@@ -185,32 +185,32 @@ def _range(value: object, length: int | None, where: str) -> tuple[int, int] | N
 Named = TypeVar("Named", Modality, TimebaseType)
 
 
-def _named(kinds: type[Named], value: Any) -> Named | None:
+def _named(enum: type[Named], value: Any) -> Named | None:
     """Return the member that has this value, None for anything else."""
     try:
-        return None if value is None else kinds(value)
+        return None if value is None else enum(value)
     except ValueError:
         return None
 
 
-def _timebase(own: object, fallback: object, where: str) -> TimebaseSpec:
+def _timebase(primary: object, fallback: object, where: str) -> TimebaseSpec:
     kind, hz, epoch = None, None, None
-    for place in (own, fallback):
-        if isinstance(place, dict):
-            kind = kind or _named(TimebaseType, place.get("type"))
-            hz = hz or _rate(place)
-            epoch = place.get("epoch_ns") if epoch is None else epoch
+    for stated in (primary, fallback):
+        if isinstance(stated, dict):
+            kind = kind or _named(TimebaseType, stated.get("type"))
+            hz = hz or _rate(stated)
+            epoch = stated.get("epoch_ns") if epoch is None else epoch
     epoch_ns = _integer(epoch, where, "epoch_ns") or 0
     return TimebaseSpec(kind or TimebaseType.TICKS, hz or ASSUMED_HZ, epoch_ns)
 
 
-def _rate(place: Mapping[str, Any]) -> float | None:
-    rate = _stated_rate(place)
-    return AssumedRate(rate) if rate and place.get("assumed") is True else rate
+def _rate(stated: Mapping[str, Any]) -> float | None:
+    rate = _stated_rate(stated)
+    return AssumedRate(rate) if rate and stated.get("assumed") is True else rate
 
 
-def _stated_rate(place: Mapping[str, Any]) -> float | None:
-    hz, dt_ns = usable_rate(place.get("tick_hz")), usable_rate(place.get("dt_ns"))
+def _stated_rate(stated: Mapping[str, Any]) -> float | None:
+    hz, dt_ns = usable_rate(stated.get("tick_hz")), usable_rate(stated.get("dt_ns"))
     if hz is not None or dt_ns is None:
         return hz
     # One writer truncates dt_ns and others round it: of the rates within 1 ns, the one with fewest digits is meant.
@@ -230,11 +230,11 @@ def _declarations(
     omens = _list(file_json.get("omen_channels"), f"{where}: {META_WSHARD}: omen_channels")
     rows += [("lane", row) for row in omens]
     rows += [("action", row) for row in _list(episode.get("action_spaces"), f"{where}: {META_EPISODE}: action_spaces")]
-    found: dict[str, Declaration] = {}
+    declarations: dict[str, Declaration] = {}
     for kind, row in rows:
         declaration = _declaration(kind, row, at)
-        found.setdefault(declaration.block, declaration)
-    return found
+        declarations.setdefault(declaration.block, declaration)
+    return declarations
 
 
 def _declaration(kind: str, row: object, where: str) -> Declaration:

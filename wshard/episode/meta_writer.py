@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from wshard.types import Episode
 
 
-def write_description(about: Description) -> dict[str, bytes]:
+def write_description(description: Description) -> dict[str, bytes]:
     """Return the three meta blocks as deterministic JSON.
 
     Raises EpisodeError for what JSON cannot hold or read_description would refuse.
     """
-    for text in (about.episode_id, about.env_id, *about.declared):
+    for text in (description.episode_id, description.env_id, *description.declared):
         _check_unicode(text)
-    if not about.episode_id:
+    if not description.episode_id:
         raise EpisodeError("episode: expected a non-empty id")
-    hz = usable_rate(about.timebase.tick_hz)
+    hz = usable_rate(description.timebase.tick_hz)
     if hz is None:
-        raise EpisodeError(f"timebase: expected a finite tick_hz > 0, found {about.timebase.tick_hz}")
-    timebase: dict[str, Any] = {"type": about.timebase.type.value, "tick_hz": hz, "dt_ns": round(1e9 / hz)}
-    if about.timebase.assumed:
+        raise EpisodeError(f"timebase: expected a finite tick_hz > 0, found {description.timebase.tick_hz}")
+    timebase: dict[str, Any] = {"type": description.timebase.type.value, "tick_hz": hz, "dt_ns": round(1e9 / hz)}
+    if description.timebase.assumed:
         timebase["assumed"] = True
-    if about.timebase.epoch_ns:
-        timebase["epoch_ns"] = about.timebase.epoch_ns
+    if description.timebase.epoch_ns:
+        timebase["epoch_ns"] = description.timebase.epoch_ns
     episode: dict[str, Any] = {
-        "episode_id": about.episode_id,
-        "env_id": about.env_id,
-        "length_T": about.length,
+        "episode_id": description.episode_id,
+        "env_id": description.env_id,
+        "length_T": description.length,
         "timebase": timebase,
     }
-    if about.chunk_index is not None:
-        episode |= {"chunk_index": about.chunk_index, "total_chunks": about.total_chunks}
-    if about.timestep_range is not None:
-        episode["timestep_range"] = list(about.timestep_range)
-    if about.metadata:
-        episode["metadata"] = dict(about.metadata)
-    if about.synthesized:
-        episode["synthesized"] = sorted(about.synthesized)
+    if description.chunk_index is not None:
+        episode |= {"chunk_index": description.chunk_index, "total_chunks": description.total_chunks}
+    if description.timestep_range is not None:
+        episode["timestep_range"] = list(description.timestep_range)
+    if description.metadata:
+        episode["metadata"] = dict(description.metadata)
+    if description.synthesized:
+        episode["synthesized"] = sorted(description.synthesized)
     file_json = {
         "format": "W-SHARD",
         "version": "0.1",
@@ -62,7 +62,7 @@ def write_description(about: Description) -> dict[str, bytes]:
         "residual_encoding": "raw",
         "residual_edges": "pad",
     }
-    contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(about)}
+    contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(description)}
     return {name: dump_json(value, name) for name, value in contents.items()}
 
 
@@ -75,22 +75,22 @@ def _check_unicode(text: object) -> None:
 
 def check_described(lane: Declaration) -> None:
     """Raise EpisodeError if a lane has properties that could not be read back unchanged."""
-    rate, kind = lane.sampling_rate_hz, lane.modality
+    rate, modality = lane.sampling_rate_hz, lane.modality
     if rate and usable_rate(rate.item() if isinstance(rate, np.generic) else rate) is None:
         raise EpisodeError(f"{lane.block}: sampling_rate_hz: expected a finite number > 0, found {reprlib.repr(rate)}")
-    if kind is not None and not isinstance(kind, Modality):
-        raise EpisodeError(f"{lane.block}: modality: expected a Modality, found {reprlib.repr(kind)}")
+    if modality is not None and not isinstance(modality, Modality):
+        raise EpisodeError(f"{lane.block}: modality: expected a Modality, found {reprlib.repr(modality)}")
     for name in ("semantics", "content_type"):
         value = getattr(lane, name)
         if value is not None and not isinstance(value, str):
             raise EpisodeError(f"{lane.block}: {name}: expected text, found {reprlib.repr(value)}")
 
 
-def _channels_json(about: Description) -> dict[str, Any]:
+def _channels_json(description: Description) -> dict[str, Any]:
     channels: list[dict[str, Any]] = []
     lanes: list[dict[str, Any]] = []
     groups: dict[str, list[dict[str, str]]] = {}
-    for declaration in about.declared.values():
+    for declaration in description.declared.values():
         check_described(declaration)
         row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
         if declaration.encoding:  # other readers see bytes
@@ -118,7 +118,7 @@ def _channels_json(about: Description) -> dict[str, Any]:
 def dump_json(value: dict[str, Any], block: str) -> bytes:
     """Return an object as JSON in UTF-8; raises EpisodeError, which names the block, for other values."""
     try:
-        data = json.dumps(value, allow_nan=False, default=_plain).encode()
+        data = json.dumps(value, allow_nan=False, default=_numpy_to_json).encode()
         check_keys(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise EpisodeError(f"{block}: expected JSON values: {error}") from error
@@ -132,12 +132,12 @@ def encode_note(ep: Episode | EpisodeInfo) -> str:
     note = {"metadata": dict(ep.metadata or {}), "epoch_ns": ep.timebase.epoch_ns}
     note |= {} if ep.timebase.assumed else {"tick_hz": ep.timebase.tick_hz}
     try:
-        return json.dumps(note, sort_keys=True, default=_plain)
+        return json.dumps(note, sort_keys=True, default=_numpy_to_json)
     except (TypeError, ValueError) as error:
         raise EpisodeError(f"episode {ep.id!r}: metadata: expected values of JSON: {error}") from error
 
 
-def _plain(value: object) -> Any:
+def _numpy_to_json(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -25,9 +25,13 @@ def set_latent_actions(
     """
     if not model_id or "/" in model_id:
         raise EpisodeError(f"model_id: expected a name without '/', found {model_id!r}")
-    given = {LATENT_ACTION_CHANNEL: embeddings, LATENT_CODEBOOK_CHANNEL: codebook_indices}
-    channels = {owner: Channel.of(f"{owner}/{model_id}", one) for owner, one in given.items() if one is not None}
-    for owner in given:
+    values_by_owner = {LATENT_ACTION_CHANNEL: embeddings, LATENT_CODEBOOK_CHANNEL: codebook_indices}
+    channels = {
+        owner: Channel.of(f"{owner}/{model_id}", values)
+        for owner, values in values_by_owner.items()
+        if values is not None
+    }
+    for owner in values_by_owner:
         if owner in channels:
             ep.omens.setdefault(owner, {})[model_id] = channels[owner]
         elif owner in ep.omens:
@@ -51,9 +55,9 @@ def add_multimodal_observation(ep: Episode, group: str, modality: Modality, chan
     """
     if not group:
         raise EpisodeError("group: expected a non-empty name such as 'head'")
-    kind = Modality.parse(modality)
-    name = f"{group}/{kind.value}"
-    ep.observations[name] = Channel.of(name, channel, modality=kind)
+    parsed = Modality.parse(modality)
+    name = f"{group}/{parsed.value}"
+    ep.observations[name] = Channel.of(name, channel, modality=parsed)
 
 
 def get_multimodal_observations(

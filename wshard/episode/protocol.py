@@ -1,4 +1,4 @@
-"""Where an episode is, when to look at it again, and the protocol that every open episode follows."""
+"""Addresses and fingerprints of episodes, and the protocol that every open episode follows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN_FORMAT: Final = "wshard"
 _SPAN: Final = re.compile(r"(.*)@(-?\d*):(-?\d*)", re.DOTALL)
 
 
-# ---- where it is ---------------------------------------------------------------------------------------------------
+# ---- addresses -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class EpisodeAddress:
         File names and keys may contain `#`: the longest prefix that exists as a path is the path. If none exists, and
         in a URI with a scheme, the first `#` ends the path.
         """
-        signs = [sign.start() for sign in re.finditer("#", text)]
-        for end in reversed([*signs, len(text)] if signs else []):
+        hash_positions = [match.start() for match in re.finditer("#", text)]
+        for end in reversed([*hash_positions, len(text)] if hash_positions else []):
             if os.path.exists(text[:end]):  # noqa: PTH110  (Path.exists can raise)
                 return cls(text[:end], text[end + 1 :])
         uri, _, key = text.partition("#")
@@ -88,35 +88,37 @@ class EpisodeSpan:
 
         Text that exists as a path is a path, whatever characters it contains. Raises StepError for negative timesteps.
         """
-        found = None if os.path.exists(text) else _SPAN.fullmatch(text)  # noqa: PTH110  (as above)
-        if found is None:
+        match = None if os.path.exists(text) else _SPAN.fullmatch(text)  # noqa: PTH110  (as above)
+        if match is None:
             return cls(EpisodeAddress.parse(text))
-        start, stop = found[2], found[3]
+        start, stop = match[2], match[3]
         if "-" in start + stop:
             raise StepError(f"{text}: expected timesteps of 0 or more, counted from the first, either may be omitted")
-        return cls(EpisodeAddress.parse(found[1]), int(start or 0), int(stop) if stop else None)
+        return cls(EpisodeAddress.parse(match[1]), int(start or 0), int(stop) if stop else None)
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Fingerprint of an episode, which changes when it may have changed: size in bytes, modification time in ns."""
+    """Detects that an episode may have changed, without reading it: size in bytes, modification time in ns."""
 
     size: int
     mtime_ns: int
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Fingerprint:
+    def of(cls, path: str | os.PathLike[str], *other_paths: str | os.PathLike[str]) -> Fingerprint:
         """Return the fingerprint of a file, or of several: the sum of their sizes, and the newest time.
 
         Raises FileNotFoundError for the first one; others that are missing do not count.
         """
-        states = [os.stat(path)]  # noqa: PTH116  (a million times)
-        for other in more:
+        stats = [os.stat(path)]  # noqa: PTH116  (called for every episode: os.stat is faster)
+        for other_path in other_paths:
             try:
-                states.append(os.stat(other))  # noqa: PTH116  (as above)
+                stats.append(os.stat(other_path))  # noqa: PTH116  (as above)
             except FileNotFoundError:
                 continue
-        return cls(sum(state.st_size for state in states), max(state.st_mtime_ns for state in states))
+        return cls(
+            sum(stat_result.st_size for stat_result in stats), max(stat_result.st_mtime_ns for stat_result in stats)
+        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Part:
     path: Path
 
 
-# ---- what is open --------------------------------------------------------------------------------------------------
+# ---- open episodes -------------------------------------------------------------------------------------------------
 
 
 class StoredLane(NamedTuple):

@@ -1,4 +1,4 @@
-"""Texts of timesteps: a lane of positions in a list of the metadata, which no embedder takes for an observation."""
+"""A text per timestep, stored as a lane of positions in a list of the metadata; embedders ignore such lanes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ TASK: Final = "task"
 
 
 def declare_texts(name: str) -> Declaration:
-    """Return the lane of the texts that the metadata list by that name."""
+    """Return the declaration of the lane whose texts the metadata list under that name."""
     return Declaration(f"{STEP_TEXTS}{name}", DType.INT32)
 
 
 def list_texts(texts: Sequence[str]) -> str | list[str]:
-    """Return the metadata of the texts of all timesteps: the one text, or a list of each once."""
-    found = list(dict.fromkeys(texts)) or [""]
-    return found if len(found) > 1 else found[0]
+    """Return the metadata value for the texts of all timesteps: the only text, or a list of the distinct ones."""
+    distinct = list(dict.fromkeys(texts)) or [""]
+    return distinct if len(distinct) > 1 else distinct[0]
 
 
 def find_positions(texts: Sequence[str], listed: Sequence[str], where: str) -> Array:
     """Return the position in the list of each text; raises LaneError for one that is not listed."""
-    places = {text: place for place, text in enumerate(listed)}
+    positions = {text: position for position, text in enumerate(listed)}
     try:
-        return np.array([places[text] for text in texts], np.int32)
+        return np.array([positions[text] for text in texts], np.int32)
     except KeyError as error:
         raise LaneError(f"{where}: expected one of {len(listed)} texts, found {error}") from None
 
@@ -47,17 +47,17 @@ def text_lanes(info: EpisodeInfo) -> set[str]:
 
 
 def texts_of(ep: Episode) -> dict[str, list[str]]:
-    """Return the text of each timestep by name; raises EpisodeError for positions outside of the list."""
-    found = {}
+    """Return {name: text of each timestep}; raises EpisodeError for positions outside of the list."""
+    texts = {}
     for block, data in ep.blocks.items():
         name = block.removeprefix(STEP_TEXTS)
         listed = ep.metadata.get(name)
         if block.startswith(STEP_TEXTS) and isinstance(listed, list) and len(data) == 4 * ep.length:
-            places = np.frombuffer(data, "<i4")
-            if places.size and not 0 <= places.min() <= places.max() < len(listed):
+            positions = np.frombuffer(data, "<i4")
+            if positions.size and not 0 <= positions.min() <= positions.max() < len(listed):
                 raise EpisodeError(f"episode {ep.id!r}: {block}: expected positions in a list of {len(listed)} texts")
-            found[name] = [str(listed[place]) for place in places.tolist()]
-    return found
+            texts[name] = [str(listed[position]) for position in positions.tolist()]
+    return texts
 
 
 def add_texts(ep: Episode, name: str, texts: Sequence[str]) -> None:
@@ -68,12 +68,12 @@ def add_texts(ep: Episode, name: str, texts: Sequence[str]) -> None:
 
 
 def task_texts(ep: Episode) -> list[str]:
-    """Return the task of each timestep, "" where none is stated; raises EpisodeError for other positions."""
+    """Return the task of each timestep, "" where none is stated; raises EpisodeError for positions outside the list."""
     task = ep.metadata.get(TASK, "")
     if isinstance(task, list):
         texts = texts_of(ep)
-        same = [name for name in (TASK, *texts) if name in texts and ep.metadata[name] == task]
-        if same:
-            return texts[same[0]]
+        matching = [name for name in (TASK, *texts) if name in texts and ep.metadata[name] == task]
+        if matching:
+            return texts[matching[0]]
         task = task[0] if task else ""
     return [str(task)] * ep.length

@@ -19,22 +19,24 @@ if TYPE_CHECKING:
     from wshard.episode.meta_reader import Description
 
 
-def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:
+def store(
+    target: PathOrFile, description: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan
+) -> int:
     """Write description and lanes as one episode file; the only place that does. Returns the size in bytes."""
-    framed = {
+    declared = {
         name: replace(lane, frame_steps=0 if lane.encoding else plan.frame_steps(name))
-        for name, lane in about.declared.items()
+        for name, lane in description.declared.items()
     }
-    about = replace(about, declared=framed)
+    description = replace(description, declared=declared)
     writer = ShardWriter(target, role=ROLE_WSHARD, alignment=DEFAULT_ALIGNMENT, compression=plan.default)
     with writer:
-        meta = write_description(about)
+        meta = write_description(description)
         for name in sorted({**meta, **payloads}):
             if name in meta:  # these stay uncompressed: catalog scans read them from every file
                 writer.write_entry(name, meta[name], compression=Codec(), content_type=CONTENT_JSON)
                 continue
-            lane = framed.get(name)
+            lane = declared.get(name)
             frame_size = lane.frame_steps * lane.step_size if lane else 0
-            codec = Codec() if lane and lane.encoding else plan.codec(name)  # compressed as they are
+            codec = Codec() if lane and lane.encoding else plan.codec(name)  # encoded frames are compressed already
             writer.write_entry(name, payloads[name], compression=codec, frame_size=frame_size)
         return writer.close()
