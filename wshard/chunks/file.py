@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode, TimebaseSpec
 
 
-_MOST_OPEN: Final = 2  # chunks that stay open: a span may lie across a border
+_MAX_OPEN: Final = 2  # chunks that stay open: a span of timesteps may cross a boundary
 
 
 @dataclass(frozen=True)
-class _ChunkFacts:
-    """Header, index and meta blocks of one chunk."""
+class _ChunkSummary:
+    """What the header, index and meta blocks of one chunk state."""
 
     digest: str
     env_id: str
@@ -69,11 +69,11 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     arrays returned earlier stay valid after close(). Raises ManifestError if chunks are missing or there are none.
     """
 
-    def __init__(self, reader: ChunkOpener) -> None:
-        self._source = reader
+    def __init__(self, opener: ChunkOpener) -> None:
+        self._opener = opener
         self._closed = False
-        self._manifest = reader.load_manifest() if reader.manifest is None else reader.manifest
-        self.where = str(reader.manifest_path)
+        self._manifest = opener.load_manifest() if opener.manifest is None else opener.manifest
+        self.where = str(opener.manifest_path)
         validate_chunk_continuity(self._manifest)
         self._rows = self._manifest.rows()
         self._open: dict[int, EpisodeFile] = {}
@@ -90,7 +90,7 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     def _reader(self) -> ChunkOpener:
         if self._closed:
             raise ClosedError(f"{self.where}: expected an open episode, found it closed")
-        return self._source
+        return self._opener
 
     @property
     def id(self) -> str:
@@ -100,7 +100,7 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     @property
     def env_id(self) -> str:
         """The environment id, "" if unknown."""
-        return self._manifest.env_id or self._facts[0].env_id
+        return self._manifest.env_id or self._summaries[0].env_id
 
     @property
     def length(self) -> int:
@@ -110,29 +110,31 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     @property
     def timebase(self) -> TimebaseSpec:
         """The episode's clock."""
-        return self._facts[0].timebase
+        return self._summaries[0].timebase
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Free metadata of all chunks; later ones take precedence."""
-        return {key: value for facts in self._facts for key, value in facts.metadata.items()}
+        return {key: value for summary in self._summaries for key, value in summary.metadata.items()}
 
     def digest(self) -> str:
         """Return the content digest: of ids, timesteps and the digests of the chunks. Reads no data block.
 
         Equal whatever the path of the files; it differs from that of the same episode in one file.
         """
-        chunks = [(row.start, row.stop, facts.digest) for row, facts in zip(self._rows, self._facts, strict=True)]
+        chunks = [
+            (row.start, row.stop, summary.digest) for row, summary in zip(self._rows, self._summaries, strict=True)
+        ]
         return xxhash.xxh3_128_hexdigest(json.dumps([self.id, self.env_id, chunks]).encode())
 
     def parts(self) -> tuple[Part, ...]:
         """Return the files that the episode consists of: the manifest, then the chunks in order. Opens none."""
-        chunks = (Part(CHUNK, self._source.base_dir / row.uri) for row in self._rows)
-        return Part(MANIFEST, self._source.manifest_path), *chunks
+        chunks = (Part(CHUNK, self._opener.base_dir / row.uri) for row in self._rows)
+        return Part(MANIFEST, self._opener.manifest_path), *chunks
 
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""
-        return self._reader.manifest_digest(), *(facts.digest for facts in self._facts)
+        return self._reader.manifest_digest(), *(summary.digest for summary in self._summaries)
 
     def verify(self) -> None:
         """Compare every chunk with its SHA-256 or, without one, its checksums; raises the first error."""
@@ -142,33 +144,34 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane by block name, in the order of the first chunk.
 
-        Raises LaneError where chunks differ in them. Ticks are as wide as the widest; truncations need not be in all.
+        Raises LaneError where chunks differ in them, except that ticks get the widest dtype, and truncations may be
+        missing in some chunks.
         """
-        whole = dict(self._facts[0].lanes)
-        for number, facts in enumerate(self._facts):
-            for name in sorted((whole.keys() ^ facts.lanes.keys()) - {TRUNCATIONS}):
-                raise LaneError(f"{self.where}: lane {name!r} is in one of chunks 0 and {number}, not in both")
-            for name, lane in facts.lanes.items():
-                known = whole.setdefault(name, lane)
+        lanes = dict(self._summaries[0].lanes)
+        for index, summary in enumerate(self._summaries):
+            for name in sorted((lanes.keys() ^ summary.lanes.keys()) - {TRUNCATIONS}):
+                raise LaneError(f"{self.where}: lane {name!r} is in one of chunks 0 and {index}, not in both")
+            for name, lane in summary.lanes.items():
+                first = lanes.setdefault(name, lane)
                 if name == TICKS and lane.dtype is DType.INT64:
-                    whole[name] = lane
-                elif name != TICKS and (known.dtype, known.shape) != (lane.dtype, lane.shape):
-                    found = f"{lane.dtype.value} {list(lane.shape)} in chunk {number}"
-                    raise LaneError(f"{self.where}: lane {name!r}: {known.dtype.value} {list(known.shape)}, {found}")
-        return whole
+                    lanes[name] = lane
+                elif name != TICKS and (first.dtype, first.shape) != (lane.dtype, lane.shape):
+                    found = f"{lane.dtype.value} {list(lane.shape)} in chunk {index}"
+                    raise LaneError(f"{self.where}: lane {name!r}: {first.dtype.value} {list(first.shape)}, {found}")
+        return lanes
 
     def has(self, block: str) -> bool:
         """Return True if the lane was recorded, in any chunk (a filled-in reward or done does not count)."""
-        return any(block in facts.recorded for facts in self._facts)
+        return any(block in summary.recorded for summary in self._summaries)
 
     def stored(self, block: str) -> StoredLane:
         """Return how a lane is stored in the chunks, in total; raises EntryNotFoundError."""
-        found = [facts.stored[block] for facts in self._facts if block in facts.stored]
-        if not found:
+        stored = [summary.stored[block] for summary in self._summaries if block in summary.stored]
+        if not stored:
             raise EntryNotFoundError(f"{self.where}: no lane {block!r}")
-        codecs = {one.codec for one in found}
+        codecs = {lane.codec for lane in stored}
         codec = codecs.pop() if len(codecs) == 1 else "mixed"
-        return StoredLane(codec, sum(one.bytes for one in found), sum(one.stored or 0 for one in found))
+        return StoredLane(codec, sum(lane.bytes for lane in stored), sum(lane.stored or 0 for lane in stored))
 
     def lane(self, name: str, *, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane as an array [n, *shape]; bounds count as in a Python slice.
@@ -177,8 +180,8 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
         Raises what EpisodeFile.lane raises, LaneError where chunks differ in dtype or shape, and what is wrong with a
         chunk: ChecksumError, ManifestError, MissingFileError.
         """
-        first, end, _ = slice(start, stop).indices(self.length)
-        return self._read(name, first, end, lambda file: file.lane(name))
+        begin, end, _ = slice(start, stop).indices(self.length)
+        return self._read(name, begin, end, lambda file: file.lane(name))
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
         """Return a lane that reads only the requested timesteps, like EpisodeFile.lane_view.
@@ -199,34 +202,38 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
     def encoded(self, name: str) -> EncodedFrames | None:
         """Return the frames of a lane with the same encoding in all chunks, reading all its bytes; else None."""
         block = self.lane_view(name).declaration.block
-        encodings = {facts.lanes[block].encoding for facts in self._facts}
+        encodings = {summary.lanes[block].encoding for summary in self._summaries}
         if len(encodings) > 1 or "" in encodings:
             return None
         return chain_frames([self._chunk(row).frames(block) for row in self._rows])
 
-    def _read(self, name: str, first: int, end: int, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array:
-        pieces = [self._piece(row, name, look)[low:high] for row, low, high in self._spans(first, end)]
-        return join_pieces(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name, look)[:0]
+    def _read(self, name: str, begin: int, end: int, select: Callable[[EpisodeFile], Array | LazyLane]) -> Array:
+        pieces = [self._lane_of_chunk(row, name, select)[low:high] for row, low, high in self._spans(begin, end)]
+        return (
+            join_pieces(pieces, widen=name == TICKS) if pieces else self._lane_of_chunk(self._rows[0], name, select)[:0]
+        )
 
-    def _spans(self, first: int, end: int) -> list[tuple[Chunk, int, int]]:
+    def _spans(self, begin: int, end: int) -> list[tuple[Chunk, int, int]]:
         """Return the chunks with timesteps [first, end) of the episode, and the ranges within them."""
         base = self._rows[0].start
-        spans = [(row, max(first - row.start + base, 0), min(end - row.start + base, row.length)) for row in self._rows]
+        spans = [(row, max(begin - row.start + base, 0), min(end - row.start + base, row.length)) for row in self._rows]
         return [(row, low, high) for row, low, high in spans if low < high]
 
-    def _piece(self, row: Chunk, name: str, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array | LazyLane:
+    def _lane_of_chunk(
+        self, row: Chunk, name: str, select: Callable[[EpisodeFile], Array | LazyLane]
+    ) -> Array | LazyLane:
         file = self._chunk(row)
         if name == TRUNCATIONS and not file.has(name) and self.has(name):  # left out where nothing was truncated
             return np.zeros(row.length, np.bool_)
         if name == TICKS and not file.has(TICKS):  # filled in by each chunk from 0 on
             return np.arange(row.length) + (row.start - self._rows[0].start)
-        return look(file)
+        return select(file)
 
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded; reads every chunk."""
         totals = [self._chunk(row).total_reward() for row in self._rows]
-        known = [total for total in totals if total is not None]
-        return sum(known) if known else None
+        recorded = [total for total in totals if total is not None]
+        return sum(recorded) if recorded else None
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the whole Episode with all lanes, or with the named channels (see load_wshard)."""
@@ -247,13 +254,13 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
         )
 
     @cached_property
-    def _facts(self) -> list[_ChunkFacts]:
-        return [self._ask(row) for row in self._rows]
+    def _summaries(self) -> list[_ChunkSummary]:
+        return [self._summarize(row) for row in self._rows]
 
-    def _ask(self, row: Chunk) -> _ChunkFacts:
+    def _summarize(self, row: Chunk) -> _ChunkSummary:
         with self._reader.open_chunk(row, hashed=False) as file:
             lanes = file.lanes()
-            return _ChunkFacts(
+            return _ChunkSummary(
                 digest=file.digest(),
                 env_id=file.env_id,
                 timebase=file.timebase,
@@ -265,7 +272,7 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
 
     def _chunk(self, row: Chunk) -> EpisodeFile:
         if row.index not in self._open:
-            while len(self._open) >= _MOST_OPEN:
+            while len(self._open) >= _MAX_OPEN:
                 self._open.pop(next(iter(self._open))).close()
             self._open[row.index] = self._reader.open_chunk(row)
         return self._open[row.index]

@@ -104,32 +104,32 @@ def validate_chunk_continuity(manifest: ChunkManifest | str | os.PathLike[str]) 
 
     manifest: a manifest, or the path of its file. One without chunks is valid.
     """
-    checked = manifest if isinstance(manifest, ChunkManifest) else read_manifest(manifest)
-    where, rows = f"manifest of {checked.episode_id!r}", checked.rows()
+    valid = manifest if isinstance(manifest, ChunkManifest) else read_manifest(manifest)
+    where, rows = f"manifest of {valid.episode_id!r}", valid.rows()
     indices = [row.index for row in rows]
     if indices != list(range(len(rows))):
         raise ManifestError(
             f"{where}: chunk_index has gaps or duplicates: expected 0 to {len(rows) - 1}, found {reprlib.repr(indices)}"
         )
-    for left, right in pairwise(rows):
-        if right.start != left.stop:
+    for previous, following in pairwise(rows):
+        if following.start != previous.stop:
             raise ManifestError(
-                f"{where}: Timestep gap: chunk {right.index} should start at timestep {left.stop}, "
-                f"it starts at {right.start}"
+                f"{where}: Timestep gap: chunk {following.index} should start at timestep {previous.stop}, "
+                f"it starts at {following.start}"
             )
     total = sum(row.length for row in rows)
-    if total != checked.total_timesteps:
-        raise ManifestError(f"{where}: total_timesteps says {checked.total_timesteps}, the chunks have {total}")
+    if total != valid.total_timesteps:
+        raise ManifestError(f"{where}: total_timesteps says {valid.total_timesteps}, the chunks have {total}")
 
 
 def safe_name(episode_id: str) -> str:
     """Return a file name for an episode id: the id itself if it is valid, else a sanitised form and a hash of it."""
     if not episode_id:
         raise EpisodeError("episode: expected a non-empty id")
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", episode_id)[:_MAX_NAME].lstrip(".-")
-    if plain == episode_id:
-        return plain
-    return f"{plain or 'episode'}-{blake2b(episode_id.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+    sanitised = re.sub(r"[^A-Za-z0-9._-]", "_", episode_id)[:_MAX_NAME].lstrip(".-")
+    if sanitised == episode_id:
+        return sanitised
+    return f"{sanitised or 'episode'}-{blake2b(episode_id.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
 
 
 # ---- reading and writing the file ----------------------------------------------------------------------------------
@@ -174,19 +174,19 @@ def _from_json(data: bytes, where: str) -> ChunkManifest:
     return manifest
 
 
-def _row(index: int, row: Mapping[str, Any], where: str, follows: int) -> Chunk:
+def _row(index: int, row: Mapping[str, Any], where: str, default_start: int) -> Chunk:
     uri, length = _text(row, "uri", where), _integer(row, "length_T", where)
     _check_uri(uri, where)
     bounds = row.get("timestep_range")
-    start = follows if bounds is None else _start(bounds, length, where)
+    start = default_start if bounds is None else _start(bounds, length, where)
     return Chunk(index, uri, _text(row, "sha256", where, "").lower(), start, start + length)
 
 
 def _start(bounds: object, length: int, where: str) -> int:
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         raise ManifestError(f"{where}: timestep_range: expected [first, last], found {reprlib.repr(bounds)}")
-    named = {"first": bounds[0], "last": bounds[1]}
-    first, last = (_integer(named, name, f"{where}: timestep_range") for name in named)
+    by_name = {"first": bounds[0], "last": bounds[1]}
+    first, last = (_integer(by_name, name, f"{where}: timestep_range") for name in by_name)
     if last - first not in (length - 1, length):  # the second is the older form with the end after the last timestep
         raise ManifestError(f"{where}: timestep_range {[first, last]} does not hold length_T = {length} timesteps")
     return first

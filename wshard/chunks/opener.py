@@ -1,4 +1,4 @@
-"""Interface with which a lazily opened chunked episode opens, checks and loads its chunks."""
+"""The interface by which a lazily opened chunked episode opens, checks and loads its chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ChunkOpener(Protocol):
-    """What opens, checks and loads the chunks that a manifest lists."""
+    """Opens, checks and loads the chunks that a manifest lists."""
 
     manifest_path: Path
     base_dir: Path

@@ -94,12 +94,12 @@ class ChunkedEpisodeReader:
         rows = manifest.rows()
         if not rows:
             raise ManifestError(f"{self.manifest_path}: expected at least one chunk, found none")
-        whole = join([self._load(row, channels) for row in rows])
+        joined = join([self._load(row, channels) for row in rows])
         first, end = rows[0].start, rows[-1].stop
         return replace(
-            whole,
+            joined,
             id=manifest.episode_id,
-            env_id=manifest.env_id or whole.env_id,
+            env_id=manifest.env_id or joined.env_id,
             timestep_range=[first, end - 1] if first else None,
         )
 

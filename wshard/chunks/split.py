@@ -106,15 +106,15 @@ def join(chunks: Sequence[Episode]) -> Episode:
 
 
 def join_pieces(pieces: Sequence[Array], *, widen: bool = False) -> Array:
-    """Return the pieces of one lane in a row; a single one is not copied.
+    """Return the pieces of one lane concatenated along time; a single one is not copied.
 
-    widen: integers of different width are fine. Raises LaneError where the pieces differ in dtype or shape per step.
+    widen: allow integers of different widths. Raises LaneError where the pieces differ in dtype or shape per step.
     """
     if len(pieces) == 1:
         return pieces[0]
-    kinds = {(piece.dtype.kind if widen else piece.dtype, piece.shape[1:]) for piece in pieces}
-    if len(kinds) > 1:
-        raise LaneError(f"expected the same dtype and shape in every chunk, found {sorted(map(str, kinds))}")
+    layouts = {(piece.dtype.kind if widen else piece.dtype, piece.shape[1:]) for piece in pieces}
+    if len(layouts) > 1:
+        raise LaneError(f"expected the same dtype and shape in every chunk, found {sorted(map(str, layouts))}")
     return np.concatenate(pieces)
 
 
@@ -122,12 +122,12 @@ def _join_models(chunks: Sequence[Episode], owner: str) -> Lanes:
     return _join_lanes(chunks, f"omen/{owner}", lambda chunk: chunk.omens[owner])
 
 
-def _join_lanes(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], Lanes]) -> Lanes:
+def _join_lanes(chunks: Sequence[Episode], prefix: str, lanes_of: Callable[[Episode], Lanes]) -> Lanes:
     lanes = {}
-    for name in _same_names(chunks, prefix, of):
-        channel = of(chunks[0])[name]
+    for name in _same_names(chunks, prefix, lanes_of):
+        channel = lanes_of(chunks[0])[name]
         try:
-            parts = [of(chunk)[name] for chunk in chunks]
+            parts = [lanes_of(chunk)[name] for chunk in chunks]
             frames = [part.encoded for part in parts if part.encoded is not None]
             if len(frames) == len(parts):
                 lanes[name] = replace(channel, data=None, encoded=chain_frames(frames))
@@ -138,10 +138,10 @@ def _join_lanes(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], 
     return lanes
 
 
-def _same_names(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], Iterable[str]]) -> list[str]:
-    names = list(of(chunks[0]))
+def _same_names(chunks: Sequence[Episode], prefix: str, names_of: Callable[[Episode], Iterable[str]]) -> list[str]:
+    names = list(names_of(chunks[0]))
     for number, chunk in enumerate(chunks):
-        different = sorted(set(of(chunk)) ^ set(names))
+        different = sorted(set(names_of(chunk)) ^ set(names))
         if different:
             raise LaneError(f"lane {prefix}/{different[0]!r} is in one of chunks 0 and {number}, not in both")
     return names
@@ -165,11 +165,11 @@ def _residuals_of(chunk: Episode) -> Iterable[str]:
 
 
 def _join_residual(chunks: Sequence[Episode], name: str) -> Residual:
-    kinds = {chunk.residuals[name].type for chunk in chunks}
+    types = {chunk.residuals[name].type for chunk in chunks}
     if len(chunks) == 1:
         return chunks[0].residuals[name]
-    if kinds != {SIGN2NDDIFF}:
-        raise LaneError(f"residual {name!r}: expected {SIGN2NDDIFF} bits in every chunk, found {sorted(kinds)}")
+    if types != {SIGN2NDDIFF}:
+        raise LaneError(f"residual {name!r}: expected {SIGN2NDDIFF} bits in every chunk, found {sorted(types)}")
     try:
         signs = join_pieces([unpack_runs(bytes(chunk.residuals[name].data), chunk.length) for chunk in chunks])
     except LaneError as error:

@@ -63,11 +63,11 @@ class ChunkedEpisodeWriter:
         self._resumed = frozenset(self._rows)
 
     def _resume(self) -> None:
-        found = read_manifest(self._path)
-        if found.episode_id != self.episode_id:
-            raise ManifestError(f"{self._path}: expected episode {self.episode_id!r}, found {found.episode_id!r}")
-        found.env_id = found.env_id or self.manifest.env_id
-        self.manifest = found
+        manifest = read_manifest(self._path)
+        if manifest.episode_id != self.episode_id:
+            raise ManifestError(f"{self._path}: expected episode {self.episode_id!r}, found {manifest.episode_id!r}")
+        manifest.env_id = manifest.env_id or self.manifest.env_id
+        self.manifest = manifest
 
     def write_chunk(self, ep: Episode, chunk_index: int | None = None) -> Path:
         """Write the next chunk, or the one with that index, and list it in the manifest; returns its path.
@@ -90,27 +90,26 @@ class ChunkedEpisodeWriter:
         )
         chunk.validate()
         if not self._rows and self._path.exists():
-            write_manifest(
-                self._listing(complete=False), self._path
-            )  # the older episode's hashes are wrong from now on
+            # An older episode is replaced: from now on, the hashes in its manifest are wrong.
+            write_manifest(self._with_state(complete=False), self._path)
         path = self.base_path / f"{self._stem}_chunk_{index:04d}.wshard"
         save_wshard(chunk, path, self.compression, self.compression_level)
         self.manifest.env_id = self.manifest.env_id or ep.env_id
         self.manifest.add_chunk(index, path.name, hash_file(path), (first, first + length - 1), length)
         self._rows = {row.index: row for row in self.manifest.rows()}
-        write_manifest(self._listing(complete=False), self._path)
+        write_manifest(self._with_state(complete=False), self._path)
         return path
 
     def _first_step(self, ep: Episode, index: int, length: int) -> int:
         if ep.timestep_range is not None:
             first, last = ep.timestep_range
-            if last - first not in (length - 1, length):  # the second is the older form, with the end behind it
+            if last - first not in (length - 1, length):  # the second is the older form, which has the end instead
                 raise EpisodeError(
                     f"timestep_range: expected [first, last] of {length} timesteps, found {[first, last]}"
                 )
             return int(first)
-        before = self._rows.get(index - 1)
-        return before.stop if before else index * self.chunk_size_t
+        previous = self._rows.get(index - 1)
+        return previous.stop if previous else index * self.chunk_size_t
 
     def write_episode_chunked(self, ep: Episode) -> list[Path]:
         """Write a whole episode in chunks of chunk_size_t timesteps; returns their paths.
@@ -143,9 +142,9 @@ class ChunkedEpisodeWriter:
         validate_chunk_continuity(self.manifest)
         for chunk in self.manifest.chunks:
             chunk["total_chunks"] = len(self.manifest.chunks)
-        write_manifest(self._listing(complete=True), self._path)
+        write_manifest(self._with_state(complete=True), self._path)
         return self._path
 
-    def _listing(self, *, complete: bool) -> ChunkManifest:
+    def _with_state(self, *, complete: bool) -> ChunkManifest:
         self.manifest.complete = complete
         return self.manifest

@@ -185,9 +185,8 @@ class DraftLock:
             return
         check_folder_of(target)
         while True:
-            name = f".{target.name[:_MAX_NAME_LENGTH]}.{secrets.token_hex(4)}.draft"
-            self.draft = target.with_name(name)
-            self._path = target.with_name(f"{name}{_LOCK_SUFFIX}")
+            self.draft = target.with_name(f".{target.name[:_MAX_NAME_LENGTH]}.{secrets.token_hex(4)}.draft")
+            self._path = target.with_name(f"{self.draft.name}{_LOCK_SUFFIX}")
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
             self._descriptor = os.open(self._path, flags, 0o666)
             if lock_descriptor(self._descriptor) is not False and os.fstat(self._descriptor).st_nlink:
@@ -251,9 +250,8 @@ def remove_dead_draft(lock: Path) -> bool:
     """
     with _dead(lock) as target, contextlib.suppress(OSError):
         if target is not None:
-            _remove_draft(
-                lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX)), lock.with_name(target) if target else None
-            )
+            draft = lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX))
+            _remove_draft(draft, lock.with_name(target) if target else None)
             lock.unlink(missing_ok=True)
             return True
     return False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wshard.formats.base import Source
 
-_MOST_OPEN: Final = 16
+_MAX_OPEN: Final = 16
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class OpenSources:
         """Return the Source of an address; raises what open_location raises."""
         place = address.uri, address.read_as
         if place not in self._sources:
-            if len(self._sources) >= _MOST_OPEN:
+            if len(self._sources) >= _MAX_OPEN:
                 self._sources.pop(next(iter(self._sources))).close()
             self._sources[place] = open_for_conversion(address)
         return self._sources[place]

@@ -1,4 +1,4 @@
-"""Memory that worker processes share with the loop that they read for, used again when a batch is no longer needed."""
+"""Shared memory in which worker processes return batches to the training loop; reused when a batch is released."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from wshard.data.dataset import Dataset, Item
 
-_SIZE: Final = 1 << 26  # address space: a page takes memory when it is first written
+_SIZE: Final = 1 << 26  # of address space; pages are only allocated when they are written
 _ALIGNED: Final = 64
 
 
 class SlotArray(NamedTuple):
-    """Where a column is in a slot: its axes in the order of memory, and the place of each axis of the column there."""
+    """A column in a slot: shape in memory order, and `axes`, the transposition that restores the column's order."""
 
     start: int
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class SlotArray(NamedTuple):
 
 
 class BatchSlots:
-    """Slots of shared memory that forked processes inherit: new shared memory for each batch costs more than reading.
+    """Slots of shared memory that forked processes inherit; allocating it anew for each batch would cost too much.
 
     The parent process chooses a free slot for a batch before a worker reads it. A slot is free again when no tensor or
     array of its batch is left.
@@ -57,22 +57,22 @@ class BatchSlots:
         self._requested.clear()
 
     def write(self, slot: int | None, batch: Item) -> tuple[int | None, Item]:
-        """Move the arrays of a batch into a slot, as far as there is room."""
+        """Copy the arrays of a batch into a slot, as far as they fit; returns the batch with SlotArrays for them."""
         if slot is None:
             return None, batch
-        found, position, whole = dict(batch), 0, np.frombuffer(self._memory[slot], np.uint8)
+        moved, position, memory = dict(batch), 0, np.frombuffer(self._memory[slot], np.uint8)
         for name, column in batch.items():
             array = as_numpy(column)
             if not isinstance(array, np.ndarray) or array.dtype.hasobject or position + array.nbytes > _SIZE:
                 continue
             order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-            ordered = array.transpose(order)  # images are [H, W, C] in memory: to copy them so costs a fraction
+            ordered = array.transpose(order)  # images are [H, W, C] in memory: copying in this order is much faster
             axes = tuple(order.index(axis) for axis in range(array.ndim))
-            place = SlotArray(position, ordered.shape, array.dtype, axes, is_tensor(column))
-            np.copyto(_view(whole, place), array)
-            found[name] = place
+            slot_array = SlotArray(position, ordered.shape, array.dtype, axes, is_tensor(column))
+            np.copyto(_view(memory, slot_array), array)
+            moved[name] = slot_array
             position += -(-array.nbytes // _ALIGNED) * _ALIGNED
-        return slot, found
+        return slot, moved
 
     def read(self, written: tuple[int | None, Item]) -> Item:
         """Return a batch, whose arrays are views of its slot."""
@@ -80,17 +80,17 @@ class BatchSlots:
         if slot is None:
             return batch
         self._requested.discard(slot)
-        whole = np.frombuffer(self._memory[slot], np.uint8)
-        weakref.finalize(whole, self._free.append, slot).atexit = False
-        arrays = {name: _view(whole, one) for name, one in batch.items() if isinstance(one, SlotArray)}
+        memory = np.frombuffer(self._memory[slot], np.uint8)
+        weakref.finalize(memory, self._free.append, slot).atexit = False
+        arrays = {name: _view(memory, value) for name, value in batch.items() if isinstance(value, SlotArray)}
         return {
-            name: one if name not in arrays else as_tensor(arrays[name]) if one.tensor else arrays[name]
-            for name, one in batch.items()
+            name: value if name not in arrays else as_tensor(arrays[name]) if value.tensor else arrays[name]
+            for name, value in batch.items()
         }
 
 
 class SlotDataset:
-    """A data set as workers read it: (slot, epoch, clips) give the batch of these clips, written into the slot."""
+    """A data set as workers read it: a request (slot, epoch, clip numbers) gives their batch, written into the slot."""
 
     def __init__(self, dataset: Dataset, slots: BatchSlots) -> None:
         self.dataset, self.slots = dataset, slots
@@ -101,6 +101,11 @@ class SlotDataset:
         return self.slots.write(slot, collate(self.dataset.__getitems__(clips_of(epoch, numbers))))
 
 
-def _view(whole: Any, place: SlotArray) -> Any:
-    size = int(np.prod(place.shape)) * place.dtype.itemsize
-    return whole[place.start : place.start + size].view(place.dtype).reshape(place.shape).transpose(place.axes)
+def _view(memory: Any, slot_array: SlotArray) -> Any:
+    size = int(np.prod(slot_array.shape)) * slot_array.dtype.itemsize
+    return (
+        memory[slot_array.start : slot_array.start + size]
+        .view(slot_array.dtype)
+        .reshape(slot_array.shape)
+        .transpose(slot_array.axes)
+    )

@@ -14,21 +14,21 @@ def get_cache_dir(override_root: str | os.PathLike[str] | None = None, sub_folde
 
 
 def ensure_dir_exists(path: str | os.PathLike[str]) -> Path:
-    """Make a folder, and those above it, if it is not there; returns it."""
+    """Create a folder and its parents, if necessary; returns it."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def dataset_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of data sets in the cache; it need not be there."""
+    """Return the folder of data sets in the cache, which need not exist."""
     return get_cache_dir(cache_dir, "datasets")
 
 
 def find_repository(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return where a data set of the Hugging Face Hub is on this machine; None if it is not here.
+    """Return the local folder of a data set of the Hugging Face Hub; None if there is none on this machine.
 
-    It is looked for where this cache, LeRobot and the Hub's own client put it; nothing is downloaded.
+    Searches this cache, LeRobot's and that of the Hub's client; nothing is downloaded.
     """
     user, _, name = repo_id.partition("/")
     if not user or not name or ".." in repo_id.split("/"):
@@ -36,7 +36,7 @@ def find_repository(repo_id: str, cache_dir: str | os.PathLike[str] | None = Non
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     lerobot = Path(os.environ.get("HF_LEROBOT_HOME") or home / "lerobot")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"datasets--{repo_id.replace('/', '--')}"
-    places = [dataset_folder(cache_dir) / repo_id.replace("/", "--"), lerobot / repo_id]
+    candidates = [dataset_folder(cache_dir) / repo_id.replace("/", "--"), lerobot / repo_id]
     with contextlib.suppress(OSError):
-        places.append(hub / "snapshots" / (hub / "refs" / "main").read_text().strip())
-    return next((place for place in places if place.is_dir() and any(place.iterdir())), None)
+        candidates.append(hub / "snapshots" / (hub / "refs" / "main").read_text().strip())
+    return next((folder for folder in candidates if folder.is_dir() and any(folder.iterdir())), None)

@@ -18,9 +18,9 @@ Integers = "NDArray[np.int64]"
 
 
 class ClipIndex(Sequence[tuple[int, int]]):
-    """The (episode, start) of every clip of `span` rows, in the order of the episodes, none across two of them.
+    """The (episode, start) of every clip of `span` rows, in the order of the episodes; no clip spans two episodes.
 
-    Takes memory for each episode, not for each clip.
+    Memory grows with the number of episodes, not of clips.
     """
 
     def __init__(self, lengths: Any, span: int) -> None:
@@ -38,34 +38,34 @@ class ClipIndex(Sequence[tuple[int, int]]):
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
+            return [self[position] for position in range(*number.indices(len(self)))]
         episodes, starts = self.locate([number])
         return int(episodes[0]), int(starts[0])
 
-    def explain_none(self, about: str = "") -> str:
-        """Return why there are no clips; about: what is known of their length."""
-        there = f"the longest of {plural(len(self.lengths), 'episode')} has {self.lengths.max(initial=0)}"
-        found = there if len(self.lengths) else "there are no episodes"
-        return f"no clips of {plural(self.span, 'timestep')}{about}: {found}"
+    def explain_none(self, detail: str = "") -> str:
+        """Return why there are no clips; detail: appended to their length in the message."""
+        longest = f"the longest of {plural(len(self.lengths), 'episode')} has {self.lengths.max(initial=0)}"
+        reason = longest if len(self.lengths) else "there are no episodes"
+        return f"no clips of {plural(self.span, 'timestep')}{detail}: {reason}"
 
     def locate(self, numbers: Sequence[int] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return episode and start of each clip; negative numbers count from the end. Raises StepError."""
-        wanted = np.asarray(numbers)
-        if wanted.ndim != 1 or (len(wanted) and wanted.dtype.kind not in "iu"):
+        requested = np.asarray(numbers)
+        if requested.ndim != 1 or (len(requested) and requested.dtype.kind not in "iu"):
             raise StepError(f"expected whole numbers of clips, found {shown(numbers)}")
-        clips = np.where(wanted < 0, wanted + len(self), wanted)
+        clips = np.where(requested < 0, requested + len(self), requested)
         if len(clips) and (int(clips.min()) < 0 or int(clips.max()) >= len(self)):
-            wrong = wanted[(clips < 0) | (clips >= len(self))][0]
+            invalid = requested[(clips < 0) | (clips >= len(self))][0]
             if not len(self):
-                raise StepError(f"clip {wrong}: {self.explain_none()}")
-            raise StepError(f"expected a clip below {len(self)}, found {wrong}")
+                raise StepError(f"clip {invalid}: {self.explain_none()}")
+            raise StepError(f"expected a clip below {len(self)}, found {invalid}")
         episodes = np.searchsorted(self._ends, clips, side="right")
         return episodes, clips - self._ends[episodes] + self._last_starts[episodes] + 1
 
 
 def positive(value: object, name: str) -> int:
     """Return a whole number above 0; raises DatasetError."""
-    found = integer(value)
-    if found is None or found <= 0:
+    number = integer(value)
+    if number is None or number <= 0:
         raise DatasetError(f"{name} must be positive: expected a whole number > 0, found {shown(value)}")
-    return found
+    return number

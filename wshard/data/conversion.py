@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Place = str | os.PathLike[str]
 
 _SUFFIXES: Final = {"lance": ".lance", "hdf5": ".h5"}
-_STATED: Final = (str, bytes, bool, int, float)
-_WRITER: Final = frozenset(("mode", "table_name", "jpeg_quality", "fps", "codec", "compression"))
+_EPISODE_DATA_TYPES: Final = (str, bytes, bool, int, float)
+_WRITER_OPTIONS: Final = frozenset(("mode", "table_name", "jpeg_quality", "fps", "codec", "compression"))
 
 
 def convert(
@@ -44,11 +44,11 @@ def convert(
     dest_format encodes. dest gets the suffix of the format if it has none. Raises the errors of load_dataset and of the
     writer, DatasetError where dest is the source.
     """
-    options = {name: value for name, value in kwargs.items() if name not in _WRITER}
-    data = source if isinstance(source, Dataset) else load_dataset(source, cache_dir, source_format, **options)
-    writing = {name: value for name, value in kwargs.items() if name in _WRITER}
-    place = _choose_place(dest, dest_format, [source], writing)
-    return _write([data], place, dest_format, writing, f"Converting → {dest_format}" if progress else "")
+    reader_options = {name: value for name, value in kwargs.items() if name not in _WRITER_OPTIONS}
+    data = source if isinstance(source, Dataset) else load_dataset(source, cache_dir, source_format, **reader_options)
+    writer_options = {name: value for name, value in kwargs.items() if name in _WRITER_OPTIONS}
+    destination = _choose_destination(dest, dest_format, [source], writer_options)
+    return _write([data], destination, dest_format, writer_options, f"Converting → {dest_format}" if progress else "")
 
 
 def merge(  # noqa: PLR0913  (as above)
@@ -68,12 +68,12 @@ def merge(  # noqa: PLR0913  (as above)
     """
     if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) < 2:
         raise DatasetError(f"merge: expected at least two sources, found {shown(sources)}")
-    options = {name: value for name, value in kwargs.items() if name not in _WRITER}
+    reader_options = {name: value for name, value in kwargs.items() if name not in _WRITER_OPTIONS}
     formats = source_formats or [None] * len(sources)
     if len(formats) != len(sources):
         raise DatasetError(f"source_formats: expected one for each of {len(sources)} sources, found {shown(formats)}")
     loaded = [
-        source if isinstance(source, Dataset) else load_dataset(source, cache_dir, name, **options)
+        source if isinstance(source, Dataset) else load_dataset(source, cache_dir, name, **reader_options)
         for source, name in zip(sources, formats, strict=True)
     ]
     for source, data in zip(sources, loaded, strict=True):
@@ -82,53 +82,58 @@ def merge(  # noqa: PLR0913  (as above)
         if missing or unexpected:
             name = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
             raise DatasetError(f"merge: {name}: missing columns: {missing}; unexpected columns: {unexpected}")
-    writing = {name: value for name, value in kwargs.items() if name in _WRITER} | {"mode": mode}
-    place = _choose_place(dest, dest_format, sources, writing)
-    return _write(loaded, place, dest_format, writing, "Merging" if progress else "")
+    writer_options = {name: value for name, value in kwargs.items() if name in _WRITER_OPTIONS} | {"mode": mode}
+    destination = _choose_destination(dest, dest_format, sources, writer_options)
+    return _write(loaded, destination, dest_format, writer_options, "Merging" if progress else "")
 
 
-def _choose_place(dest: Place, format_name: str, sources: Sequence[Place | Dataset], options: dict[str, Any]) -> Path:
-    """Return the destination with its suffix; raises DatasetError where it is a source, which would be doubled."""
-    place = _with_suffix(Path(dest), get_format(format_name), "table_name" in options)
+def _choose_destination(
+    dest: Place, format_name: str, sources: Sequence[Place | Dataset], options: dict[str, Any]
+) -> Path:
+    """Return the destination with its suffix; raises DatasetError if it is also a source."""
+    destination = _with_suffix(Path(dest), get_format(format_name), "table_name" in options)
     paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
-    if place.exists() and any(path.exists() and place.samefile(path) for path in paths):
-        raise DatasetError(f"{place}: expected a destination that is not the source")
-    return place
+    if destination.exists() and any(path.exists() and destination.samefile(path) for path in paths):
+        raise DatasetError(f"{destination}: expected a destination that is not the source")
+    return destination
 
 
-def _write(data: Sequence[Dataset], place: Path, format_name: str, options: dict[str, Any], title: str) -> Path:
-    kind = get_format(format_name)
-    with kind.open_writer(place, **options) as writer:
-        writer.write_episodes(_read(data, title, _stated_by_all(data) if kind.supports_episode_data else ()))
-    return place
+def _write(data: Sequence[Dataset], destination: Path, format_name: str, options: dict[str, Any], title: str) -> Path:
+    format_ = get_format(format_name)
+    with format_.open_writer(destination, **options) as writer:
+        writer.write_episodes(_read(data, title, _common_episode_data(data) if format_.supports_episode_data else ()))
+    return destination
 
 
-def _stated_by_all(data: Sequence[Dataset]) -> list[dict[str, Any]]:
-    """Return for each episode what all of them state, by the same names and in values of one type."""
-    each: list[dict[str, Any]] = []
-    for one in data:
-        stated = one.get_episode_data()
-        each += [{name: values[number] for name, values in stated.items()} for number in range(len(one.lengths))]
+def _common_episode_data(data: Sequence[Dataset]) -> list[dict[str, Any]]:
+    """Return the per-episode values of each episode that all have, with values of one type per name."""
+    statements: list[dict[str, Any]] = []
+    for dataset in data:
+        by_name = dataset.get_episode_data()
+        statements += [
+            {name: values[number] for name, values in by_name.items()} for number in range(len(dataset.lengths))
+        ]
     names = [
         name
-        for name in (each[0] if each else ())
-        if type(each[0][name]) in _STATED and {type(row.get(name)) for row in each} == {type(each[0][name])}
+        for name in (statements[0] if statements else ())
+        if type(statements[0][name]) in _EPISODE_DATA_TYPES
+        and {type(row.get(name)) for row in statements} == {type(statements[0][name])}
     ]
-    return [{name: row[name] for name in names} for row in each]
+    return [{name: row[name] for name in names} for row in statements]
 
 
-def _with_suffix(dest: Path, kind: type[DatasetFormat], named: bool) -> Path:  # noqa: FBT001  (private)
-    suffix = _SUFFIXES.get(kind.name, "")
-    known = dest.suffix.lower() in (suffix, ".hdf5") if suffix else True
-    return dest if known or named else dest.with_name(f"{dest.name}{suffix}")
+def _with_suffix(dest: Path, format_: type[DatasetFormat], has_table_name: bool) -> Path:  # noqa: FBT001  (private)
+    suffix = _SUFFIXES.get(format_.name, "")
+    is_complete = dest.suffix.lower() in (suffix, ".hdf5") if suffix else True
+    return dest if is_complete or has_table_name else dest.with_name(f"{dest.name}{suffix}")
 
 
-def _read(data: Sequence[Dataset], title: str, stated: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    total, done = sum(len(one.lengths) for one in data), 0
-    for one in data:
-        for episode in range(len(one.lengths)):
+def _read(data: Sequence[Dataset], title: str, episode_data: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    total, done = sum(len(dataset.lengths) for dataset in data), 0
+    for dataset in data:
+        for episode in range(len(dataset.lengths)):
             if title and sys.stderr.isatty():
                 sys.stderr.write(f"\r{title} {done + 1}/{total}" + "\n" * (done + 1 == total))
-            columns = one.read_episode(episode, encoded=True)
-            yield columns | ({EPISODE_DATA_KEY: stated[done]} if stated else {})
+            columns = dataset.read_episode(episode, encoded=True)
+            yield columns | ({EPISODE_DATA_KEY: episode_data[done]} if episode_data else {})
             done += 1

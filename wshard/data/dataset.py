@@ -1,4 +1,4 @@
-"""Episodes as clips: the base of everything that a training loop takes items from."""
+"""Episodes as clips: the base class of all data sets that a training loop reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ClipBatch(Sequence["Item"]):
-    """Clips that are contiguous in memory: `columns` has them stacked; the items are views of them."""
+    """A batch of clips, stacked in `columns`; the items are views of these."""
 
     def __init__(self, columns: Item, size: int) -> None:
         self.columns = columns
@@ -102,11 +102,11 @@ class Dataset(Sequence["Item"]):
         raise NotImplementedError
 
     def is_image(self, column: str) -> bool:
-        """Return True for a column of images, which items have with channels first."""
+        """Return True for a column of images, which items contain with channels first."""
         raise NotImplementedError
 
     def is_action(self, column: str) -> bool:
-        """Return True for a column of actions, of which items have those of all timesteps."""
+        """Return True for a column of actions; items contain the actions of all timesteps."""
         return is_action(column)
 
     @property
@@ -119,7 +119,7 @@ class Dataset(Sequence["Item"]):
         """The name of the data set in messages."""
         return type(self).__name__
 
-    def describe_column(self, column: str) -> str:  # noqa: ARG002  (not known here)
+    def describe_column(self, column: str) -> str:  # noqa: ARG002  (subclasses know)
         """Return dtype and shape of a row of a column, "" where they are not declared."""
         return ""
 
@@ -147,7 +147,7 @@ class Dataset(Sequence["Item"]):
         return len(self.clip_indices)
 
     def checksum_clips(self) -> int:
-        """Return a number that differs for clips of other episodes, as far as these have other names or lengths."""
+        """Return a checksum that changes with the clips, as far as names and lengths of the episodes show."""
         return crc32(self.lengths.astype(np.int64).tobytes(), self.span % (1 << 32))
 
     @property
@@ -189,13 +189,13 @@ class Dataset(Sequence["Item"]):
     def _transform(self, item: Item) -> Item:
         if self.transform is None:
             return item
-        found: object = self.transform(item)
-        if not isinstance(found, MutableMapping):
-            raise DatasetError(f"transform: expected it to return an item, a dict of columns, found {shown(found)}")
-        return cast("Item", found)
+        result: object = self.transform(item)
+        if not isinstance(result, MutableMapping):
+            raise DatasetError(f"transform: expected it to return an item, a dict of columns, found {shown(result)}")
+        return cast("Item", result)
 
     def _present(self, column: str, rows: Any) -> Any:
-        """Return rows in the form that items have."""
+        """Convert rows to the form of items: images with channels first, tensors."""
         if self.channels_first and isinstance(rows, np.ndarray) and self.is_image(column):
             rows = np.moveaxis(rows, -1, -3)
         return as_tensor(rows) if self.as_tensors else rows
@@ -207,7 +207,7 @@ class Dataset(Sequence["Item"]):
         width = math.prod(rows.shape[axis - 1 :]) // max(count, 1)
         return rows.reshape(*rows.shape[: axis - 1], count, width)
 
-    # ---- rows of one's choice ------------------------------------------------------------------------------------
+    # ---- random access to rows -----------------------------------------------------------------------------------
 
     def load_chunk(self, episodes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> list[Item]:
         """Return the timesteps [start, end) of an episode each, as items.
@@ -215,9 +215,9 @@ class Dataset(Sequence["Item"]):
         Raises StepError for timesteps that an episode does not have, DatasetError where actions are not a multiple of
         frameskip.
         """
-        found = []
-        chosen = [whole_numbers(values, "load_chunk", StepError) for values in (episodes, starts, ends)]
-        for episode, start, end in zip(*chosen, strict=True):
+        items = []
+        requests = [whole_numbers(values, "load_chunk", StepError) for values in (episodes, starts, ends)]
+        for episode, start, end in zip(*requests, strict=True):
             length = self._length_of(episode)
             if not 0 <= start <= end <= length:
                 raise StepError(f"episode {episode}: expected 0 <= start <= end <= {length}, found {start} and {end}")
@@ -228,8 +228,8 @@ class Dataset(Sequence["Item"]):
                     f"found {end - start}"
                 )
             rows = self._load(episode, range(start, end))
-            found.append({name: self._group(name, column, 1, count) for name, column in rows.items()})
-        return found
+            items.append({name: self._group(name, column, 1, count) for name, column in rows.items()})
+        return items
 
     def load_episode(self, episode_idx: int) -> Item:
         """Return a whole episode: observations every frameskip timesteps, the action of every timestep."""
@@ -237,18 +237,18 @@ class Dataset(Sequence["Item"]):
 
     def _load(self, episode: int, steps: range) -> Item:
         dense = np.arange(steps.start, steps.stop)[None, :]
-        at = np.array([episode])
+        episode_indices = np.array([episode])
         item = {}
         for name in self.column_names:
-            rows = self._take(name, at, dense if self.is_action(name) else dense[:, :: self.frameskip])
+            rows = self._take(name, episode_indices, dense if self.is_action(name) else dense[:, :: self.frameskip])
             item[name] = self._present(name, rows)[0]
         return self._transform(item)
 
     def _length_of(self, episode: int) -> int:
-        number = integer(episode)
-        if number is None or not 0 <= number < len(self.lengths):
+        index = integer(episode)
+        if index is None or not 0 <= index < len(self.lengths):
             raise StepError(f"expected an episode below {len(self.lengths)}, found {shown(episode)}")
-        return int(self.lengths[number])
+        return int(self.lengths[index])
 
     def get_row_data(self, row_idx: int | Sequence[int]) -> Item:
         """Return rows of all columns by their global number, as stored arrays."""
@@ -257,9 +257,9 @@ class Dataset(Sequence["Item"]):
             raise StepError(f"expected whole numbers of rows, found {shown(row_idx)}")
         rows = rows.astype(np.int64)
         episodes, steps = self.locate_rows(rows)
-        found = {name: self._take(name, episodes, steps[:, None]) for name in self.column_names}
-        found = {name: column[:, 0] if isinstance(column, np.ndarray) else column for name, column in found.items()}
-        return {name: column[0] for name, column in found.items()} if np.ndim(row_idx) == 0 else found
+        columns = {name: self._take(name, episodes, steps[:, None]) for name in self.column_names}
+        columns = {name: column[:, 0] if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+        return {name: column[0] for name, column in columns.items()} if np.ndim(row_idx) == 0 else columns
 
     def locate_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return episode and timestep of rows given by their global number; raises StepError."""

@@ -1,4 +1,4 @@
-"""Frames of a lane as rows: decoded straight into the batch that they are for."""
+"""Frames of a lane as rows, decoded directly into a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _VIDEO_MEMORY: Final = 1 << 28
 _FRAME_COST: Final = 96
-_MOST_VIDEOS: Final = 256
+_MAX_VIDEOS: Final = 256
 
 
 class FrameRows:
@@ -42,14 +42,13 @@ class FrameRows:
 
 
 def frame_rows(view: LazyLane, frames: EncodedFrames) -> FrameRows:
-    """Return the frames of a lane.
+    """Return the frames of a lane as rows.
 
-    Images in an episode file are views of it, compared with no checksum. Videos stay open, as many as memory has room
-    for.
+    Images in an episode file are views of it, without verifying a checksum. Videos stay open, as many as memory allows.
     """
     if isinstance(frames, VideoFrames):
         height, width, _ = frames.shape
-        POOL.allow(min(_MOST_VIDEOS, _VIDEO_MEMORY // (height * width * _FRAME_COST)))
+        POOL.allow(min(_MAX_VIDEOS, _VIDEO_MEMORY // (height * width * _FRAME_COST)))
     elif isinstance(view, EncodedLane) and isinstance(frames, ImageFrames) and isinstance(frames.images, StoredImages):
         frames = replace(frames, images=_MappedImages(view, frames.images))
     return FrameRows(frames)
@@ -61,11 +60,11 @@ class _MappedImages(Sequence[Any]):
     def __init__(self, view: EncodedLane, images: StoredImages) -> None:
         self._data = view.stored_bytes()
         count = len(images)
-        _ = images[0:count]  # which checks their places
-        self._places: list[int] = np.frombuffer(self._data[: 8 * (count + 1)], "<u8").tolist()
+        _ = images[0:count]  # checks their offsets
+        self._offsets: list[int] = np.frombuffer(self._data[: 8 * (count + 1)], "<u8").tolist()
 
     def __len__(self) -> int:
-        return len(self._places) - 1
+        return len(self._offsets) - 1
 
     def __getitem__(self, step: Any) -> Any:
-        return self._data[self._places[step] : self._places[step + 1]]
+        return self._data[self._offsets[step] : self._offsets[step + 1]]

@@ -1,4 +1,4 @@
-"""The columns that the lanes of an episode are in training data."""
+"""The columns of training data that correspond to the lanes of an episode."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def name_lanes(lanes: Mapping[str, Declaration]) -> dict[str, LaneColumn]:
 
 
 def choose_column(columns: Mapping[str, LaneColumn], name: str) -> LaneColumn | None:
-    """Return a column by its name, or by that of its lane; None where there is none."""
-    places = (name, f"signal/{name}", f"action/{name}")
-    return columns.get(name) or next((one for one in columns.values() if one.block in places), None)
+    """Return a column by its name or that of its lane; None if there is none."""
+    blocks = (name, f"signal/{name}", f"action/{name}")
+    return columns.get(name) or next((column for column in columns.values() if column.block in blocks), None)
 
 
 def find_columns(info: EpisodeInfo, *, texts: bool) -> dict[str, LaneColumn]:
-    """Return the columns of an episode by their names; texts: whether those of its metadata are loaded by default."""
+    """Return the columns of an episode by name; texts: whether texts of its metadata are loaded by default."""
     columns = name_lanes(info.lanes)
     for name, value in info.metadata.items():
         listed = isinstance(value, list) and f"{STEP_TEXTS}{name}" in info.lanes

@@ -1,4 +1,4 @@
-"""Rows of many episodes at many locations: files stay open, and are opened again in other processes."""
+"""Rows of many episodes at many locations: files stay open, and other processes open their own."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
-_MOST_OPEN: Final = 4096
+_MAX_OPEN: Final = 4096
 
 
-def _most_open() -> int:
-    """Return how many episode files may be open: half of the files that the system lets this process have."""
+def _max_open_files() -> int:
+    """Return how many episode files may be open: half of the file descriptors that this process may have."""
     try:
         import resource  # noqa: PLC0415  (not on Windows)
     except ImportError:
         return 256
-    return min(_MOST_OPEN, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 16))
+    return min(_MAX_OPEN, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 16))
 
 
 class EpisodeList:
-    """Episodes of several Sources, by number: which Source, which key."""
+    """Episodes of several Sources; episode i has the key keys[i] in the Source sources[source_indices[i]]."""
 
-    def __init__(self, sources: Sequence[Source], places: NDArray[np.int64], keys: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[Source], source_indices: NDArray[np.int64], keys: Sequence[str]) -> None:
         self.sources = list(sources)
-        self.places = places
+        self.source_indices = source_indices
         self.keys = list(keys)
         self.renamed: dict[tuple[int, str], str] = {}
         self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
         self._lanes: dict[int, dict[str, Any]] = {}
         self._process = os.getpid()
-        self._most = _most_open()
+        self._max_open = _max_open_files()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"sources": self.sources, "places": self.places, "keys": self.keys, "renamed": self.renamed}
+        return {"sources": self.sources, "places": self.source_indices, "keys": self.keys, "renamed": self.renamed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         EpisodeList.__init__(self, state["sources"], state["places"], state["keys"])
@@ -60,28 +60,28 @@ class EpisodeList:
 
     def where(self, episode: int) -> str:
         """Return the name of an episode in messages."""
-        with self.sources[self.places[episode]].open(self.keys[episode]) as reader:
+        with self.sources[self.source_indices[episode]].open(self.keys[episode]) as reader:
             name: str = reader.where
         return name
 
     def info(self, episode: int) -> EpisodeInfo:
         """Describe an episode."""
-        info: EpisodeInfo = self.sources[self.places[episode]].info(self.keys[episode])
+        info: EpisodeInfo = self.sources[self.source_indices[episode]].info(self.keys[episode])
         return info
 
     def statements(self, episode: int) -> Mapping[str, Any] | None:
-        """Return what a table of episodes states about one; None where the location has no such table."""
-        stated = getattr(self.sources[self.places[episode]], "statements", None)
-        return None if stated is None else stated(self.keys[episode])
+        """Return the values of an episode in a table of episodes; None if the location has no such table."""
+        statements = getattr(self.sources[self.source_indices[episode]], "statements", None)
+        return None if statements is None else statements(self.keys[episode])
 
-    def rename(self, episode: int, block: str, there: str) -> None:
-        """Let a lane have another block name in the location of an episode."""
-        if block != there:
-            self.renamed[int(self.places[episode]), block] = there
+    def rename(self, episode: int, block: str, name_there: str) -> None:
+        """Note that a lane has another block name at the location of an episode."""
+        if block != name_there:
+            self.renamed[int(self.source_indices[episode]), block] = name_there
 
     def lanes(self, episode: int) -> dict[str, Declaration]:
         """Return the lanes of an episode by their block names."""
-        with self.sources[self.places[episode]].open(self.keys[episode]) as reader:
+        with self.sources[self.source_indices[episode]].open(self.keys[episode]) as reader:
             lanes: dict[str, Declaration] = reader.lanes()
         return lanes
 
@@ -95,14 +95,14 @@ class EpisodeList:
         Raises DatasetError for an episode whose lane is of another dtype or shape.
         """
         out: Array = np.empty((*steps.shape, *lane.shape), lane.dtype.numpy_dtype)
-        for place in np.unique(self.places[episodes]).tolist() if len(self.sources) > 1 else [0]:
-            source = self.sources[place]
-            here = np.flatnonzero(self.places[episodes] == place) if len(self.sources) > 1 else slice(None)
+        for index in np.unique(self.source_indices[episodes]).tolist() if len(self.sources) > 1 else [0]:
+            source = self.sources[index]
+            positions = np.flatnonzero(self.source_indices[episodes] == index) if len(self.sources) > 1 else slice(None)
             if hasattr(source, "take_rows") and steps.size:
-                keys = [self.keys[episode] for episode in episodes[here].tolist()]
-                out[here] = source.take_rows(self.renamed.get((place, block), block), keys, steps[here])
+                keys = [self.keys[episode] for episode in episodes[positions].tolist()]
+                out[positions] = source.take_rows(self.renamed.get((index, block), block), keys, steps[positions])
             else:
-                numbers = np.arange(len(episodes))[here]
+                numbers = np.arange(len(episodes))[positions]
                 self._copy(block, lane, numbers, (episodes, steps), out)
         return out
 
@@ -114,10 +114,10 @@ class EpisodeList:
         stride = int(strides.flat[0]) if strides.size else 1
         regular = stride > 0 and bool((strides == stride).all())
         lanes = self._lanes if self._process == os.getpid() else {}
-        known = zip(numbers.tolist(), episodes[numbers].tolist(), steps[numbers, :1].ravel().tolist(), strict=True)
-        length, nothing = (steps.shape[1] - 1) * stride + 1, dict[str, Any]()
-        for number, episode, start in known if steps.size else ():
-            rows_of = lanes.get(episode, nothing).get(block)
+        clips = zip(numbers.tolist(), episodes[numbers].tolist(), steps[numbers, :1].ravel().tolist(), strict=True)
+        length, empty = (steps.shape[1] - 1) * stride + 1, dict[str, Any]()
+        for number, episode, start in clips if steps.size else ():
+            rows_of = lanes.get(episode, empty).get(block)
             if rows_of is None:
                 rows_of = self._open_lane(episode, block, lane)
             if regular and isinstance(rows_of, FrameRows):
@@ -145,24 +145,24 @@ class EpisodeList:
         return rows
 
     def _name(self, episode: int, block: str) -> str:
-        return self.renamed.get((int(self.places[episode]), block), block)
+        return self.renamed.get((int(self.source_indices[episode]), block), block)
 
     def _reader(self, episode: int) -> EpisodeReader:
-        if self._process != os.getpid():  # what a parent process opened is not this one's
+        if self._process != os.getpid():  # files that a parent process opened must not be used here
             self._open, self._lanes, self._process = OrderedDict(), {}, os.getpid()
         if episode not in self._open:
-            if len(self._open) >= self._most:
-                self._forget(next(iter(self._open)))
-            self._open[episode] = self.sources[self.places[episode]].open(self.keys[episode])
+            if len(self._open) >= self._max_open:
+                self._close_episode(next(iter(self._open)))
+            self._open[episode] = self.sources[self.source_indices[episode]].open(self.keys[episode])
         return self._open[episode]
 
-    def _forget(self, episode: int) -> None:
+    def _close_episode(self, episode: int) -> None:
         self._lanes.pop(episode, None)
         self._open.pop(episode).close()
 
     def close(self) -> None:
         """Close all open files."""
         for episode in list(self._open):
-            self._forget(episode)
+            self._close_episode(episode)
         for source in self.sources:
             source.close()

@@ -29,10 +29,10 @@ SCHEME: Final = "lerobot://"
 class LeRobotAdapter(SourceDataset):
     """Clips of a LeRobot data set: at `root`, or else of the repository in a cache of this machine.
 
-    Columns: the primary camera is `pixels`, float32 from 0 to 1, without the axis of time where num_steps is 1;
-    `action`; `observation.state` is `proprio`; and those of key_aliases {native: name}. `ep_idx` and `step_idx` number
-    episodes, from 0, and timesteps. lerobot_kwargs: options of lerobot's own loader, which are refused. Raises
-    SourceNotFoundError, UnsupportedFormatError, DatasetError where the primary camera is not known.
+    Columns: the primary camera is `pixels`, float32 from 0 to 1, without the time axis if num_steps is 1; `action`;
+    `observation.state` is `proprio`; and those of key_aliases {native: name}. `ep_idx` and `step_idx` count episodes
+    and timesteps from 0. lerobot_kwargs: options of lerobot's own loader, which are refused. Raises
+    SourceNotFoundError, UnsupportedFormatError, DatasetError if there are several cameras and no primary_camera_key.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the signature of the original)
@@ -53,22 +53,24 @@ class LeRobotAdapter(SourceDataset):
             refuse_option(option, value)
         if key_aliases is not None and not isinstance(key_aliases, Mapping):
             raise DatasetError(f"key_aliases: expected {{native name: name}}, found {shown(key_aliases)}")
-        wanted, cached = list_names(keys_to_load, "keys_to_load"), list_names(keys_to_cache, "keys_to_cache")
-        place = Path(root) if root is not None else find_repository(repo_id)
-        if place is None:
+        requested, cached = list_names(keys_to_load, "keys_to_load"), list_names(keys_to_cache, "keys_to_cache")
+        folder = Path(root) if root is not None else find_repository(repo_id)
+        if folder is None:
             raise SourceNotFoundError(f"{SCHEME}{repo_id}: expected it in a cache of this machine; or give root")
-        source = open_source(place, "lerobot")
-        chosen = None if episodes is None else [(0, str(number)) for number in episodes]
-        super().__init__([source], frameskip, num_steps, transform, episodes=chosen)
+        source = open_source(folder, "lerobot")
+        selected = None if episodes is None else [(0, str(number)) for number in episodes]
+        super().__init__([source], frameskip, num_steps, transform, episodes=selected)
         self._pixels = self._find_camera(primary_camera_key)
         native = {"pixels": self._pixels, "action": "action", "proprio": "observation.state"}
         native |= {name: key for key, name in (key_aliases or {}).items()}
-        known = {name: self.find_column(key) for name, key in native.items() if key and (key_aliases or self._has(key))}
-        self.columns = known
-        self._names = [*known, "ep_idx", "step_idx"]
-        for name in (*(wanted or ()), *(cached or ())):
+        columns = {
+            name: self.find_column(key) for name, key in native.items() if key and (key_aliases or self._has(key))
+        }
+        self.columns = columns
+        self._names = [*columns, "ep_idx", "step_idx"]
+        for name in (*(requested or ()), *(cached or ())):
             self._check_column(name)
-        self._names = [name for name in self._names if not wanted or name in wanted]
+        self._names = [name for name in self._names if not requested or name in requested]
         for name in cached or ():
             self._cached[name] = self.get_col_data(name)
 
@@ -78,8 +80,8 @@ class LeRobotAdapter(SourceDataset):
     def _find_camera(self, primary: str | None) -> str:
         cameras = [name for name, column in self.columns.items() if column.is_image]
         if (primary is None and len(cameras) > 1) or (primary is not None and primary not in cameras):
-            found = "none" if primary is None else shown(primary)
-            raise DatasetError(f"primary_camera_key: expected one of {', '.join(cameras) or 'none'}, found {found}")
+            given = "none" if primary is None else shown(primary)
+            raise DatasetError(f"primary_camera_key: expected one of {', '.join(cameras) or 'none'}, found {given}")
         return primary or next(iter(cameras), "")
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
@@ -92,5 +94,5 @@ class LeRobotAdapter(SourceDataset):
     def _present(self, column: str, rows: Any) -> Any:
         if column == "pixels":
             rows = rows.astype(np.float32) / 255
-        found = super()._present(column, rows)
-        return found[:, 0] if column == "pixels" and self.num_steps == 1 and found.shape[1] == 1 else found
+        presented = super()._present(column, rows)
+        return presented[:, 0] if column == "pixels" and self.num_steps == 1 and presented.shape[1] == 1 else presented

@@ -42,8 +42,8 @@ def load_dataset(
     SourceNotFoundError, DatasetError; a NoClipsWarning says why a data set has no clips.
     """
     data = _load(name, cache_dir, format, kwargs)
-    if lack := explain_no_clips(data):
-        warnings.warn(f"{name}: {lack}", NoClipsWarning, 2)
+    if reason := explain_no_clips(data):
+        warnings.warn(f"{name}: {reason}", NoClipsWarning, 2)
     return data
 
 
@@ -51,22 +51,22 @@ def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, 
     if not isinstance(name, (str, os.PathLike, Iterable)) or isinstance(name, bytes):
         raise DatasetError(f"name: expected the name of a data set, or several, found {shown(name)}")
     if not isinstance(name, (str, os.PathLike)):
-        parts = [_load(one, cache_dir, format_name, options) for one in name]
-        plain = [part for part in parts if isinstance(part, SourceDataset)]
-        return ConcatDataset(plain if len(plain) == len(parts) else parts)
-    place: Name = name if "://" in os.fspath(name) else find_dataset(name, cache_dir)
-    found = detect_format(place) if format_name is None else get_format(format_name)
-    if found is None:
-        raise DatasetError(f"No format detected for {os.fspath(place)}: {_advise(Path(place))}")
-    return found.open_reader(place, **options)
+        parts = [_load(part_name, cache_dir, format_name, options) for part_name in name]
+        source_datasets = [part for part in parts if isinstance(part, SourceDataset)]
+        return ConcatDataset(source_datasets if len(source_datasets) == len(parts) else parts)
+    location: Name = name if "://" in os.fspath(name) else find_dataset(name, cache_dir)
+    dataset_format = detect_format(location) if format_name is None else get_format(format_name)
+    if dataset_format is None:
+        raise DatasetError(f"No format detected for {os.fspath(location)}: {_advise(Path(location))}")
+    return dataset_format.open_reader(location, **options)
 
 
-def _advise(place: Path) -> str:
-    """Return what to load instead of a location that is no data set."""
-    inside = list_inside(place, lambda child: getattr(detect_format(child), "name", "")) if place.is_dir() else ""
+def _advise(location: Path) -> str:
+    """Return advice on what to load instead of a location that is not a data set."""
+    inside = list_inside(location, lambda child: getattr(detect_format(child), "name", "")) if location.is_dir() else ""
     if inside:
         return f"it has the data sets {inside}: load one, or several as a list"
-    if next(place.rglob("*.wshard"), None):
+    if next(location.rglob("*.wshard"), None):
         return "format='wshard' reads all episode files below it"
     return "name one of list_formats()"
 
@@ -76,10 +76,10 @@ def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
     text = os.fspath(name)
     if not text:
         raise SourceNotFoundError("expected the name of a data set, found an empty text")
-    here = Path(text).expanduser()
-    for place in (here, dataset_folder(cache_dir) / text):
+    given = Path(text).expanduser()
+    for base in (given, dataset_folder(cache_dir) / text):
         for suffix in _SUFFIXES:
-            path = Path(f"{place}{suffix}")
+            path = Path(f"{base}{suffix}")
             if path.exists():
                 return path
     repository = find_repository(text, cache_dir) if text[:1] not in "./~" else None

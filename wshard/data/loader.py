@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wshard.data.dataset import Item
 
 _PREFETCHED: Final = 2  # batches for each worker, as torch does it
-_IN_USE: Final = 3  # batches that a training loop works with
+_IN_USE: Final = 3  # batches that a training loop may keep
 
 
 class ClipLoader:
@@ -41,8 +41,8 @@ class ClipLoader:
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise DatasetError(f"dataset: expected a data set, as of load_dataset, found {shown(dataset)}")
-        if lack := explain_no_clips(dataset):
-            raise NoClipsError(lack)
+        if reason := explain_no_clips(dataset):
+            raise NoClipsError(reason)
         self.dataset = dataset
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
@@ -51,15 +51,15 @@ class ClipLoader:
         self._slots = BatchSlots(_PREFETCHED * num_workers + _IN_USE if inherited else 0)
         self._requests = _Requests(self.sampler, self.batch_size, drop_last, self._slots)
         if not len(self._requests):
-            found = f"found {plural(len(self.sampler), 'clip')}"
-            raise NoClipsError(f"expected a whole batch of {self.batch_size}, as drop_last omits smaller ones, {found}")
+            count = f"found {plural(len(self.sampler), 'clip')}"
+            raise NoClipsError(f"expected a whole batch of {self.batch_size}, as drop_last omits smaller ones, {count}")
         self._workers: Any = None
         if num_workers:
-            reading = SlotDataset(dataset, self._slots)
-            self._workers = worker_loader(reading, self._requests, num_workers, fork_safe=dataset.fork_safe)
-            # Found in garbage, torch's loader waits 5 seconds for each worker: its queues may be closed already. So it
-            # is never garbage itself, and ends with this loader.
-            weakref.finalize(self, _let_go, self._workers).atexit = False
+            slot_dataset = SlotDataset(dataset, self._slots)
+            self._workers = worker_loader(slot_dataset, self._requests, num_workers, fork_safe=dataset.fork_safe)
+            # If the garbage collector finds torch's loader, it waits 5 seconds for each worker, as its queues may be
+            # closed already. The finalizer keeps a reference to it, so that it ends with this loader instead.
+            weakref.finalize(self, _release, self._workers).atexit = False
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -82,22 +82,22 @@ class ClipLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state; raises DatasetError for the state of another order."""
-        found = check_state(state).get("batch_size")
-        if integer(found) != self.batch_size:
-            raise DatasetError(f"state: batch_size: expected {self.batch_size}, found {shown(found)}")
+        batch_size = check_state(state).get("batch_size")
+        if integer(batch_size) != self.batch_size:
+            raise DatasetError(f"state: batch_size: expected {self.batch_size}, found {shown(batch_size)}")
         self.sampler.load_state_dict(state)
 
 
-def _let_go(_workers: Any) -> None:
+def _release(_workers: Any) -> None:
     pass
 
 
 @dataclass(frozen=True)
 class _Requests:
-    """What is read for each batch that is left of the epoch: a slot if there is one, the epoch and clip numbers.
+    """The request for each remaining batch of the epoch: a free slot or None, the epoch and clip numbers.
 
-    It does not know the loader: then a loader that is dropped ends its workers at once, not when garbage is collected,
-    perhaps in workers of another one, which have inherited it.
+    It has no reference to the loader: so a loader that is dropped ends its workers at once, and not at some garbage
+    collection, which might run in the workers of another loader, which have inherited it.
     """
 
     sampler: ClipSampler

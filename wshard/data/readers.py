@@ -39,9 +39,9 @@ class HDF5Dataset(SourceDataset):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         refuse_option("storage_options", storage_options)
-        place = _place(name, path, cache_dir, "{}.h5")
+        location = _dataset_path(name, path, cache_dir, "{}.h5")
         super().__init__(
-            [open_source(find_h5(place), "hdf5")],
+            [open_source(find_h5(location), "hdf5")],
             frameskip,
             num_steps,
             transform,
@@ -70,7 +70,7 @@ class FolderDataset(SourceDataset):
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
     ) -> None:
-        folder = _place(name, path, cache_dir, "{}")
+        folder = _dataset_path(name, path, cache_dir, "{}")
         source = open_source(folder, self._format)
         super().__init__(
             [source],
@@ -85,8 +85,10 @@ class FolderDataset(SourceDataset):
         if folder_keys is not None:
             for key in folder_keys:
                 self.find_column(key)
-            frames = {key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding}
-            self._names = [key for key in self._names if key not in frames or key in folder_keys]
+            encoded_keys = {
+                key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding
+            }
+            self._names = [key for key in self._names if key not in encoded_keys or key in folder_keys]
 
     def get_col_data(self, col: str) -> Any:
         """Return a whole column of numbers; raises EntryNotFoundError for frames, unless they are cached."""
@@ -137,7 +139,7 @@ class LanceDataset(SourceDataset):
         refuse_option("episode_index_column", episode_index_column, "episode_idx")
         refuse_option("step_index_column", step_index_column, "step_idx")
         refuse_option("connect_kwargs", connect_kwargs)
-        table = find_table(_place(None, uri if path is None else path, None, "{}"), table_name)
+        table = find_table(_dataset_path(None, uri if path is None else path, None, "{}"), table_name)
         super().__init__(
             [open_source(table, self._format)],
             frameskip,
@@ -171,7 +173,9 @@ class LanceVideoDataset(LanceDataset):
         if video_keys is not None:
             for key in video_keys:
                 self.find_column(key)
-            videos = {key for key, one in self.columns.items() if one.lane is not None and one.lane.encoding == "mp4"}
+            videos = {
+                key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding == "mp4"
+            }
             self._names = [key for key in self._names if key not in videos or key in video_keys]
 
 
@@ -183,13 +187,13 @@ def find_h5(place: str | os.PathLike[str]) -> Path:
     path = Path(place)
     if not path.is_dir():
         return path
-    found = sorted(file for file in path.iterdir() if file.suffix in (".h5", ".hdf5"))
-    if not found:
+    files = sorted(file for file in path.iterdir() if file.suffix in (".h5", ".hdf5"))
+    if not files:
         raise SourceNotFoundError(f"No .h5/.hdf5 file in {path}")
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found[:10])
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:10])
         raise AmbiguousFormatError(f"{path}: Ambiguous: expected one .h5/.hdf5 file, found {names}")
-    return found[0]
+    return files[0]
 
 
 def find_table(place: str | os.PathLike[str], name: str | None = None) -> Path:
@@ -199,17 +203,21 @@ def find_table(place: str | os.PathLike[str], name: str | None = None) -> Path:
         return path / f"{name}.lance"
     if path.suffix.lower() == ".lance" or not path.is_dir():
         return path
-    side = ("_episodes.lance", "_videos.lance")
-    found = sorted(one for one in path.iterdir() if one.name.endswith(".lance") and not one.name.endswith(side))
-    if not found:
+    companion_suffixes = ("_episodes.lance", "_videos.lance")
+    tables = sorted(
+        child
+        for child in path.iterdir()
+        if child.name.endswith(".lance") and not child.name.endswith(companion_suffixes)
+    )
+    if not tables:
         raise SourceNotFoundError(f"{path}: cannot infer the table: expected one *.lance, found none")
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found[:10])
+    if len(tables) > 1:
+        names = ", ".join(child.name for child in tables[:10])
         raise AmbiguousFormatError(f"{path}: Ambiguous: expected one table, found {names}: give table_name")
-    return found[0]
+    return tables[0]
 
 
-def _place(name: str | None, path: Place, cache_dir: Place, pattern: str) -> str:
+def _dataset_path(name: str | None, path: Place, cache_dir: Place, pattern: str) -> str:
     if path is not None:
         return os.fspath(path)
     if name is None:

@@ -49,12 +49,12 @@ class DatasetFormat:
 
     @classmethod
     def detect(cls, path: Place) -> bool:
-        """Say whether a place is of this format."""
+        """Return True if a location is in this format."""
         raise NotImplementedError(f"format {cls.name!r} does not support reading")
 
     @classmethod
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return the data set at a place; kw are options of its reader."""
+        """Return the data set at a location; kw are options of its reader."""
         raise NotImplementedError(f"format {cls.name!r} does not support reading")
 
     @classmethod
@@ -64,7 +64,7 @@ class DatasetFormat:
 
 
 FORMATS: Final[dict[str, type[DatasetFormat]]] = {}
-"""The formats that were registered, in the order in which they are asked."""
+"""The registered formats, in the order in which detection tries them."""
 
 
 def register_format(cls: type[DatasetFormat]) -> type[DatasetFormat]:
@@ -93,9 +93,9 @@ def get_format(name: str) -> type[DatasetFormat]:
 
 def detect_format(path: Place) -> type[DatasetFormat] | None:
     """Return the first format that detects a location as its own; None if there is none."""
-    found = next((one for one in FORMATS.values() if one.detect(path)), None)
-    if found is not None or "://" in os.fspath(path) or not Path(path).exists():
-        return found
+    detected = next((registered for registered in FORMATS.values() if registered.detect(path)), None)
+    if detected is not None or "://" in os.fspath(path) or not Path(path).exists():
+        return detected
     name = str(detect_location(path))
     if not name and Path(path).is_dir():
         name = "wshard" if any(Path(path).glob("*.wshard")) else ""
@@ -114,8 +114,10 @@ class _LocationFormat(DatasetFormat):
 
     @classmethod
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        place = local_path(path)
-        return cls.reader(path=place, **kw) if cls.reader else SourceDataset([open_location(place, cls.name)], **kw)
+        location = local_path(path)
+        return (
+            cls.reader(path=location, **kw) if cls.reader else SourceDataset([open_location(location, cls.name)], **kw)
+        )
 
     @classmethod
     def open_writer(cls, path: Place, **kw: Any) -> Writer:
@@ -135,7 +137,7 @@ class LanceFormat(_LocationFormat):
 
     @classmethod
     def detect(cls, path: Place) -> bool:
-        """Say whether a name ends in .lance, or a folder has such tables, without videos beside them."""
+        """Return True if a name ends in .lance, or a folder has such tables, without a table of videos."""
         text = os.fspath(path)
         if text.lower().endswith(".lance"):
             return not LanceVideoFormat.detect(path)
@@ -158,7 +160,7 @@ class LeRobotFormat(_LocationFormat):
 
     @classmethod
     def detect(cls, path: Place) -> bool:
-        """Say whether a text starts with lerobot://."""
+        """Return True if a text starts with lerobot://."""
         return isinstance(path, str) and path.startswith(SCHEME)
 
     @classmethod
@@ -177,7 +179,7 @@ class HDF5Format(_LocationFormat):
 
     @classmethod
     def detect(cls, path: Place) -> bool:
-        """Say whether a name ends in .h5 or .hdf5, or a folder has such a file; not where it is of another format."""
+        """Return True if a name ends in .h5 or .hdf5, or a folder has such a file, unless it is in another format."""
         files = [Path(path, name) for name in _names_in(path)] if Path(path).is_dir() else [Path(path)]
         files = [file for file in files if file.name.endswith((".h5", ".hdf5"))]
         return any(not file.exists() or str(detect_location(file)) == cls.name for file in files)
@@ -199,7 +201,7 @@ class LanceVideoFormat(_LocationFormat):
 
     @classmethod
     def detect(cls, path: Place) -> bool:
-        """Say whether a folder has tables of videos, or a table has one beside it."""
+        """Return True if a folder has tables of videos, or a table has one beside it."""
         text = os.fspath(path)
         if text.lower().endswith(".lance"):
             return Path(f"{text[:-6]}_videos.lance").is_dir()

@@ -26,7 +26,7 @@ _CLASSIC: Final = ("pixels", "action", "reward", "terminated", "truncated")
 
 
 def classic_filter(key: str) -> bool:
-    """Say whether a column is one of pixels, action, reward, terminated and truncated."""
+    """Return True for the columns pixels, action, reward, terminated and truncated."""
     return key in _CLASSIC
 
 
@@ -106,12 +106,19 @@ class ReplayBuffer(Dataset):
         if length > self.max_steps:
             raise DatasetError(f"episode: expected at most max_steps = {self.max_steps} timesteps, found {length}")
         if self._rings and length:
-            known = {key: f"{ring.dtype} {list(ring.shape[1:])}" for key, ring in self._rings.items()}
-            found = {key: f"{array.dtype} {list(array.shape[1:])}" for key, array in columns.items()}
-            odd = next((key for key in {**known, **found} if known.get(key) != found.get(key)), None)
-            if odd is not None:
-                expected, there = known.get(odd, "no such column"), found.get(odd, "none")
-                raise DatasetError(f"column {odd!r}: expected {expected} as in the first episode, found {there}")
+            expected_columns = {key: f"{ring.dtype} {list(ring.shape[1:])}" for key, ring in self._rings.items()}
+            columns_found = {key: f"{array.dtype} {list(array.shape[1:])}" for key, array in columns.items()}
+            mismatch = next(
+                (
+                    key
+                    for key in {**expected_columns, **columns_found}
+                    if expected_columns.get(key) != columns_found.get(key)
+                ),
+                None,
+            )
+            if mismatch is not None:
+                expected, found = expected_columns.get(mismatch, "no such column"), columns_found.get(mismatch, "none")
+                raise DatasetError(f"column {mismatch!r}: expected {expected} as in the first episode, found {found}")
         return length
 
     def clear(self) -> None:
@@ -127,7 +134,7 @@ class ReplayBuffer(Dataset):
         return list(self._rings)
 
     def is_image(self, column: str) -> bool:
-        """Say whether a column has images: uint8 [H, W, C] with C 1 or 3."""
+        """Return True for a column of images: uint8 [H, W, C] with C 1 or 3."""
         ring = self._rings[column]
         return ring.dtype == np.uint8 and ring.ndim == 4 and ring.shape[-1] in (1, 3)
 

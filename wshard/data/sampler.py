@@ -28,10 +28,10 @@ class EpochIndex(int):
 
     @classmethod
     def of(cls, number: int, epoch: int) -> Self:
-        """Make one."""
-        made = cls(number)
-        made.epoch = epoch
-        return made
+        """Return the number of a clip with its epoch."""
+        index = cls(number)
+        index.epoch = epoch
+        return index
 
 
 def clips_of(epoch: int, numbers: NDArray[np.int64]) -> list[EpochIndex]:
@@ -61,10 +61,10 @@ class ClipSampler:
         length = dataset if isinstance(dataset, int) else len(dataset)
         self.length = whole_number(length, "clips", DatasetError, least=0)
         self.seed, self.shuffle = whole_number(seed, "seed", DatasetError, least=0), bool(shuffle)
-        given = getattr(dataset, "clip_weights", None) if weights is None else weights
-        self.weights = None if given is None else check_weights(given, self.length)
-        about = 0 if isinstance(dataset, int) or not hasattr(dataset, "checksum_clips") else dataset.checksum_clips()
-        self.clips = about if self.weights is None else crc32(self.weights.tobytes(), about)
+        clip_weights = getattr(dataset, "clip_weights", None) if weights is None else weights
+        self.weights = None if clip_weights is None else check_weights(clip_weights, self.length)
+        checksum = 0 if isinstance(dataset, int) or not hasattr(dataset, "checksum_clips") else dataset.checksum_clips()
+        self.clips = checksum if self.weights is None else crc32(self.weights.tobytes(), checksum)
         self.world_size = positive(world_size, "world_size")
         self.rank = whole_number(rank, "rank", DatasetError)
         if not 0 <= self.rank < self.world_size:
@@ -101,12 +101,12 @@ class ClipSampler:
         """Resume from a state; raises DatasetError for the state of another order."""
         for name, value in self._identity().items():
             if check_state(state).get(name) != value:
-                found = shown(state.get(name))
-                raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {found}")
+                given = shown(state.get(name))
+                raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {given}")
         epoch, position = integer(state.get("epoch")), integer(state.get("position"))
         if epoch is None or position is None or epoch < 0 or not 0 <= position <= len(self):
-            found = f"{shown(state.get('epoch'))} and {shown(state.get('position'))}"
-            raise DatasetError(f"state: expected epoch and position >= 0, at most {len(self)} clips, found {found}")
+            given = f"{shown(state.get('epoch'))} and {shown(state.get('position'))}"
+            raise DatasetError(f"state: expected epoch and position >= 0, at most {len(self)} clips, found {given}")
         self.epoch, self.position = epoch, position
 
     def _identity(self) -> dict[str, Any]:
@@ -115,21 +115,23 @@ class ClipSampler:
 
 
 def check_state(state: Any) -> Mapping[str, Any]:
-    """Return a state as it is given; raises DatasetError for what is no mapping."""
+    """Return a state unchanged; raises DatasetError if it is not a mapping."""
     if not isinstance(state, Mapping):
         raise DatasetError(f"state: expected that of state_dict, found {shown(state)}")
     return state
 
 
-def check_weights(given: Any, length: int) -> NDArray[np.float64]:
-    """Return weights as numbers; raises DatasetError unless there are `length`, none below 0 and one above."""
+def check_weights(values: Any, length: int) -> NDArray[np.float64]:
+    """Return weights [length] as float64; raises DatasetError unless they are finite, none below 0 and one above."""
     try:
-        weights = np.asarray(given, np.float64)
+        weights = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise DatasetError(f"weights: expected {plural(length, 'number')} >= 0, found {shown(given)}") from None
+        raise DatasetError(f"weights: expected {plural(length, 'number')} >= 0, found {shown(values)}") from None
     if weights.shape != (length,):
         raise DatasetError(f"weights: expected {plural(length, 'number')} >= 0, found {list(weights.shape)}")
-    wrong = weights[~((weights >= 0) & (weights < np.inf))]
-    if len(wrong) or (length and not 0 < weights.sum() < np.inf):
-        raise DatasetError(f"weights: expected finite numbers >= 0, one of them above 0, found {[*wrong[:1], 0.0][0]}")
+    invalid = weights[~((weights >= 0) & (weights < np.inf))]
+    if len(invalid) or (length and not 0 < weights.sum() < np.inf):
+        raise DatasetError(
+            f"weights: expected finite numbers >= 0, one of them above 0, found {[*invalid[:1], 0.0][0]}"
+        )
     return weights

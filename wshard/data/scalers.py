@@ -27,7 +27,7 @@ class Scaler(ABC):
     """Maps the last axis of arrays or tensors; a tensor gives a float32 tensor. Columns [N] are one feature."""
 
     source_hash = ""
-    """Of the data that it was fitted on by column_normalizer."""
+    """SHA-256 of the data that column_normalizer fitted it on."""
 
     @abstractmethod
     def fit(self, data: Any) -> Self:
@@ -39,14 +39,14 @@ class Scaler(ABC):
 
     @abstractmethod
     def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return what was scaled to the rows."""
+        """Return the original rows of scaled rows [..., D]."""
 
     def __call__(self, data: Any) -> Any:
-        """Scale."""
+        """Return scaled data."""
         return self._apply(self._map, data)
 
     def inverse(self, data: Any) -> Any:
-        """Return what `data` was before it was scaled."""
+        """Return the original values of scaled data."""
         return self._apply(self._unmap, data)
 
     def _apply(self, function: Any, data: Any) -> Any:
@@ -63,24 +63,26 @@ class ZScoreScaler(Scaler):
 
     def fit(self, data: Any) -> Self:
         """Fit on rows."""
-        rows = _check_some(_rows_of(data))
+        rows = _check_not_empty(_rows_of(data))
         self.mean, self.std = rows.mean(axis=0, keepdims=True), rows.std(axis=0, keepdims=True)
         return self
 
     def fit_parts(self, parts: Iterable[Any]) -> Self:
-        """Fit on rows that come in parts, of which one is in memory; equal to fit but for rounding."""
-        count, mean, squares = 0, np.zeros((1, 1)), np.zeros((1, 1))
+        """Fit on rows in parts, of which one is in memory at a time; equal to `fit` except for rounding."""
+        count, mean, square_sum = 0, np.zeros((1, 1)), np.zeros((1, 1))
         for part in parts:
             rows = _rows_of(part).astype(np.float64)
             if not len(rows):
                 continue
-            middle = rows.mean(axis=0, keepdims=True)
-            delta, total = middle - mean, count + len(rows)
-            squares = squares + ((rows - middle) ** 2).sum(axis=0, keepdims=True) + delta**2 * count * len(rows) / total
+            part_mean = rows.mean(axis=0, keepdims=True)
+            delta, total = part_mean - mean, count + len(rows)
+            square_sum = (
+                square_sum + ((rows - part_mean) ** 2).sum(axis=0, keepdims=True) + delta**2 * count * len(rows) / total
+            )
             mean, count = mean + delta * len(rows) / total, total
         if not count:
-            _check_some(np.zeros((0, 1)))
-        self.mean, self.std = mean, np.sqrt(squares / count)
+            _check_not_empty(np.zeros((0, 1)))
+        self.mean, self.std = mean, np.sqrt(square_sum / count)
         return self
 
     def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -88,12 +90,12 @@ class ZScoreScaler(Scaler):
         return scaled
 
     def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = rows * _fit_shape(self.std, rows) + _fit_shape(self.mean, rows)
-        return found
+        values: NDArray[Any] = rows * _fit_shape(self.std, rows) + _fit_shape(self.mean, rows)
+        return values
 
 
 class PercentileScaler(Scaler):
-    """Maps the percentiles low and high to -1 and 1, and clips what is outside."""
+    """Maps the percentiles low and high to -1 and 1, and clips values outside."""
 
     def __init__(self, low: float = 1, high: float = 99) -> None:
         if not 0 <= finite_number(low, "low", DatasetError) < finite_number(high, "high", DatasetError) <= 100:
@@ -104,7 +106,7 @@ class PercentileScaler(Scaler):
 
     def fit(self, data: Any) -> Self:
         """Fit on rows."""
-        self.q_low, self.q_high = np.percentile(_check_some(_rows_of(data)), [self.low, self.high], axis=0)
+        self.q_low, self.q_high = np.percentile(_check_not_empty(_rows_of(data)), [self.low, self.high], axis=0)
         return self
 
     def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -114,12 +116,12 @@ class PercentileScaler(Scaler):
 
     def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
         low, high = _fit_shape(self.q_low, rows), _fit_shape(self.q_high, rows)
-        found: NDArray[Any] = (rows + 1) * (high - low) / 2 + low
-        return found
+        values: NDArray[Any] = (rows + 1) * (high - low) / 2 + low
+        return values
 
 
 class IdentityScaler(Scaler):
-    """Leaves values as they are."""
+    """Returns values unchanged."""
 
     def fit(self, data: Any) -> Self:  # noqa: ARG002  (what all scalers take)
         """Fit nothing."""
@@ -175,8 +177,8 @@ def column_normalizer(
     if isinstance(scaler, ZScoreScaler):
         scaler.fit_parts(parts)
     else:
-        found = list(parts)
-        scaler.fit(np.concatenate(found) if found else np.zeros((0, 1)))
+        listed = list(parts)
+        scaler.fit(np.concatenate(listed) if listed else np.zeros((0, 1)))
     scaler.source_hash = digest.hexdigest()
     return ColumnNormalizer(source, target, scaler)
 
@@ -197,20 +199,20 @@ def _rows_of(data: Any) -> NDArray[Any]:
     rows = array.reshape(-1, 1) if array.ndim == 1 else array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
     if rows.dtype.kind != "f":
         rows = rows.astype(np.float64)
-    found: NDArray[Any] = rows[~np.isnan(rows).any(axis=1)]
-    if np.isinf(found).any():
+    complete: NDArray[Any] = rows[~np.isnan(rows).any(axis=1)]
+    if np.isinf(complete).any():
         raise DatasetError("scaler: expected finite numbers to fit on, found an infinity")
-    return found
+    return complete
 
 
-def _check_some(rows: NDArray[Any]) -> NDArray[Any]:
+def _check_not_empty(rows: NDArray[Any]) -> NDArray[Any]:
     if not rows.size:
         raise DatasetError("scaler: expected rows without NaN to fit on, found none")
     return rows
 
 
 def _fit_shape(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-    """Return fitted values in a form that fits the rows: of one feature also where rows have no axis of features."""
+    """Return fitted values in a shape that broadcasts to the rows; of one feature, also to rows [N]."""
     if values.size > 1 and rows.shape[-1:] != (values.size,):
         raise DatasetError(
             f"scaler: expected rows of {values.size} numbers, as it was fitted, found {list(rows.shape)}"

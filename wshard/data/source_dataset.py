@@ -34,8 +34,9 @@ Merges = Mapping[str, Sequence[str] | str]
 class SourceDataset(Dataset):
     """Clips of the episodes of Sources.
 
-    episodes: (number of the Source, key) of each, by default all; lengths: theirs, if they are known. keys_to_load:
-    columns, or native names of lanes, by default all; one may be a text; a mapping {column: name} renames them.
+    episodes: (index of the Source, key) of each, by default all; lengths: their lengths, if known. keys_to_load: names
+    of columns, or native names of lanes, by default all; a single one may be a text; a mapping {column: native name}
+    renames them.
     keys_to_cache: columns that are read into memory once. keys_to_merge: {new column: columns, or a regular expression
     for them} to concatenate. Raises DatasetError for a location whose columns differ from those of the first,
     EntryNotFoundError for unknown columns.
@@ -58,21 +59,21 @@ class SourceDataset(Dataset):
         keys_to_cache = list_names(keys_to_cache, "keys_to_cache")
         if keys_to_merge is not None and not isinstance(keys_to_merge, Mapping):
             raise DatasetError(f"keys_to_merge: expected {{new column: columns}}, found {shown(keys_to_merge)}")
-        chosen = episodes
-        if chosen is None:
-            chosen = [(place, key) for place, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
-        places = np.array([place for place, _ in chosen], np.int64)
-        self.episodes = EpisodeList(sources, places, [key for _, key in chosen])
+        selected = episodes
+        if selected is None:
+            selected = [(index, key) for index, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
+        source_indices = np.array([index for index, _ in selected], np.int64)
+        self.episodes = EpisodeList(sources, source_indices, [key for _, key in selected])
         if lengths is None:
-            lengths = [_length(sources[place], key) for place, key in chosen]
+            lengths = [_length(sources[index], key) for index, key in selected]
         counts = np.array(lengths, np.int64)
         super().__init__(counts, np.cumsum(counts) - counts, frameskip, num_steps, transform)
         self._cached: dict[str, Any] = {}
         self._merged: dict[str, tuple[list[str], int]] = {}
-        self._natives: dict[str, str] = {}
+        self._native_names: dict[str, str] = {}
         self.columns = self._find_columns()
-        self._names = self._choose(keys_to_load)
-        self._compare_locations()
+        self._names = self._select_columns(keys_to_load)
+        self._match_locations()
         for target, merged in (keys_to_merge or {}).items():
             self.merge_col(merged, target)
         for name in (*(keys_to_merge or ()), *(keys_to_cache or ())):
@@ -83,20 +84,22 @@ class SourceDataset(Dataset):
     def _find_columns(self) -> dict[str, LaneColumn]:
         if not len(self.episodes):
             return {}
-        source = self.episodes.sources[self.episodes.places[0]]
+        source = self.episodes.sources[self.episodes.source_indices[0]]
         columns = find_columns(self.episodes.info(0), texts=getattr(source, "texts_are_columns", False))
         for name in self.episodes.statements(0) or ():
             if name in columns and columns[name].lane is None:
                 columns[name] = replace(columns[name], loaded=False)
         return columns
 
-    def _choose(self, wanted: Sequence[str] | Mapping[str, str] | None) -> list[str]:
-        """Return the columns to load; columns of other names are added to those that are known."""
-        if not wanted:
+    def _select_columns(self, requested: Sequence[str] | Mapping[str, str] | None) -> list[str]:
+        """Return the names of the columns to load; renamed ones are added to `columns`."""
+        if not requested:
             return [name for name, column in self.columns.items() if column.loaded]
         names = []
-        for name, native in wanted.items() if isinstance(wanted, Mapping) else ((name, name) for name in wanted):
-            self._natives[name] = native
+        for name, native in (
+            requested.items() if isinstance(requested, Mapping) else ((name, name) for name in requested)
+        ):
+            self._native_names[name] = native
             if self.columns:
                 self.columns[name] = self.find_column(native)
             names.append(name)
@@ -104,29 +107,32 @@ class SourceDataset(Dataset):
 
     def find_column(self, name: str) -> LaneColumn:
         """Return a column by its name, or by that of its lane; raises EntryNotFoundError."""
-        found = choose_column(self.columns, name)
-        if found is None:
+        column = choose_column(self.columns, name)
+        if column is None:
             raise EntryNotFoundError(f"{self.where}: no column {name!r}; there are {', '.join(self.columns) or 'none'}")
-        return found
+        return column
 
-    def _compare_locations(self) -> None:
-        """Find the columns at every location: lanes may have other names there, but have the same dtype and shape."""
-        firsts = np.unique(self.episodes.places, return_index=True)[1].tolist()
-        for first in firsts[1:]:
+    def _match_locations(self) -> None:
+        """Find the columns at every location, where their lanes may be named differently.
+
+        Raises DatasetError for a column whose dtype or shape differs from those at the first location.
+        """
+        first_episodes = np.unique(self.episodes.source_indices, return_index=True)[1].tolist()
+        for first in first_episodes[1:]:
             lanes = name_lanes(self.episodes.lanes(first))
             for name in self._names:
                 column = self.columns[name]
                 if column.lane is None:
                     continue
-                found = choose_column(lanes, self._natives.get(name, name))
-                there = None if found is None else found.lane
-                facts = [one and f"{one.dtype.value} {list(one.shape)}" for one in (column.lane, there)]
-                if found is None or facts[0] != facts[1]:
+                match = choose_column(lanes, self._native_names.get(name, name))
+                other_lane = None if match is None else match.lane
+                layouts = [lane and f"{lane.dtype.value} {list(lane.shape)}" for lane in (column.lane, other_lane)]
+                if match is None or layouts[0] != layouts[1]:
                     raise DatasetError(
-                        f"{self.episodes.where(first)}: column {name!r}: expected {facts[0]} as at the first location, "
-                        f"found {facts[1] or 'no such column'}: choose columns by keys_to_load"
+                        f"{self.episodes.where(first)}: column {name!r}: expected {layouts[0]} as at the first location, "
+                        f"found {layouts[1] or 'no such column'}: choose columns by keys_to_load"
                     )
-                self.episodes.rename(first, column.block, found.block)
+                self.episodes.rename(first, column.block, match.block)
 
     @property
     def where(self) -> str:
@@ -134,7 +140,7 @@ class SourceDataset(Dataset):
         return self.episodes.where(0) if len(self.episodes) else "no episodes"
 
     def checksum_clips(self) -> int:
-        """Return a number that differs for clips of other episodes, as far as these have other names or lengths."""
+        """Return a checksum that changes with the clips, as far as keys and lengths of the episodes show."""
         return crc32("\n".join(self.episodes.keys).encode(), super().checksum_clips())
 
     def describe_column(self, column: str) -> str:
@@ -148,11 +154,13 @@ class SourceDataset(Dataset):
         return [*self._names, *self._merged]
 
     def get_episode_data(self) -> dict[str, list[Any]]:
-        """Return what a table of episodes or else their metadata state, by name; None where an episode states none."""
-        listed = self.episodes
-        stated = [listed.statements(number) or listed.info(number).metadata for number in range(len(listed))]
-        names = dict.fromkeys(name for one in stated for name in one if name not in self._names)
-        return {name: [one.get(name) for one in stated] for name in names}
+        """Return per-episode values by name, from the table of episodes or their metadata; None where there is none."""
+        episode_list = self.episodes
+        statements = [
+            episode_list.statements(number) or episode_list.info(number).metadata for number in range(len(episode_list))
+        ]
+        names = dict.fromkeys(name for values in statements for name in values if name not in self._names)
+        return {name: [values.get(name) for values in statements] for name in names}
 
     @property
     def fork_safe(self) -> bool:
@@ -168,9 +176,10 @@ class SourceDataset(Dataset):
         return column in self.columns and self.columns[column].block.startswith("action/")
 
     def merge_col(self, source: Sequence[str] | str, target: str, dim: int = -1) -> None:
-        """Add a column of others, put side by side along axis `dim` of an item; source: names or a regular expression.
+        """Add a column: others, concatenated along axis `dim` of an item; source: names or a regular expression.
 
-        Columns that are not loaded can be merged, too. Raises EntryNotFoundError, DatasetError for none, or odd ones.
+        Columns that are not loaded can be merged, too. Raises EntryNotFoundError, DatasetError if there are none to
+        merge, or `target` exists, or one has texts.
         """
         numbers = [name for name, column in self.columns.items() if column.lane is not None]
         try:
@@ -194,10 +203,10 @@ class SourceDataset(Dataset):
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         if column in self._cached:
-            found = self._cached[column]
-            if isinstance(found, list):
-                return [found[episode] for episode in episodes.tolist()]
-            return found[self.offsets[episodes][:, None] + steps]
+            cached = self._cached[column]
+            if isinstance(cached, list):
+                return [cached[episode] for episode in episodes.tolist()]
+            return cached[self.offsets[episodes][:, None] + steps]
         if column in self._merged:
             names, dim = self._merged[column]
             parts = [self._take(name, episodes, steps) for name in names]
@@ -207,10 +216,10 @@ class SourceDataset(Dataset):
             except ValueError:
                 rows = ", ".join(f"{name} {list(part.shape[2:])}" for name, part in zip(names, parts, strict=True))
                 raise DatasetError(f"column {column!r}: expected rows that fit side by side, found {rows}") from None
-        chosen = self.find_column(column)
-        if chosen.lane is None:
-            return self._texts(chosen, episodes, steps)
-        return self.episodes.take(chosen.block, chosen.lane, episodes, steps)
+        lane_column = self.find_column(column)
+        if lane_column.lane is None:
+            return self._texts(lane_column, episodes, steps)
+        return self.episodes.take(lane_column.block, lane_column.lane, episodes, steps)
 
     def _texts(self, column: LaneColumn, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> list[str]:
         """Return the text of the first row of each clip."""
@@ -221,7 +230,7 @@ class SourceDataset(Dataset):
         texts = self.episodes.info(episode).metadata.get(column.block, "")
         if not isinstance(texts, list):
             return [str(texts)] * (stop - start)
-        source = self.episodes.sources[self.episodes.places[episode]]
+        source = self.episodes.sources[self.episodes.source_indices[episode]]
         numbers = source.lane(self.episodes.keys[episode], f"{STEP_TEXTS}{column.block}", start, stop)
         return [str(texts[number]) for number in numbers.tolist()]
 
@@ -241,12 +250,12 @@ class SourceDataset(Dataset):
         return item
 
 
-def list_names(given: Any, option: str) -> Any:
-    """Return names of columns, or a mapping of them, as they are given; raises DatasetError for anything else."""
-    names = [given] if isinstance(given, str) else given
-    if names is not None and not isinstance(names, Iterable):
-        raise DatasetError(f"{option}: expected names of columns, found {shown(given)}")
-    return names
+def list_names(names: Any, option: str) -> Any:
+    """Return names of columns (one text becomes a list) or a mapping; raises DatasetError for anything else."""
+    listed = [names] if isinstance(names, str) else names
+    if listed is not None and not isinstance(listed, Iterable):
+        raise DatasetError(f"{option}: expected names of columns, found {shown(names)}")
+    return listed
 
 
 def _length(source: Source, key: str) -> int:

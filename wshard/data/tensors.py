@@ -21,30 +21,30 @@ _FOR_TENSORS = frozenset("biufc")
 
 @lru_cache
 def has_torch() -> bool:
-    """Say whether torch is installed."""
+    """Return True if torch is installed."""
     return "torch" in sys.modules or find_spec("torch") is not None
 
 
 def as_tensor(value: Any) -> Any:
-    """Return an array as a tensor of the same memory where torch is installed; everything else as it is."""
+    """Return an array as a tensor that shares its memory, if torch is installed; everything else unchanged."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in _FOR_TENSORS or not has_torch():
         return value
     return import_module("torch").from_numpy(value if value.flags.writeable else value.copy())
 
 
 def as_numpy(value: Any) -> Any:
-    """Return a tensor as an array; everything else as it is."""
+    """Return a tensor as an array; everything else unchanged."""
     return value.detach().cpu().numpy() if is_tensor(value) else value
 
 
 def is_tensor(value: object) -> bool:
-    """Say whether a value is a tensor; imports nothing."""
+    """Return True for a tensor; imports nothing."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def as_float_tensor(array: Any, like: Any) -> Any:
-    """Return an array as a float32 tensor where `like` is a tensor, on its device; else as it is."""
+    """Return an array as a float32 tensor on the device of `like`, if that is a tensor; else unchanged."""
     if not is_tensor(like):
         return array
     torch = import_module("torch")
@@ -58,34 +58,34 @@ def split_batch(columns: Mapping[str, Any], size: int) -> list[dict[str, Any]]:
 
 
 def stack_batch(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the columns of items of equal shapes, one after the other along a new first axis; texts as a list."""
-    found: dict[str, Any] = {}
+    """Return the columns of items of equal shapes, stacked along a new first axis; texts as a list."""
+    columns: dict[str, Any] = {}
     for name, first in items[0].items():
         column = [item[name] for item in items]
         if is_tensor(first):
-            found[name] = import_module("torch").stack(column)
+            columns[name] = import_module("torch").stack(column)
         else:
-            found[name] = np.stack(column) if isinstance(first, np.ndarray | np.generic) else column
-    return found
+            columns[name] = np.stack(column) if isinstance(first, np.ndarray | np.generic) else column
+    return columns
 
 
 def worker_seed() -> int | None:
-    """Return the number that a loader of torch drew for its present workers, the same in all; None outside of one."""
+    """Return the base seed that a torch loader drew for its current workers, equal in all; None outside of a worker."""
     torch = sys.modules.get("torch")
-    about = None if torch is None else torch.utils.data.get_worker_info()
-    return None if about is None else int(about.seed - about.id)
+    worker_info = None if torch is None else torch.utils.data.get_worker_info()
+    return None if worker_info is None else int(worker_info.seed - worker_info.id)
 
 
 def forks_workers() -> bool:
-    """Say whether worker processes are forked by default, and so inherit memory."""
+    """Return True if worker processes are forked by default, and so inherit memory."""
     return (multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]) == "fork"
 
 
 def worker_loader(dataset: Any, requests: Any, workers: int, *, fork_safe: bool) -> Any:
-    """Return torch's loader of what a data set gives for each request, with processes that stay.
+    """Return a torch DataLoader that reads each request from a data set in persistent worker processes.
 
-    Processes are forked by default, as torch does it; unless a library of the data set does not support it. Raises
-    MissingExtraError without torch.
+    Processes are forked, if that is the default and all libraries of the data set support it. Raises MissingExtraError
+    without torch.
     """
     data = import_library("torch", "torch").utils.data
     return data.DataLoader(

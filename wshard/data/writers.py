@@ -1,4 +1,4 @@
-"""Writers of the world-model formats by the names and options of the original program, on the Sinks of this one."""
+"""Writers of the world-model formats with the names and options of the original program, based on Sinks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Sink
 
 EPISODE_DATA_KEY: Final = "episode_data"
-"""Key of an episode to write whose value is what is stated once for the episode."""
+"""Key in an episode to write; its value has the per-episode values {name: value}."""
 
 _FIELDS: Final = {REWARD: "rewards", DONE: "terminations", TRUNCATIONS: "truncations", TIMESTAMPS: "timestamps_ns"}
 _CHANNELS: Final = (1, 3, 4)
@@ -42,7 +42,7 @@ class SinkWriter:
     """Writes episodes {column: values of the timesteps} to a Sink, inside `with`.
 
     Values are a sequence of arrays, or one array; a column of texts may be one text. All episodes have the columns,
-    dtypes and shapes of the first. Nothing is in place before the `with` ends, and nothing if it ends by an error.
+    dtypes and shapes of the first. The data set appears when the `with` block ends, and not if that ends by an error.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -63,14 +63,14 @@ class SinkWriter:
         """Write one episode; raises EpisodeError for one that does not fit, RecordingStateError outside of `with`."""
         if not self._entered:
             raise RecordingStateError("writer: expected to be used inside `with`")
-        steps, about = split_episode_data(ep)
+        steps, episode_data = split_episode_data(ep)
         name = f"episode_{self._count}"
         if isinstance(self._sink, RowsSink):
-            made = make_episode(steps, {}, name)
-            self._sink.texts = [*made.metadata]  # one text for all timesteps is a column, too
-            self._sink.write(made, about)
+            episode = make_episode(steps, {}, name)
+            self._sink.texts = [*episode.metadata]  # one text for all timesteps is a column, too
+            self._sink.write(episode, episode_data)
         else:
-            self._sink.write(make_episode(steps, about, name))
+            self._sink.write(make_episode(steps, episode_data, name))
         self._count += 1
 
     def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:
@@ -94,7 +94,7 @@ class FolderWriter(SinkWriter):
 
 
 class VideoWriter(SinkWriter):
-    """Writes a folder of .npz columns and one MP4 per episode, whose frames have the size that they are given in."""
+    """Writes a folder of .npz columns and one MP4 per episode, with frames of their original size."""
 
     def __init__(
         self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
@@ -141,10 +141,10 @@ class LanceVideoWriter(SinkWriter):
         super().__init__(sink)
 
 
-def refuse_option(option: str, value: object, known: object = None) -> None:
+def refuse_option(option: str, value: object, default: object = None) -> None:
     """Raise UnsupportedFormatError for an option of the original for remote stores, or for columns of other names."""
-    if value != known:
-        raise UnsupportedFormatError(f"{option}: expected {known!r}, found {value!r}: nothing else is supported")
+    if value != default:
+        raise UnsupportedFormatError(f"{option}: expected {default!r}, found {value!r}: nothing else is supported")
 
 
 def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:
@@ -160,7 +160,7 @@ def validate_write_mode(mode: str) -> None:
 
 
 def split_episode_data(ep: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns of an episode to write, and what is stated once for it (EPISODE_DATA_KEY).
+    """Return the columns of an episode to write, and its per-episode values (EPISODE_DATA_KEY).
 
     Raises EpisodeError.
     """
@@ -170,28 +170,28 @@ def split_episode_data(ep: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     return steps, dict(steps.pop(EPISODE_DATA_KEY, {}))
 
 
-def make_episode(columns: Mapping[str, Any], about: Mapping[str, Any], name: str) -> Episode:
-    """Return the Episode of columns; about: its metadata. Raises EpisodeError for columns of different lengths."""
+def make_episode(columns: Mapping[str, Any], metadata: Mapping[str, Any], name: str) -> Episode:
+    """Return an Episode with these columns; raises EpisodeError for columns of different lengths."""
     for column, values in columns.items():
         if not column or not isinstance(column, str):
             raise EpisodeError(f"episode: expected a text as the name of a column, found {shown(column)}")
         if not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
             raise EpisodeError(f"column {column!r}: expected a value for each timestep, found {shown(values)}")
     length = next((len(values) for values in columns.values() if not isinstance(values, str)), 0)
-    made = Episode(name, length=length, metadata=dict(about))
+    episode = Episode(name, length=length, metadata=dict(metadata))
     for column, values in columns.items():
         texts = _texts_of(values, length)
         if texts is not None:
-            add_texts(made, column, texts)
+            add_texts(episode, column, texts)
             continue
         rows, block = _rows_of(values, column), block_of(column)
         if block in _FIELDS:
-            one = rows.reshape(len(rows)) if rows.shape[1:] == (1,) else rows
-            setattr(made, _FIELDS[block], one)
+            values_per_step = rows.reshape(len(rows)) if rows.shape[1:] == (1,) else rows
+            setattr(episode, _FIELDS[block], values_per_step)
         else:
-            lanes = made.actions if block.startswith("action/") else made.observations
+            lanes = episode.actions if block.startswith("action/") else episode.observations
             lanes[block.partition("/")[2]] = Channel.of(block.partition("/")[2], rows)
-    return made
+    return episode
 
 
 def _texts_of(values: Any, length: int) -> list[str] | None:
@@ -206,22 +206,22 @@ def _texts_of(values: Any, length: int) -> list[str] | None:
 def _rows_of(values: Any, column: str) -> Any:
     if isinstance(values, EncodedFrames):
         return values
-    plain = as_numpy(values)
-    listed = plain if isinstance(plain, np.ndarray) else [as_numpy(value) for value in plain]
+    arrays = as_numpy(values)
+    listed = arrays if isinstance(arrays, np.ndarray) else [as_numpy(value) for value in arrays]
     rows = array_of(listed, f"column {column!r}")
     if rows.ndim == 0 or rows.dtype.hasobject:
         raise EpisodeError(f"column {column!r}: expected values of equal shapes for each timestep, found {rows.dtype}")
-    named = column.partition("_")[0] == "pixels" or _has_tensors(values)
-    first = (
-        named
+    may_be_channels_first = column.partition("_")[0] == "pixels" or _has_tensors(values)
+    is_channels_first = (
+        may_be_channels_first
         and rows.ndim == 4
         and rows.dtype == np.uint8
         and rows.shape[1] in _CHANNELS
         and rows.shape[3] not in _CHANNELS
     )
-    return np.moveaxis(rows, 1, -1) if first else rows
+    return np.moveaxis(rows, 1, -1) if is_channels_first else rows
 
 
 def _has_tensors(values: Any) -> bool:
-    """Say whether values are tensors, whose frames have their channels first."""
+    """Return True for tensors, or a sequence of them; their frames have channels first."""
     return is_tensor(values) or (isinstance(values, (list, tuple)) and bool(values) and is_tensor(values[0]))

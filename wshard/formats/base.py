@@ -1,4 +1,4 @@
-"""The seam to other formats: a Source gives episodes, a Sink takes them; one table says which module does it."""
+"""The interface of formats: a Source reads episodes, a Sink writes them; both are found by the name of the format."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Source(Protocol):
     """Episodes at one location: a file, a folder, or a binary file object, as it was when it was opened.
 
     Use as a context manager. A Source of a path can be pickled: other processes open the location again. A class may
-    have a static method `matches(location) -> bool`, which says by a quick look at the content whether a path is such a
-    location; by it, locations are detected (see formats/detect.py). It is given a LocationLook, which is a path and
-    knows more. Formats that read lanes on demand derive from LazySource.
+    have a static method `matches(location) -> bool`, which decides by a quick look at the content whether a path is in
+    this format; detection uses it (see formats/detect.py). Its argument is a LocationLook, a path with cached facts.
+    Formats that read lanes on demand derive from LazySource.
 
-    A class may also have: `statements(key)`, what a table of episodes states once for an episode, by name;
-    `find_missing(key, block)`, which timesteps [T] have no value of a lane; `take_rows(block, keys, steps)`, rows
-    [n, steps] of a lane of several episodes at once.
+    A class may also have: `statements(key)`, the values that a table states once per episode, by name;
+    `find_missing(key, block)`, a mask [T] of the timesteps without a value of a lane; `take_rows(block, keys, steps)`,
+    rows [n, steps] of a lane of several episodes at once.
     """
 
     def __enter__(self) -> Self: ...
@@ -41,16 +41,16 @@ class Source(Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
     def keys(self) -> Sequence[str]:
-        """Return what names each episode here, in a stable order; "" for the episode of a one-episode file.
+        """Return the keys of the episodes, in a stable order; "" for the episode of a one-episode file.
 
-        A key stays that of its episode when others are added to the location later.
+        An episode keeps its key when others are added to the location later.
         """
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode without decoding a frame; raises EntryNotFoundError, FormatError."""
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
-        """Return timesteps [start, stop) of a lane by its block name ("signal/state"), reading no more than it must.
+        """Return timesteps [start, stop) of a lane by its block name ("signal/state"), reading only what is needed.
 
         Raises EntryNotFoundError for an unknown key or lane, StepError, FormatError.
         """
@@ -65,23 +65,23 @@ class Source(Protocol):
         """
 
     def fingerprint(self, key: str) -> Fingerprint:
-        """Return what says "look again" where it differs, without reading data: see Fingerprint.of.
+        """Return a fingerprint that differs when the episode may have changed, without reading data: Fingerprint.of.
 
-        Raises EntryNotFoundError, FileNotFoundError where the episode is gone.
+        Raises EntryNotFoundError, FileNotFoundError for an episode that no longer exists.
         """
 
     def close(self) -> None:
-        """Let go of the location; arrays already handed out stay valid."""
+        """Release the location; arrays returned earlier stay valid."""
 
 
 @runtime_checkable
 class Sink(Protocol):
     """A place to write episodes to: a file for one, a file or a folder for many. Use as a context manager.
 
-    Made as `Sink(location, compression=..., mode=...)`. mode "append" adds to what is there, "overwrite" takes its
-    place when the new episodes are complete, "error" refuses a location where episodes are. Leaving the context by an
-    exception leaves the location as it was, or with whole episodes. A class of a location of many episodes may have
-    `copies_all = True`: adding to what is there copies it, so that long conversions do so less often.
+    Made as `Sink(location, compression=..., mode=...)`. mode "append" adds to existing episodes, "overwrite" replaces
+    them when the new ones are complete, "error" refuses a location with episodes. Leaving the context by an exception
+    leaves the location unchanged, or with whole episodes. A class of a location of many episodes may have
+    `copies_all = True`: appending copies the existing episodes, so that long conversions append less often.
     """
 
     def __enter__(self) -> Self: ...
@@ -91,17 +91,17 @@ class Sink(Protocol):
     def write(self, ep: Episode) -> str:
         """Write one episode, whole or not at all; returns its key for a Source of the same location.
 
-        Raises EpisodeError for an episode that the format cannot hold, or that is there already.
+        Raises EpisodeError for an episode that the format cannot hold, or that exists already.
         """
 
     def has(self, id_: str) -> bool:
-        """Say whether an episode of this id is there already, so that an interrupted conversion can go on."""
+        """Return True if an episode of this id exists already; an interrupted conversion continues after these."""
 
     def losses(self, info: EpisodeInfo) -> Sequence[str]:
-        """Return what of an episode the format cannot hold, a sentence a lane: "signal/rgb: float images"."""
+        """Return what the format cannot hold of an episode, one text per lane: "signal/rgb: float images"."""
 
     def close(self) -> None:
-        """Finish: the written episodes are complete now."""
+        """Finish writing; the written episodes are complete and visible."""
 
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
@@ -139,22 +139,22 @@ def sink_class(name: str) -> Any:
 
 
 def describe_format(name: str) -> dict[str, Any]:
-    """Return what a format of the table is: format, about, needs (an extra), read, written, meaning, cannot_hold.
+    """Return facts about a format of the table: format, about, needs (an extra), read, written, meaning, cannot_hold.
 
-    meaning: pairs (field of the format, what it becomes); cannot_hold: what its Sink says of itself.
+    meaning: pairs (field of the format, what it becomes); cannot_hold: what its Sink cannot write.
     """
     entry = FORMATS.get(name)
     if entry is None:
         raise UnknownFormatError(f"format: expected one of {', '.join(FORMATS)}, found {name!r}")
     access = {"read": bool(entry.source), "written": bool(entry.sink)}
-    found = {"format": name, "about": entry.about, "needs": entry.extra, **access}
+    facts = {"format": name, "about": entry.about, "needs": entry.extra, **access}
     try:
         source = source_class(name) if entry.source else None
         sink = sink_class(name) if entry.sink else None
     except MissingExtraError:
         source = sink = None
-    meaning, limits = getattr(source, "meaning", ()), getattr(sink, "cannot_hold", ())
-    return found | {"meaning": [list(pair) for pair in meaning], "cannot_hold": list(limits)}
+    meaning, cannot_hold = getattr(source, "meaning", ()), getattr(sink, "cannot_hold", ())
+    return facts | {"meaning": [list(pair) for pair in meaning], "cannot_hold": list(cannot_hold)}
 
 
 def source_class(name: str) -> Any:
@@ -164,9 +164,9 @@ def source_class(name: str) -> Any:
 
 @dataclass(frozen=True)
 class FormatMatcher:
-    """How a format tells its locations: matches(path), whether it is of this package, and what is below a folder.
+    """How a format recognises its locations: `matches(path)`. own: the format is part of this package.
 
-    whole: all that is below a folder of the format belongs to it; else only the files in it, and folders are looked at.
+    whole: everything below a folder of the format belongs to it; else only its files do, and subfolders are examined.
     """
 
     name: str
@@ -176,28 +176,28 @@ class FormatMatcher:
 
 
 def load_matchers() -> tuple[FormatMatcher, ...]:
-    """Return the formats that can say of a path whether it is theirs: of the table first, then of entry points.
+    """Return the matchers of formats that have one: those of the table first, then those of entry points.
 
-    Those whose modules cannot be imported are left out: a package that is not complete says nothing about others.
+    Formats whose modules cannot be imported are skipped: a broken plugin must not prevent detection.
     """
-    found = []
+    matchers = []
     for name, target in (_SOURCES | announced_plugins(SOURCE_GROUP) | _SOURCES).items():
         try:
             source = load_plugin(target, f"format {name!r}", unknown=FormatError)
         except (MissingExtraError, FormatError):
             continue
         if hasattr(source, "matches"):
-            found.append(FormatMatcher(name, source.matches, name in _SOURCES, getattr(source, "whole", False)))
-    return tuple(found)
+            matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, getattr(source, "whole", False)))
+    return tuple(matchers)
 
 
 def _load(name: str, table: Mapping[str, str], group: str) -> Any:
     target = find_plugin(name, table, group) or (name if ":" in name else None)
     if target is None:
-        known = ", ".join(dict.fromkeys((*FORMATS, *announced_plugins(group))))
+        available = ", ".join(dict.fromkeys((*FORMATS, *announced_plugins(group))))
         if name in FORMATS:
             can, cannot = ("read", "written") if FORMATS[name].source else ("written", "read")
             raise UnsupportedFormatError(f"format {name!r} is {can}, but not {cannot}")
-        raise UnknownFormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")
+        raise UnknownFormatError(f"format: expected one of {available} or 'package.module:attribute', found {name!r}")
     extra = FORMATS[name].extra if name in FORMATS else ""
     return load_plugin(target, f"format {name!r}", unknown=UnknownFormatError, extra=extra)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(path_or_file: Location, format: Format | str | None = None) -> Episode:  # noqa: A002  (the reference's name)
-    """Load the one episode of a path or binary file object; without `format` its name or first bytes tell it.
+    """Load the one episode of a path or binary file object; without `format`, it is detected by name or first bytes.
 
     format: one of types.Format, an entry point's name, or "package.module:attribute". Raises FormatError for an
     unknown format or several episodes, UnsupportedFormatError (a NotImplementedError), and what the format raises.
@@ -39,7 +39,7 @@ def save(
     *,
     compression: Compression = "none",
 ) -> None:
-    """Save an episode to a path or binary file object; without `format` the suffix tells it, a file is WSHARD.
+    """Save an episode to a path or binary file object; without `format`, the suffix decides, WSHARD for a file object.
 
     compression: as in save_wshard. Raises the errors of load, and EpisodeError for data that the format cannot hold.
     """

@@ -35,9 +35,9 @@ _SUFFIXES: Final = {
 _MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
 _ROS_1: Final = b"#ROS"  # of #ROSBAG V2.0
 _MAGIC_SIZE: Final = 4
-_LOOKED_AT: Final = 100  # of what is in a folder
-_LISTED: Final = 10  # of these in a message
-_MEMBERS: Final = frozenset(member.value for member in Format)
+_MAX_CHILDREN: Final = 100  # paths in a folder whose format is detected for a message
+_MAX_LISTED: Final = 10  # of these, the number in the message
+_FORMAT_VALUES: Final = frozenset(member.value for member in Format)
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
@@ -48,14 +48,14 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     UNKNOWN, which is false, for other locations.
     Raises AmbiguousFormatError for a location that fits two formats.
     """
-    own = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (a million times)
-    name = Format.WSHARD if own is Format.WSHARD else match_format(path) or _detect_file(path) or _by_suffix(path)
-    return Format(name) if name in _MEMBERS else name
+    by_suffix = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (called very often: faster than pathlib)
+    name = Format.WSHARD if by_suffix is Format.WSHARD else match_format(path) or _detect_file(path) or _by_suffix(path)
+    return Format(name) if name in _FORMAT_VALUES else name
 
 
 def _by_suffix(path: str | os.PathLike[str]) -> str:
     """Return the format to write for this suffix."""
-    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122  (a million times)
+    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122  (called very often: faster than pathlib)
     return next((name for name, entry in FORMATS.items() if suffix and entry.suffix == suffix), "")
 
 
@@ -66,39 +66,39 @@ def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher]
     Raises AmbiguousFormatError where two of this package take it.
     """
     look = path if isinstance(path, LocationLook) else LocationLook(path)
-    found: list[str] = []
+    names: list[str] = []
     for matcher in load_matchers() if matchers is None else matchers:
-        if found and not matcher.own:
+        if names and not matcher.own:
             break
-        with suppress(Exception):  # what another package brings about ends no search
-            found += [matcher.name] if matcher.matches(look) else []
-    if len(found) > 1 and found[0] in FORMATS:
+        with suppress(Exception):  # errors in another package's matcher must not end the search
+            names += [matcher.name] if matcher.matches(look) else []
+    if len(names) > 1 and names[0] in FORMATS:
         raise AmbiguousFormatError(
-            f"{os.fspath(path)}: fits the formats {' and '.join(found)}: name the one that it is (--format)"
+            f"{os.fspath(path)}: fits the formats {' and '.join(names)}: name the one that it is (--format)"
         )
-    return found[0] if found else None
+    return names[0] if names else None
 
 
 def _detect_file(path: str | os.PathLike[str]) -> str:
-    known = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (a million times)
-    if known not in (None, Format.MINARI):
-        return known
+    by_suffix = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (called very often: faster than pathlib)
+    if by_suffix not in (None, Format.MINARI):
+        return by_suffix
     try:
         with open_file(path) as file:
             magic = file.read(_MAGIC_SIZE)
     except (OSError, FormatError):
-        return known or Format.UNKNOWN
+        return by_suffix or Format.UNKNOWN
     if magic == _ROS_1:
         return "rosbag1"
-    found = detect_format_bytes(magic)
-    if found is not Format.MINARI:
-        return known or found
+    by_magic = detect_format_bytes(magic)
+    if by_magic is not Format.MINARI:
+        return by_suffix or by_magic
     kind = hdf5_kind(path)
-    return Format(kind) if kind and kind in _MEMBERS else Format.HDF5
+    return Format(kind) if kind and kind in _FORMAT_VALUES else Format.HDF5
 
 
 def detect_format_bytes(data: bytes) -> Format:
-    """Return the format that the first four bytes of a file tell, UNKNOWN for others."""
+    """Return the format by the first four bytes of a file, UNKNOWN if they are of none."""
     return _MAGICS.get(bytes(data[:_MAGIC_SIZE]), Format.UNKNOWN)
 
 
@@ -117,34 +117,34 @@ def _peek(file: IO[bytes]) -> bytes:
 
 
 def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:
-    """Return "NAME (FORMAT), ..." of what a folder has in it whose format is detected, "" for none.
+    """Return "NAME (FORMAT), ..." of the paths in a folder whose format is detected, "" for none.
 
-    Where there is nothing directly in it, its own folders are looked into.
+    If there are none directly in it, its subfolders are searched.
     """
-    place, found = Path(folder), list[str]()
-    children = sorted(place.glob("*"))
+    root, described = Path(folder), list[str]()
+    children = sorted(root.glob("*"))
     for paths in (children, chain.from_iterable(sorted(child.glob("*")) for child in children)):
-        for path in islice(paths, _LOOKED_AT) if not found else ():
+        for path in islice(paths, _MAX_CHILDREN) if not described else ():
             with suppress(FormatError, DatasetError, OSError):
-                found += [f"{path.relative_to(place)} ({name})"] if (name := detect(path)) else []
-    return ", ".join(found[:_LISTED] + ["..."] * (len(found) > _LISTED))
+                described += [f"{path.relative_to(root)} ({name})"] if (name := detect(path)) else []
+    return ", ".join(described[:_MAX_LISTED] + ["..."] * (len(described) > _MAX_LISTED))
 
 
 def known_format(given: str | None, guess: str, where: Location) -> str:
     """Return the given format, else the guess; raises FormatError if there is neither."""
     name = str(guess if given is None else given)
     if not name:
-        known = ", ".join(FORMATS)
+        available = ", ".join(FORMATS)
         if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
             inside = list_inside(where, detect_format)
             advice = (
                 f"it has {inside}: name one, or the format of all"
                 if inside
-                else f"name the format of its files ({known})"
+                else f"name the format of its files ({available})"
             )
             raise FormatError(f"{where}: Unknown format: a folder: {advice}")
         raise FormatError(
-            f"{where}: Unknown format: expected a file with a known suffix or first bytes; name the format ({known}); "
-            f"{OWN_DATA}"
+            f"{where}: Unknown format: expected a file with a known suffix or first bytes; "
+            f"name the format ({available}); {OWN_DATA}"
         )
     return name

@@ -1,4 +1,4 @@
-"""The base of Sinks whose file or folder of many episodes appears, or changes, when they are closed."""
+"""The base of Sinks of many episodes whose file or folder is created or replaced when they are closed."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ class DraftSink(ABC):
         if CodecPlan.of(compression).compresses:
             raise CodecError(f"compression: expected none, {self.codecs}, found {compression!r}")
         self._where = os.fspath(location)
-        there = self._is_there()
-        if mode == "error" and there:
+        exists = self._has_episodes()
+        if mode == "error" and exists:
             raise FileExistsError(errno.EEXIST, f"expected no {self.content} there (mode 'error')", self._where)
         self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=self.in_folder)
         self._ids: set[str] = set()
         self._changed = False
         try:
-            self._begin(self._draft.path, continues=there and mode == "append")
+            self._begin(self._draft.path, continues=exists and mode == "append")
         except BaseException:
             self._release()
             self._draft.discard()
             raise
 
     @abstractmethod
-    def _is_there(self) -> bool:
-        """Say whether the location has episodes of the format."""
+    def _has_episodes(self) -> bool:
+        """Return True if the location has episodes of the format."""
 
     @abstractmethod
     def _begin(self, draft: Path, *, continues: bool) -> None:
@@ -68,25 +68,25 @@ class DraftSink(ABC):
 
     @abstractmethod
     def _finish(self, draft: Path) -> None:
-        """Write what the format states about all episodes."""
+        """Write the parts of the format that describe all episodes."""
 
     def _release(self) -> None:  # noqa: B027  (most have none)
         """Close files of the draft, before it is published or discarded."""
 
     def _is_own(self, name: str) -> bool:
-        """Say whether the format wrote a path below the folder; see Draft.publish."""
+        """Return True if the format wrote this path below the folder; see Draft.publish."""
         return True
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
-        if kind is not None:
+    def __exit__(self, exc_type: type[BaseException] | None = None, *exc: object) -> None:
+        if exc_type is not None:
             self._changed = False
         self.close()
 
     def has(self, id_: str) -> bool:
-        """Say whether an episode of this id exists."""
+        """Return True if an episode of this id exists."""
         return id_ in self._ids
 
     def write(self, ep: Episode) -> str:
@@ -122,19 +122,21 @@ class DraftSink(ABC):
 
 def list_context_losses(info: EpisodeInfo) -> list[str]:
     """Return what a format without rates and environments cannot store."""
-    found = [] if info.timebase.assumed else ["timebase: no place for a rate"]
-    return found + (["env_id: no place for an environment"] if info.env_id else [])
+    losses = [] if info.timebase.assumed else ["timebase: no place for a rate"]
+    return losses + (["env_id: no place for an environment"] if info.env_id else [])
 
 
 def list_losses(info: EpisodeInfo, step_lanes: Container[str], place: str) -> list[str]:
-    """Return which lanes have no place (such as "dataset"), and which are of bf16, which becomes float32.
+    """Return the losses of lanes: those without a place in the format, and those of bf16, which becomes float32.
+
+    place: what the format would store a lane in, such as "dataset".
 
     step_lanes: the lanes with a place besides observations and actions.
     """
-    found = []
+    losses = []
     for block, lane in info.lanes.items():
         if block not in step_lanes and not block.startswith(("signal/", "action/")):
-            found.append(f"{block}: no {place} for it")
+            losses.append(f"{block}: no {place} for it")
         elif lane.dtype is DType.BFLOAT16:
-            found.append(f"{block}: bf16 becomes float32")
-    return found
+            losses.append(f"{block}: bf16 becomes float32")
+    return losses

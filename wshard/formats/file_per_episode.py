@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.types import Array, Episode
 
-_Found = TypeVar("_Found")
-_NAMED = 20  # known keys in the message about an unknown one
+_Ref = TypeVar("_Ref")
+_MAX_KEYS_IN_MESSAGE = 20  # known keys in the message about an unknown one
 
 
 def folder_of(location: Location) -> Path | None:
@@ -33,7 +33,7 @@ def folder_of(location: Location) -> Path | None:
 
 
 class _Closed:
-    """A location that is only open while data are read or written."""
+    """A location whose files are only open during a read or write."""
 
     def __enter__(self) -> Self:
         return self
@@ -45,8 +45,8 @@ class _Closed:
         """Do nothing: no file is open."""
 
 
-class FilesSource(_Closed, ABC, Generic[_Found]):
-    """A Source of files, which are listed when they are needed first. Raises FileNotFoundError for a missing path."""
+class FilesSource(_Closed, ABC, Generic[_Ref]):
+    """A Source of files, which are listed when they are first needed. Raises FileNotFoundError for a missing path."""
 
     meaning: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs (field of the format, lane or member of the Episode) for documentation."""
@@ -57,11 +57,11 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         self._location = location
 
     @abstractmethod
-    def _scan(self) -> Mapping[str, _Found]:
-        """Return the location of each episode by its key, in the order of the keys."""
+    def _scan(self) -> Mapping[str, _Ref]:
+        """Return {key: ref} of all episodes in order; a ref is what the format needs to find an episode's data."""
 
     @abstractmethod
-    def _files(self, found: _Found) -> Sequence[Location]:
+    def _files(self, ref: _Ref) -> Sequence[Location]:
         """Return the files of an episode, at least one."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
 
     @cached_property
-    def _episodes(self) -> Mapping[str, _Found]:
+    def _episodes(self) -> Mapping[str, _Ref]:
         return self._scan()
 
     def __getstate__(self) -> dict[str, object]:
@@ -103,19 +103,21 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         """Return the keys; "" for the only episode of a file."""
         return list(self._episodes)
 
-    def _find(self, key: str) -> _Found:
+    def _find(self, key: str) -> _Ref:
         try:
             return self._episodes[key]
         except KeyError:
             count = len(self._episodes)
-            known = ", ".join([*self._episodes][:_NAMED]) + (f", ... ({count} in all)" if count > _NAMED else "")
+            available = ", ".join([*self._episodes][:_MAX_KEYS_IN_MESSAGE]) + (
+                f", ... ({count} in all)" if count > _MAX_KEYS_IN_MESSAGE else ""
+            )
         if not key:
             raise EntryNotFoundError(
                 f"{self._location}: expected one episode, found a location of {count}: "
-                f"name one by PATH#KEY; keys: {known}"
+                f"name one by PATH#KEY; keys: {available}"
             )
-        unnamed = "one episode, without a key" if count else "none"
-        raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known or unnamed}")
+        alternative = "one episode, without a key" if count else "none"
+        raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {available or alternative}")
 
 
 def _size_of(file: Any) -> int:
@@ -140,12 +142,14 @@ class FilesSink(_Closed, ABC):
         self._location = location
         self._written = False
         folder = folder_of(location)
-        there = self._is_there(folder)
-        if mode == "error" and there:
+        exists = self._has_episodes(folder)
+        if mode == "error" and exists:
             raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", str(location))
-        self._draft = Draft(folder, mode, folder=True) if folder is not None and mode == "overwrite" and there else None
+        self._draft = (
+            Draft(folder, mode, folder=True) if folder is not None and mode == "overwrite" and exists else None
+        )
 
-    def _is_there(self, folder: Path | None) -> bool:
+    def _has_episodes(self, folder: Path | None) -> bool:
         if folder is not None:
             return any(folder.glob(f"*{self.suffix}"))
         return isinstance(self._location, (str, os.PathLike)) and Path(self._location).exists()
@@ -157,13 +161,13 @@ class FilesSink(_Closed, ABC):
         self.close()
 
     def close(self) -> None:
-        """Finish; mode "overwrite" replaces older episodes now."""
+        """Finish writing; in mode "overwrite" the new episodes replace the older ones now."""
         if self._draft is not None:
             self._draft.publish(lambda name: name.endswith(self.suffix) and "/" not in name)
             self._draft = None
 
     def has(self, id_: str) -> bool:
-        """Say whether the folder has an episode of this id; False for a file, which is replaced."""
+        """Return True if the folder has an episode of this id; False for a file, which is replaced."""
         folder = folder_of(self._location) if self._draft is None else self._draft.path
         return folder is not None and (folder / f"{safe_name(id_)}{self.suffix}").exists()
 

@@ -89,13 +89,13 @@ class HuggingFaceAdapter:
         """
         paths = [_path(split, ep.id) for ep in episodes]
         if not episodes or len(set(paths)) != len(paths) or batch_size < 1:
-            twice = sorted(ep.id for ep, path in zip(episodes, paths, strict=True) if paths.count(path) > 1)
+            duplicates = sorted(ep.id for ep, path in zip(episodes, paths, strict=True) if paths.count(path) > 1)
             raise EpisodeError(
                 f"upload: expected episodes of different ids in batches of at least 1, found {len(episodes)}, "
-                f"of one id: {twice[:5]}, batch_size {batch_size}"
+                f"of one id: {duplicates[:5]}, batch_size {batch_size}"
             )
         message = commit_message or f"Upload {len(episodes)} episodes ({split})"
-        self._ask("create_repo", repo_id, repo_type=_REPO_TYPE, private=private, exist_ok=True)
+        self._call("create_repo", repo_id, repo_type=_REPO_TYPE, private=private, exist_ok=True)
         for start in range(0, len(episodes), batch_size):
             with tempfile.TemporaryDirectory() as folder:
                 for number, ep in enumerate(episodes[start : start + batch_size], start):
@@ -108,8 +108,8 @@ class HuggingFaceAdapter:
         return f"{_URL}/{repo_id}"
 
     def _describe(self, folder: Path, repo_id: str, split: str, summary: Mapping[str, Any]) -> None:
-        about = Path(folder, split, "metadata.json")
-        about.write_text(json.dumps(summary, indent=2), encoding="utf-8")
+        metadata_path = Path(folder, split, "metadata.json")
+        metadata_path.write_text(json.dumps(summary, indent=2), encoding="utf-8")
         if _README not in self._files(repo_id):
             (folder / _README).write_text(_readme(repo_id, summary), encoding="utf-8")
 
@@ -138,25 +138,25 @@ class HuggingFaceAdapter:
     ) -> list[Episode]:
         """Download the episodes of a split, or those of the ids, at most max_episodes; no other file is fetched.
 
-        Raises HubError where the split or an id is not there.
+        Raises HubError if the split or an id does not exist.
         """
         names = self.list_episodes(repo_id, split)
         if not names:
             raise HubError(f"{repo_id}: expected episodes below {split}/episodes, found none")
-        wanted = names if not episode_ids else [safe_name(id_) for id_ in episode_ids]
-        missing = sorted(set(wanted) - set(names))
+        requested = names if not episode_ids else [safe_name(id_) for id_ in episode_ids]
+        missing = sorted(set(requested) - set(names))
         if missing:
             raise HubError(f"{repo_id}: no episode {missing[0]!r} in split {split!r}, it has {len(names)} others")
-        chosen = wanted[:max_episodes] if max_episodes else wanted
+        selected = requested[:max_episodes] if max_episodes else requested
         episodes = []
-        for number, name in enumerate(chosen, 1):
+        for number, name in enumerate(selected, 1):
             episodes.append(load_wshard(self._download(repo_id, _path(split, name))))
             if progress_callback is not None:
-                progress_callback(number, len(chosen))
+                progress_callback(number, len(selected))
         return episodes
 
     def download_episode(self, repo_id: str, episode_id: str, split: str = "train") -> Episode:
-        """Download one episode; raises HubError where it is not there."""
+        """Download one episode; raises HubError if it does not exist."""
         return load_wshard(self._download(repo_id, _path(split, episode_id)))
 
     def list_episodes(self, repo_id: str, split: str = "train") -> list[str]:
@@ -200,23 +200,22 @@ class HuggingFaceAdapter:
     # ---- the client ------------------------------------------------------------------------------------------------
 
     def _files(self, repo_id: str) -> list[str]:
-        return list(self._ask("list_repo_files", repo_id, repo_type=_REPO_TYPE))
+        return list(self._call("list_repo_files", repo_id, repo_type=_REPO_TYPE))
 
     def _commit(self, repo_id: str, folder: str, message: str) -> None:
-        self._ask("upload_folder", repo_id=repo_id, repo_type=_REPO_TYPE, folder_path=folder, commit_message=message)
+        self._call("upload_folder", repo_id=repo_id, repo_type=_REPO_TYPE, folder_path=folder, commit_message=message)
 
     def _download(self, repo_id: str, path: str) -> str:
-        return str(self._ask("hf_hub_download", repo_id, path, repo_type=_REPO_TYPE, cache_dir=self.cache_dir))
+        return str(self._call("hf_hub_download", repo_id, path, repo_type=_REPO_TYPE, cache_dir=self.cache_dir))
 
-    def _ask(self, verb: str, *args: str, **options: Any) -> Any:
-        """Call the client; the only place that does."""
+    def _call(self, method: str, *args: str, **options: Any) -> Any:
+        """Call a method of the client and translate its errors; the only place that calls the client."""
         try:
-            return getattr(self.api, verb)(*args, **options)
-        except (
-            Exception
-        ) as error:  # by version its errors are those of requests, httpx or its own, without a common base
-            asked = " ".join([*args, str(options.get("repo_id", ""))]).strip()
-            raise HubError(f"Hugging Face Hub: {verb} {asked}: {error}") from error
+            return getattr(self.api, method)(*args, **options)
+        # Depending on its version, the errors are those of requests, httpx or its own, without a common base class.
+        except Exception as error:
+            subject = " ".join([*args, str(options.get("repo_id", ""))]).strip()
+            raise HubError(f"Hugging Face Hub: {method} {subject}: {error}") from error
 
 
 def upload_to_hub(episodes: Sequence[Episode], repo_id: str, token: str | None = None, **kwargs: Any) -> str:

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode
 
 _STEP_LANES = (REWARD, DONE, TRUNCATIONS)
-_PLAIN = "/._-+:@, "
+_UNQUOTED = "/._-+:@, "
 _CLOCK = "clock"
 
 
 def encode_lane_map(renamed: Iterable[str] | Mapping[str, str]) -> str:
-    """Return the text of a lane map: of pairs "OLD=NEW" as people write them, or of a mapping.
+    """Return the text form of a lane map, from pairs "OLD=NEW" or a mapping.
 
     Raises FormatError for an invalid pair, and for two lanes of one name.
     """
     pairs = dict(renamed) if isinstance(renamed, Mapping) else dict(map(_parse_pair, renamed))
     if len({*pairs.values()}) < len(pairs):
         raise FormatError(f"expected different new names of lanes, found {', '.join(pairs.values())}")
-    return ";".join(f"{quote(old, _PLAIN)}={quote(new, _PLAIN)}" for old, new in sorted(pairs.items()))
+    return ";".join(f"{quote(old, _UNQUOTED)}={quote(new, _UNQUOTED)}" for old, new in sorted(pairs.items()))
 
 
 def parse_lane_map(text: str) -> dict[str, str]:
@@ -52,10 +52,11 @@ def _parse_pair(text: str) -> tuple[str, str]:
 
 
 class MappedSource:
-    """A Source whose lanes have other names; those that the map does not name stay as they are.
+    """A Source whose lanes are renamed; lanes that the map does not name keep their names.
 
-    Names are block names ("signal/observation.state") or ids ("observation.state"); a new id stays of the old kind, and
-    "reward", "done" and "truncated" are the lanes of steps; of recordings, "clock" is what gives the timesteps.
+    Names are block names ("signal/observation.state") or ids ("observation.state"); a new id keeps the kind of the old
+    name. "reward", "done" and "truncated" name the lanes of steps; in recordings, "clock" names the topic that
+    determines the timesteps.
 
     Raises EntryNotFoundError where an episode lacks a lane that the map names, FormatError where two have one name.
     """
@@ -112,15 +113,15 @@ class MappedSource:
 
 
 class _RenamedLanes:
-    """What a LazyEpisode needs of its Source, provided by one open episode with renamed lanes."""
+    """The LaneReader of a LazyEpisode: one open episode with renamed lanes."""
 
     def __init__(self, reader: EpisodeReader, renamed: Mapping[str, str]) -> None:
         self._reader = reader
-        about = reader.info if isinstance(reader, LazyEpisode) else EpisodeInfo.of(reader)
-        self._names = _find_names(about, renamed, reader.where)
-        lanes = {new: replace(about.lanes[old], block=new) for new, old in self._names.items()}
-        sizes = {new: about.stored_sizes[old] for new, old in self._names.items() if old in about.stored_sizes}
-        self._info = replace(about, lanes=lanes, stored_sizes=sizes)
+        info = reader.info if isinstance(reader, LazyEpisode) else EpisodeInfo.of(reader)
+        self._names = _map_names(info, renamed, reader.where)
+        lanes = {new: replace(info.lanes[old], block=new) for new, old in self._names.items()}
+        sizes = {new: info.stored_sizes[old] for new, old in self._names.items() if old in info.stored_sizes}
+        self._info = replace(info, lanes=lanes, stored_sizes=sizes)
 
     def info(self, _: str) -> EpisodeInfo:
         """Describe the episode."""
@@ -128,49 +129,49 @@ class _RenamedLanes:
 
     def lane(self, _: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps of a lane by its new block name."""
-        if isinstance(self._reader, LazyEpisode):  # which refuses timesteps that are not there
-            return self._reader.read(self._old(name), start, self._info.length if stop is None else stop)
-        rows: Array = np.array(self._reader.lane_view(self._old(name))[start:stop])
+        if isinstance(self._reader, LazyEpisode):  # raises StepError for timesteps outside the episode
+            return self._reader.read(self._original_name(name), start, self._info.length if stop is None else stop)
+        rows: Array = np.array(self._reader.lane_view(self._original_name(name))[start:stop])
         return rows
 
     def encoded(self, _: str, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
-        return self._reader.encoded(self._old(name))
+        return self._reader.encoded(self._original_name(name))
 
     def identify(self, _: str, block: str) -> bytes:
-        """Return what differs where the encoded frames of a lane do."""
-        return self._reader.identify(self._old(block)) if isinstance(self._reader, LazyEpisode) else b""
+        """Return bytes that differ if the encoded frames of a lane do."""
+        return self._reader.identify(self._original_name(block)) if isinstance(self._reader, LazyEpisode) else b""
 
     def blocks(self, _: str) -> dict[str, bytes]:
-        """Return the parts of a whole episode besides its lanes."""
+        """Return the other data of an episode, by block name."""
         return self._reader.blocks() if isinstance(self._reader, LazyEpisode) else {}
 
     def where_of(self, _: str) -> str:
-        """Return what messages call the episode."""
+        """Return the name of the episode in messages."""
         return self._reader.where
 
     def release(self) -> None:
         """Close the episode."""
         self._reader.close()
 
-    def _old(self, name: str) -> str:
+    def _original_name(self, name: str) -> str:
         if name not in self._names:
             raise EntryNotFoundError(f"{self._reader.where}: no lane {name!r}; it has {', '.join(self._names)}")
         return self._names[name]
 
 
-def _find_names(about: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dict[str, str]:
+def _map_names(info: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dict[str, str]:
     """Return {new block name: old one} of every lane."""
     new_names = {}
     for old, new in renamed.items():
-        block = next((name for name in (old, f"signal/{old}", f"action/{old}") if name in about.lanes), None)
+        block = next((name for name in (old, f"signal/{old}", f"action/{old}") if name in info.lanes), None)
         if block is None:
-            known = ", ".join(about.lanes) or "none"
-            raise EntryNotFoundError(f"{where}: no lane {old!r} to rename; it has {known}")
+            available = ", ".join(info.lanes) or "none"
+            raise EntryNotFoundError(f"{where}: no lane {old!r} to rename; it has {available}")
         kind = block.partition("/")[0]
-        whole = new in _STEP_LANES or new.startswith(("signal/", "action/"))
-        new_names[block] = new if whole else f"{kind if '/' in block else 'signal'}/{new}"
-    names = {new_names.get(block, block): block for block in about.lanes}
-    if len(names) < len(about.lanes):
+        is_block = new in _STEP_LANES or new.startswith(("signal/", "action/"))
+        new_names[block] = new if is_block else f"{kind if '/' in block else 'signal'}/{new}"
+    names = {new_names.get(block, block): block for block in info.lanes}
+    if len(names) < len(info.lanes):
         raise FormatError(f"{where}: the lane map gives two lanes the same name: {', '.join(names)}")
     return names

@@ -62,7 +62,7 @@ class LaneReader(Protocol):
         """Return the name of an episode in messages."""
 
     def release(self) -> None:
-        """Count one open episode less."""
+        """Note that an open episode was closed."""
 
 
 class SourceLane(LazyLane):
@@ -84,13 +84,13 @@ class LazyEpisode(EpisodeReader):
         self._key = key
         self._info: EpisodeInfo = source.info(key)
         self._open = True
-        self._small: dict[str, Array] = {}
+        self._small_lanes: dict[str, Array] = {}
 
     def close(self) -> None:
         """Release the Source: the description stays available, further reads raise ClosedError."""
         if self._open:
             self._open = False
-            self._small.clear()
+            self._small_lanes.clear()
             self._source.release()
 
     @cached_property
@@ -100,7 +100,7 @@ class LazyEpisode(EpisodeReader):
 
     @property
     def info(self) -> EpisodeInfo:
-        """Everything that is known without reading data."""
+        """The description of the episode, known without reading data."""
         return self._info
 
     @property
@@ -157,12 +157,12 @@ class LazyEpisode(EpisodeReader):
     def read_shared(self, block: str, start: int, stop: int) -> Array:
         """Return timesteps of a lane as a read-only array; small lanes that were read completely are cached."""
         self._check_open()
-        if block in self._small:
-            return self._small[block][start:stop]
+        if block in self._small_lanes:
+            return self._small_lanes[block][start:stop]
         rows = self.read(block, start, stop)
         rows.flags.writeable = False
         if (start, stop) == (0, self.length) and rows.nbytes <= _SMALL_LANE:
-            self._small[block] = rows
+            self._small_lanes[block] = rows
         return rows
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
@@ -213,22 +213,22 @@ class LazyEpisode(EpisodeReader):
 
         Of lanes of more than 1 MiB it covers the first, middle and last timestep; of frames, the result of identify.
         """
-        about = self._info
-        lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in about.lanes.items()}
-        clock = [about.timebase.type.value, about.timebase.tick_hz, about.timebase.epoch_ns]
-        text = _SORTED.encode([about.id, about.env_id, about.length, clock, about.metadata, lanes])
-        found = xxhash.xxh3_128(text.encode())
-        for name, lane in about.lanes.items():
-            found.update(self._sample(name, lane))
-        return found.hexdigest()
+        info = self._info
+        lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in info.lanes.items()}
+        clock = [info.timebase.type.value, info.timebase.tick_hz, info.timebase.epoch_ns]
+        text = _SORTED.encode([info.id, info.env_id, info.length, clock, info.metadata, lanes])
+        state = xxhash.xxh3_128(text.encode())
+        for name, lane in info.lanes.items():
+            state.update(self._sample(name, lane))
+        return state.hexdigest()
 
     def _sample(self, name: str, lane: Declaration) -> bytes:
         if lane.encoding:
             return self.identify(name)
         if lane.step_size * self.length <= _HASHED_WHOLE:
             return np.ascontiguousarray(self.read_shared(name, 0, self.length)).tobytes()
-        some = [self.read(name, step, step + 1) for step in (0, self.length // 2, self.length - 1)]
-        return b"".join(np.ascontiguousarray(rows).tobytes() for rows in some)
+        samples = [self.read(name, step, step + 1) for step in (0, self.length // 2, self.length - 1)]
+        return b"".join(np.ascontiguousarray(rows).tobytes() for rows in samples)
 
     def identify(self, block: str) -> bytes:
         """Return bytes that differ if the encoded frames of a lane do, without reading all of them."""

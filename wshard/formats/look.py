@@ -1,4 +1,4 @@
-"""What a location looks like, looked up once for all the formats that are asked whether it is theirs."""
+"""Facts about a path, looked up once and shared by all formats that try to recognise it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Final
 from wshard.container.open_file import open_file
 from wshard.errors import FormatError
 
-_MOST_NAMES: Final = 4096
+_MAX_NAMES: Final = 4096
 _HEAD_SIZE: Final = 4096
-_MOST_JSON: Final = 1 << 24
+_MAX_JSON: Final = 1 << 24
 
 
 class LocationLook(os.PathLike[str]):
-    """A path and facts about it that are found quickly. No answer raises an error for a missing path.
+    """A path with cached facts about it. Nothing raises an error for a missing path.
 
-    found: what formats that share a library have looked up already, by a name of theirs.
+    found: a cache for formats that share a look-up, by a name that they agree on.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -38,7 +38,7 @@ class LocationLook(os.PathLike[str]):
     @cached_property
     def suffix(self) -> str:
         """The suffix of the name in lower case, such as ".h5"."""
-        return os.path.splitext(self.path)[1].lower()  # noqa: PTH122  (a million times)
+        return os.path.splitext(self.path)[1].lower()  # noqa: PTH122  (called very often: faster than pathlib)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -47,7 +47,7 @@ class LocationLook(os.PathLike[str]):
             return frozenset()
         try:
             with os.scandir(self.path) as entries:
-                return frozenset(entry.name for entry in itertools.islice(entries, _MOST_NAMES))
+                return frozenset(entry.name for entry in itertools.islice(entries, _MAX_NAMES))
         except OSError:
             return frozenset()
 
@@ -66,11 +66,11 @@ class LocationLook(os.PathLike[str]):
         """Return the JSON of a file of at most 16 MiB in the folder, None if there is no readable one."""
         try:
             with open_file(Path(self.path, name)) as file:
-                text = file.read(_MOST_JSON + 1)
-            return json.loads(text) if len(text) <= _MOST_JSON else None
+                text = file.read(_MAX_JSON + 1)
+            return json.loads(text) if len(text) <= _MAX_JSON else None
         except (OSError, ValueError, RecursionError):
             return None
 
     def exists(self, name: str) -> bool:
-        """Say whether the folder has a file or folder of this relative path."""
+        """Return True if the folder has a file or folder of this relative path."""
         return os.path.exists(os.path.join(self.path, name))  # noqa: PTH110, PTH118  (Path.exists can raise)

@@ -39,7 +39,7 @@ _SUFFIX: Final = ".npy"
 _MAGIC: Final = np.lib.format.MAGIC_PREFIX
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")  # the sizes of name and extra fields, which are between it and the data
 _LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}  # of the header, by version
-_PLAIN: Final = re.compile(r"[<>|=][biufcSUmMV]\d+(\[\w+\])?")
+_PLAIN_DTYPE: Final = re.compile(r"[<>|=][biufcSUmMV]\d+(\[\w+\])?")
 # What zipfile, zlib and numpy raise for damaged input; NotImplementedError: zip features that are not supported here.
 _FOREIGN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error, NotImplementedError, RuntimeError, TypeError
@@ -47,10 +47,10 @@ _FOREIGN: Final = (
 
 
 def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or those of `names` that are there.
+    """Return the arrays of an .npz file by name, or those of `names` that exist.
 
-    Raises LimitError for sizes above the limits or beyond what the file can hold, FormatError for everything else that
-    is wrong with it, FileNotFoundError.
+    Raises LimitError for sizes above the limits or beyond what the file can hold, FormatError for any other defect,
+    FileNotFoundError.
     """
     if isinstance(source, (str, os.PathLike)):
         with open_file(source) as file:
@@ -61,8 +61,8 @@ def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str
 def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) -> dict[str, Array]:
     with translate_npz_errors(where), zipfile.ZipFile(file) as archive:
         members = check_members(archive, where)
-        chosen = {name: info for name, info in members.items() if names is None or name in names}
-        return {name: _read(archive, info, f"{where}: {name!r}") for name, info in chosen.items()}
+        selected = {name: info for name, info in members.items() if names is None or name in names}
+        return {name: _read(archive, info, f"{where}: {name!r}") for name, info in selected.items()}
 
 
 def map_npz(path: str | os.PathLike[str], name: str) -> Array:
@@ -80,11 +80,11 @@ def map_npz(path: str | os.PathLike[str], name: str) -> Array:
         size = math.prod(shape) * dtype.itemsize
         if size and not infos[0].compress_type and not infos[0].flag_bits & _ENCRYPTED:
             file.seek(infos[0].header_offset)
-            begin = file.tell() + _LOCAL_HEADER.size + sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size)))
+            data_start = file.tell() + _LOCAL_HEADER.size + sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size)))
             if infos[0].file_size != header_size + size:
                 raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, found {infos[0].file_size}")
             order: Literal["F", "C"] = "F" if fortran else "C"
-            return np.memmap(file, dtype, "r", begin + header_size, shape, order)
+            return np.memmap(file, dtype, "r", data_start + header_size, shape, order)
     return read_npz(path, (name,))[name]
 
 
@@ -160,10 +160,10 @@ def _array(file: io.BufferedReader | io.BytesIO, file_size: int, where: str) -> 
     if size != file_size - header_size:
         raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, the file has {file_size - header_size}")
     data = bytearray(size)
-    found = file.readinto(data)
+    count = file.readinto(data)
     rest = file.read()
-    if found != size or rest:
-        raise FormatError(f"{where}: expected {size} bytes of data, found {found + len(rest)}")
+    if count != size or rest:
+        raise FormatError(f"{where}: expected {size} bytes of data, found {count + len(rest)}")
     array: Array = np.ndarray(shape, dtype, data, order="F" if fortran else "C")
     return array
 
@@ -193,18 +193,18 @@ def read_npy_header(
 def _plain_dtype(descr: object, where: str) -> np.dtype[Any]:
     if descr == "|O":
         raise FormatError(f"{where}: expected plain numbers, found pickled objects, which are never loaded")
-    if not isinstance(descr, str) or not _PLAIN.fullmatch(descr):
+    if not isinstance(descr, str) or not _PLAIN_DTYPE.fullmatch(descr):
         raise FormatError(f"{where}: expected the dtype of a plain array, found {reprlib.repr(descr)}")
     return np.dtype(descr)
 
 
 def npz_path(path: str) -> str:
-    """Return where an .npz of this name is written: with the suffix where it lacks it."""
+    """Return the path of an .npz file to write: the suffix is added if missing."""
     return path if path.endswith(".npz") else f"{path}.npz"
 
 
 def write_npz(arrays: Mapping[str, Array], target: Location) -> None:
-    """Write arrays as an uncompressed .npz; a path gets the suffix where it lacks it, and appears whole or not at all.
+    """Write arrays as an uncompressed .npz; a path gets the suffix if it lacks it, and is written atomically.
 
     Equal arrays give equal bytes. Raises EpisodeError for data that an npz cannot hold, OSError for a full disk.
     """

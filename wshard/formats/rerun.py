@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.types import Array, Episode
 
-_MOST_CHANNELS: Final = 512
+_MAX_CHANNELS: Final = 512
 
 
 class RerunSink(FilesSink):
@@ -59,13 +59,13 @@ def _write_recording(rr: Any, ep: Episode, path: Path) -> None:
     steps = np.arange(ep.length)
     with rr.RecordingStream("wshard", recording_id=ep.id) as recording:
         recording.save(path)
-        about = {"id": ep.id, "env": ep.env_id, **ep.metadata}
-        recording.log("metadata", rr.TextDocument(json.dumps(about, indent=1, default=str)), static=True)
-        lines = [rr.TimeColumn("step", sequence=steps)]
+        properties = {"id": ep.id, "env": ep.env_id, **ep.metadata}
+        recording.log("metadata", rr.TextDocument(json.dumps(properties, indent=1, default=str)), static=True)
+        timelines = [rr.TimeColumn("step", sequence=steps)]
         if rate := ep.timebase.tick_hz:
-            lines.append(rr.TimeColumn("time", duration=steps / rate))
+            timelines.append(rr.TimeColumn("time", duration=steps / rate))
         for name, data in _lanes(ep):
-            recording.send_columns(name, lines, _columns(rr, data))
+            recording.send_columns(name, timelines, _columns(rr, data))
         recording.flush()
 
 
@@ -74,24 +74,26 @@ def _columns(rr: Any, data: Array) -> Any:
     if data.ndim != 4:
         return rr.Scalars.columns(scalars=data.reshape(len(data), -1).astype(np.float64))
     _, height, width, channels = data.shape
-    kind = rr.ColorModel.RGB if channels == 3 else rr.ColorModel.L
-    form = rr.components.ImageFormat(width, height, color_model=kind, channel_datatype="U8")
+    color_model = rr.ColorModel.RGB if channels == 3 else rr.ColorModel.L
+    image_format = rr.components.ImageFormat(width, height, color_model=color_model, channel_datatype="U8")
     pixels = np.ascontiguousarray(data).reshape(len(data), -1)
-    return rr.Image.columns(buffer=pixels, format=[form] * len(data))
+    return rr.Image.columns(buffer=pixels, format=[image_format] * len(data))
 
 
 def _lanes(ep: Episode) -> Iterator[tuple[str, Array]]:
     """Yield the lanes that a viewer can show."""
-    named = {f"signal/{name}": one.data for name, one in ep.observations.items()}
-    named |= {f"action/{name}": one.data for name, one in ep.actions.items()}
-    named |= {f"omen/{name}/{model}": one.data for name, models in ep.omens.items() for model, one in models.items()}
-    named |= {f"uncert/{name}": one.data for name, one in ep.uncerts.items()}
+    lanes = {f"signal/{name}": channel.data for name, channel in ep.observations.items()}
+    lanes |= {f"action/{name}": channel.data for name, channel in ep.actions.items()}
+    lanes |= {
+        f"omen/{name}/{model}": channel.data for name, models in ep.omens.items() for model, channel in models.items()
+    }
+    lanes |= {f"uncert/{name}": channel.data for name, channel in ep.uncerts.items()}
     if ep.rewards is not None:
-        named[REWARD] = ep.rewards
-    for name, data in named.items():
+        lanes[REWARD] = ep.rewards
+    for name, data in lanes.items():
         values = np.asarray(data)
         is_image = values.ndim == 4 and values.dtype == np.uint8 and values.shape[-1] in (1, 3)
-        is_narrow = values.size <= _MOST_CHANNELS * max(1, len(values))
+        is_narrow = values.size <= _MAX_CHANNELS * max(1, len(values))
         is_series = values.ndim <= 2 and values.dtype.kind in "biuf" and is_narrow
         if is_image or is_series:
             yield name, values

@@ -56,14 +56,14 @@ class ShardPackSource(FilesSource[int]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a ShardPack whose first record, or the first intact one, has an episode."""
+        """Return True for a ShardPack whose first record, or the first intact one, has an episode."""
         if not isinstance(location, (str, os.PathLike)):
             return False
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         if not look.head[RECORD_SIZE.size :].startswith(RECORD_MAGIC) and look.suffix != _SUFFIX:
             return False
         try:
-            source = open_source(look.path)  # the index, which may be large, is of no interest here
+            source = open_source(look.path)  # not ShardPackReader: it would read the index, which may be large
             (size,) = RECORD_SIZE.unpack_from(look.head.ljust(RECORD_SIZE.size, b"\0"))
             record: ShardPackRecord | None = unpack_record(source.read(0, min(size, source.size)), look.path)
         except (FormatError, OSError):
@@ -72,8 +72,8 @@ class ShardPackSource(FilesSource[int]):
 
     @cached_property
     def _pack(self) -> ShardPackReader:
-        place = self._location
-        return ShardPackReader(os.fspath(place) if isinstance(place, os.PathLike) else place)
+        location = self._location
+        return ShardPackReader(os.fspath(location) if isinstance(location, os.PathLike) else location)
 
     def _scan(self) -> Mapping[str, int]:
         return {self._key(number): number for number in range(len(self._pack))}
@@ -88,10 +88,10 @@ class ShardPackSource(FilesSource[int]):
     def _find(self, key: str) -> int:
         with contextlib.suppress(EntryNotFoundError):
             if key not in self._episodes:
-                self._pack.find(key)  # which says so where its record is damaged
+                self._pack.find(key)  # raises an error that says that its record is damaged, if it is
         return super()._find(key)
 
-    def _files(self, found: int) -> Sequence[Location]:
+    def _files(self, ref: int) -> Sequence[Location]:
         return [self._location]
 
     def open(self, key: str) -> EpisodeFile:
@@ -122,7 +122,7 @@ class ShardPackSink:
     """Writes episodes as records of one ShardPack, which appears, or changes, when the Sink is closed.
 
     The id of an episode is its key; compression is that of its lanes, so that they can be read alone. mode "append"
-    copies the records that are there. Raises FileExistsError for an existing file in mode "error".
+    copies the existing records. Raises FileExistsError for an existing file in mode "error".
     """
 
     copies_all = True
@@ -135,12 +135,12 @@ class ShardPackSink:
         self._compression = compression
         self._mode = mode
         self._writer: ShardPackWriter | None = None
-        self._ids: set[str] | None = None  # looked up when it is asked for
+        self._ids: set[str] | None = None  # of existing and written episodes; None until `has` needs it
         if mode == "error" and os.path.exists(location):  # noqa: PTH110
             raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", self._path)
 
     def write(self, ep: Episode) -> str:
-        """Add one episode; returns its key. Raises EpisodeError for an id that is there, or that no key can be."""
+        """Add one episode; returns its key. Raises EpisodeError for an id that exists or is not a valid key."""
         file = io.BytesIO()
         save_wshard(ep, file, self._compression)
         if self._writer is None:
@@ -154,12 +154,12 @@ class ShardPackSink:
         return ep.id
 
     def _open(self) -> ShardPackWriter:
-        """Begin the file, with what is there in mode "append"."""
-        older = ShardPackReader(self._path) if self._mode == "append" and os.path.exists(self._path) else None  # noqa: PTH110
-        metadata = {} if older is None else dict(older.metadata)
+        """Begin the file; in mode "append", with the existing records."""
+        existing = ShardPackReader(self._path) if self._mode == "append" and os.path.exists(self._path) else None  # noqa: PTH110
+        metadata = {} if existing is None else dict(existing.metadata)
         writer = ShardPackWriter(self._path, metadata=metadata, overwrite=self._mode != "error")
         try:
-            for record in older or ():
+            for record in existing or ():
                 entries = [
                     NewEntry(entry.name, entry.read(), entry.content_type, entry.codec.name.lower()) for entry in record
                 ]
@@ -170,16 +170,16 @@ class ShardPackSink:
         return writer
 
     def has(self, id_: str) -> bool:
-        """Say whether the file has an episode of this id."""
+        """Return True if the file has an episode of this id."""
         if self._ids is None:
-            there = self._mode == "append" and os.path.exists(self._path)  # noqa: PTH110
+            exists = self._mode == "append" and os.path.exists(self._path)  # noqa: PTH110
             with contextlib.ExitStack() as stack:
-                pack = stack.enter_context(ShardPackReader(self._path)) if there else None
+                pack = stack.enter_context(ShardPackReader(self._path)) if exists else None
                 self._ids = set() if pack is None else set(pack.keys())
         return id_ in self._ids
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold: nothing."""
+        """Return what the format cannot hold of an episode: nothing."""
         return []
 
     def close(self) -> None:
@@ -190,8 +190,8 @@ class ShardPackSink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        if kind is not None and self._writer is not None:
+    def __exit__(self, exc_type: type[BaseException] | None, *exc: object) -> None:
+        if exc_type is not None and self._writer is not None:
             self._writer.discard()
         else:
             self.close()

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FormatEntry:
-    """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none).
+    """The classes of a format, as "module:attribute", and the extra that installs what they need ("" for none).
 
-    sink: "" for a format that is not written. about: what it is, in a few words. suffix: by which a file that is to be
-    written is known, of formats that types.Format does not name.
+    sink: "" for a format that is not written. about: a short description. suffix: selects the format of a path to
+    write, for formats that types.Format does not name.
     """
 
     source: str = ""

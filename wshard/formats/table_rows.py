@@ -46,21 +46,21 @@ def columns_of(episodes: Sequence[Episode], *, flat: bool) -> dict[str, Any]:
             raise EpisodeError(f"episode {ep.id!r}: {different[0]!r} is not in every episode: they make no one table")
     names = list(tables[0]) if tables else []
     if not flat:
-        about = {
+        properties = {
             _EPISODE: [ep.id for ep in episodes],
             "env_id": [ep.env_id for ep in episodes],
             "length": [ep.length for ep in episodes],
         }
-        return about | {name: [table[name] for table in tables] for name in names}
+        return properties | {name: [table[name] for table in tables] for name in names}
     ids = {_EPISODE: [ep.id for ep in episodes for _ in range(ep.length)]}
     steps = {"timestep": [step for ep in episodes for step in range(ep.length)]}
     return ids | steps | {name: _stack(name, [table[name] for table in tables]) for name in names}
 
 
 def _stack(name: str, arrays: list[Array]) -> Array:
-    kinds = {(array.dtype, array.shape[1:]) for array in arrays}
-    if len(kinds) > 1:
-        raise EpisodeError(f"{name}: expected one dtype and shape in all episodes, found {sorted(map(str, kinds))}")
+    layouts = {(array.dtype, array.shape[1:]) for array in arrays}
+    if len(layouts) > 1:
+        raise EpisodeError(f"{name}: expected one dtype and shape in all episodes, found {sorted(map(str, layouts))}")
     return np.concatenate(arrays)
 
 
@@ -96,17 +96,17 @@ def episodes_of(rows: Iterable[Mapping[str, Any]], episode_column: str, *, flat:
 
 
 def _read_dtypes(rows: object) -> dict[str, np.dtype[Any]]:
-    """Return the dtypes of a `datasets` table's columns: its rows are Python lists, which know none."""
-    found = {}
+    """Return the dtypes of a `datasets` table's columns; its rows are Python lists, which have none."""
+    dtypes = {}
     for name, feature in (getattr(rows, "features", None) or {}).items():
         inner = feature
         while hasattr(inner, "feature"):  # a list of something
             inner = inner.feature
         try:
-            found[name] = np.dtype(inner.dtype)
-        except (AttributeError, TypeError):  # text, images: no numbers
+            dtypes[name] = np.dtype(inner.dtype)
+        except (AttributeError, TypeError):  # text and images are not numbers
             continue
-    return found
+    return dtypes
 
 
 def _episode(id_: str, columns: Mapping[str, Any], names: _Names, dtypes: Mapping[str, np.dtype[Any]]) -> Episode:
@@ -117,8 +117,8 @@ def _episode(id_: str, columns: Mapping[str, Any], names: _Names, dtypes: Mappin
             raise LaneError(f"episode {id_!r}: {name}: expected an array [T, ...]: {error}") from error
 
     def channels(prefix: str) -> dict[str, Channel]:
-        found = [name for name in columns if name.startswith(prefix)]
-        return {name.removeprefix(prefix): Channel.of(name.removeprefix(prefix), array(name)) for name in found}
+        names = [name for name in columns if name.startswith(prefix)]
+        return {name.removeprefix(prefix): Channel.of(name.removeprefix(prefix), array(name)) for name in names}
 
     observations, actions = channels(_OBSERVATION), channels(_ACTION)
     steps = {name: array(name) for name in (names.rewards, names.terminations, names.truncations) if name in columns}

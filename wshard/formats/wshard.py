@@ -36,19 +36,19 @@ class WShardSource(FilesSource["Location"]):
         folder = folder_of(self._location)
         return {"": self._location} if folder is None else {key: folder / key for key in _episodes_below(folder)}
 
-    def _files(self, found: Location) -> Sequence[Location]:
-        if not isinstance(found, (str, os.PathLike)) or not os.fspath(found).endswith(MANIFEST_SUFFIX):
-            return [found]
+    def _files(self, ref: Location) -> Sequence[Location]:
+        if not isinstance(ref, (str, os.PathLike)) or not os.fspath(ref).endswith(MANIFEST_SUFFIX):
+            return [ref]
         try:
-            rows = read_manifest(found).rows()
-        except FormatError:  # opening it tells what is wrong
+            rows = read_manifest(ref).rows()
+        except FormatError:  # opening the manifest raises the error
             rows = []
-        return [found, *(os.path.join(os.path.dirname(found), row.uri) for row in rows)]  # noqa: PTH118, PTH120
+        return [ref, *(os.path.join(os.path.dirname(ref), row.uri) for row in rows)]  # noqa: PTH118, PTH120
 
     def open(self, key: str) -> EpisodeReader:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        place = self._find(key)
-        return open_episode_file(place) if isinstance(place, (str, os.PathLike)) else open_wshard(place)
+        location = self._find(key)
+        return open_episode_file(location) if isinstance(location, (str, os.PathLike)) else open_wshard(location)
 
 
 def _episodes_below(folder: Path) -> list[str]:

@@ -12,7 +12,7 @@ from wshard.errors import LimitError, MissingFileError
 if TYPE_CHECKING:
     import os
 
-MOST_IMAGE_SIZE: Final = 1 << 28
+MAX_IMAGE_SIZE: Final = 1 << 28
 
 
 class ImageFiles(Sequence[bytes]):
@@ -37,10 +37,10 @@ class ImageFiles(Sequence[bytes]):
         path = self.path_of(step)
         try:
             with open_file(path) as file:
-                data = file.read(MOST_IMAGE_SIZE + 1)
+                data = file.read(MAX_IMAGE_SIZE + 1)
         except FileNotFoundError:
             message = f"{path}: expected the {self.content} {step}, found no file"
             raise MissingFileError.at(path, message) from None
-        if len(data) > MOST_IMAGE_SIZE:
-            raise LimitError(f"{path}: expected an image of at most {MOST_IMAGE_SIZE} bytes")
+        if len(data) > MAX_IMAGE_SIZE:
+            raise LimitError(f"{path}: expected an image of at most {MAX_IMAGE_SIZE} bytes")
         return data

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from wshard.media.open_video import VideoSource
 
-MOST_OPEN: Final = 8
+MAX_OPEN: Final = 8
 
 
 class VideoPool:
     """The videos that were read last. A video is used by one reader at a time; a second one opens it again."""
 
-    def __init__(self, most: int = MOST_OPEN) -> None:
+    def __init__(self, most: int = MAX_OPEN) -> None:
         self._most = most
         self._idle: OrderedDict[Hashable, OpenVideo] = OrderedDict()
         self._lock = threading.Lock()

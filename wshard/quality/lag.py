@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from wshard.quality.channels import center
-from wshard.quality.measure_vector import MOST_LAG
+from wshard.quality.measure_vector import MAX_LAG
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.float64]
 
-_LAGS: Final = 2 * MOST_LAG + 1
+_LAGS: Final = 2 * MAX_LAG + 1
 _LEAST_OVERLAP: Final = 8
 _MOST: Final = 6  # timesteps by which actions may be moved
 _INNER: Final = slice(_MOST, _LAGS - _MOST)
@@ -33,13 +33,13 @@ def measure_lag(actions: Rows, seen: Rows) -> Rows:
     moment. A channel that does not move has correlation 0; all are NaN for episodes that are too short.
     """
     episodes, acting, length = actions.shape
-    count = length - 2 - 2 * MOST_LAG
+    count = length - 2 - 2 * MAX_LAG
     pairs = acting * seen.shape[1]
     if count < _LEAST_OVERLAP or not pairs:
         return np.full((episodes, pairs * _LAGS), np.nan)
     moving = seen[..., 1:] - seen[..., :-1]
     moving = _units(moving[..., 1:] - moving[..., :-1])
-    changes = _units(actions[..., 1:] - actions[..., :-1])[..., MOST_LAG : MOST_LAG + count]
+    changes = _units(actions[..., 1:] - actions[..., :-1])[..., MAX_LAG : MAX_LAG + count]
     # Rows one longer than those that are read from them: each of the 17 lies one timestep later than the one before.
     laid = np.zeros((episodes, acting, _LAGS, length - 1))
     laid[..., :count] = changes[:, :, None]

@@ -12,7 +12,7 @@ import numpy as np
 from wshard.quality.channels import bends, center, fill_bad, longest_run, measure_channels
 from wshard.quality.clock import measure_clock
 from wshard.quality.lag import measure_lag
-from wshard.quality.measure_vector import MOST_ACTING, MOST_SEEN, MeasureLayout
+from wshard.quality.measure_vector import MAX_ACTING, MAX_SEEN, MeasureLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ def measure_alike(form: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]
         whole[:, 0] = length
         whole[:, 1], whole[:, 2] = _still(form, columns)
         whole[:, 3] = _rough(bent[:, judged], spread[:, judged], length)
-        lag = measure_lag(columns[:, acted][:, :MOST_ACTING], columns[:, seen][:, :MOST_SEEN])
+        lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, seen][:, :MAX_SEEN])
         channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
         clock = [measure_clock(times, unit_s) for times, unit_s in clocks]
         return np.concatenate([whole, np.stack(clock), lag, channels], axis=1).astype(np.float32)

@@ -16,9 +16,9 @@ VERSION: Final = "3"
 """Of all that is measured and judged; another one makes stored measures worthless."""
 
 PHASES: Final = 8
-MOST_LAG: Final = 8
-MOST_ACTING: Final = 8
-MOST_SEEN: Final = 24
+MAX_LAG: Final = 8
+MAX_ACTING: Final = 8
+MAX_SEEN: Final = 24
 EPISODE: Final = ("length", "still", "still_at", "rough")
 CLOCK: Final = (
     "missing",
@@ -53,7 +53,7 @@ class MeasureLayout:
 
     @property
     def _lag_size(self) -> int:
-        return (2 * MOST_LAG + 1) * min(self._count("action/"), MOST_ACTING) * min(self._count("signal/"), MOST_SEEN)
+        return (2 * MAX_LAG + 1) * min(self._count("action/"), MAX_ACTING) * min(self._count("signal/"), MAX_SEEN)
 
     def _count(self, prefix: str) -> int:
         return sum(count for name, count in self.lanes if name.startswith(prefix))
@@ -66,7 +66,7 @@ class MeasureLayout:
             self,
             episode,
             clock,
-            lag.reshape(len(vectors), -1, 2 * MOST_LAG + 1),
+            lag.reshape(len(vectors), -1, 2 * MAX_LAG + 1),
             channels.reshape(len(vectors), len(CHANNEL) + PHASES, self.channels),
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _KEY_READ: Final = 512  # bytes of a header and most keys, in one range read
 _LARGEST: Final = 1 << 20  # bytes of a record whose headers are not read again; for larger ones that costs little
-_MOST_FILES: Final = 1 << 18  # of the records whose headers are not read again: about 80 MB
+_MAX_FILES: Final = 1 << 18  # of the records whose headers are not read again: about 80 MB
 
 
 class ShardPackReader(OfOneProcess):
@@ -46,7 +46,7 @@ class ShardPackReader(OfOneProcess):
         self._ordinals: dict[str, int] | None = None
         self._verified: dict[int | str, LocatedFiles] = {}
         self._pread: Any = getattr(self._source, "pread", None)
-        self._room = _MOST_FILES
+        self._room = _MAX_FILES
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _RANGE: Final = re.compile(r"\{([0-9]+)\.\.([0-9]*)\}")
 _MOST: Final = 10_000_000
-_MOST_OF_A_NOTE: Final = 100  # bytes
+_MAX_NOTE_LENGTH: Final = 100  # bytes
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ShardNames:
         """
         try:
             with self.note.open("rb") as file:
-                count = json.loads(file.read(_MOST_OF_A_NOTE))["shard_count"]
+                count = json.loads(file.read(_MAX_NOTE_LENGTH))["shard_count"]
         except (FileNotFoundError, ValueError, TypeError, LookupError, RecursionError):
             return None
         return count if type(count) is int and 0 < count <= _MOST else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
 
-_MOST_NUMBERS: Final = 1024  # of a lane that becomes an array by default
+_MAX_NUMBERS: Final = 1024  # of a lane that becomes an array by default
 _FIELD: Final = re.compile(r"([^=]+)=([^\[\]]+?)(?:\[(\d*):(\d*)\])?")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _MASKS: Final = ("past_mask", "future_mask")
@@ -121,7 +121,7 @@ def find_fields(info: EpisodeInfo) -> FieldMap:
             continue
         if _is_image(lane):
             found.append(CameraField(_UNSAFE.sub("_", lane.id), images=block))
-        elif not lane.encoding and not _is_depth(lane) and 0 < math.prod(lane.shape) <= _MOST_NUMBERS:
+        elif not lane.encoding and not _is_depth(lane) and 0 < math.prod(lane.shape) <= _MAX_NUMBERS:
             fields.append(LaneField(_key_of(block, info.lanes), block))
     return _check(FieldMap(tuple(fields), tuple(found)))
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wshard.formats.base import Source
     from wshard.webdataset.recipe import ShardRecipe
 
-_MOST_LOADED: Final = 1 << 27  # bytes
-_MOST_OPEN: Final = 256
+_MAX_LOADED: Final = 1 << 27  # bytes
+_MAX_OPEN: Final = 256
 _KINDS: Final = 2  # images, depth
 NO_FRAME: Final = -1
 
@@ -172,7 +172,7 @@ class Spool:
             if number not in self._loaded:
                 self._loaded[number] = self._read(number)
                 self._size += self._loaded[number].values.nbytes
-                while len(self._loaded) > 1 and (self._size > _MOST_LOADED or len(self._loaded) > _MOST_OPEN):
+                while len(self._loaded) > 1 and (self._size > _MAX_LOADED or len(self._loaded) > _MAX_OPEN):
                     self._size -= self._loaded.popitem(last=False)[1].values.nbytes
             self._loaded.move_to_end(number)
             return self._loaded[number]

@@ -47,17 +47,17 @@ class NpyFolderSource(LazySource["Path"]):
     def _scan(self) -> Mapping[str, Path]:
         return {path.name: path for path in sorted(Path(self._location).iterdir())}
 
-    def _files(self, found: Path) -> list[Path]:
-        return sorted(found.iterdir())
+    def _files(self, ref: Path) -> list[Path]:
+        return sorted(ref.iterdir())
 
-    def _describe(self, key: str, found: Path) -> EpisodeInfo:
-        about = json.loads((found / "about.json").read_text())
+    def _describe(self, key: str, ref: Path) -> EpisodeInfo:
+        about = json.loads((ref / "about.json").read_text())
         lanes = {row[0]: Declaration(row[0], DType(row[1]), tuple(row[2])) for row in about["lanes"]}
         clock = TimebaseSpec(tick_hz=about["hz"])
         return EpisodeInfo(about["id"], about["length"], lanes, about["env"], clock, about["metadata"])
 
-    def _read(self, found: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
-        path = found / f"{block.replace('/', '__')}.npy"
+    def _read(self, ref: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        path = ref / f"{block.replace('/', '__')}.npy"
         return np.array(self.open_once(str(path), lambda: _File(path)).array[steps])
 
 

@@ -32,6 +32,6 @@ def test_a_missing_and_a_huge_image_are_refused(tmp_path, monkeypatch):
         Numbered(tmp_path, 2)[1]
     assert caught.value.filename == str(tmp_path / "1.png")
     (tmp_path / "0.png").write_bytes(bytes(10))
-    monkeypatch.setattr(image_files, "MOST_IMAGE_SIZE", 9)
+    monkeypatch.setattr(image_files, "MAX_IMAGE_SIZE", 9)
     with pytest.raises(LimitError, match="at most 9 bytes"):
         Numbered(tmp_path, 2)[0]

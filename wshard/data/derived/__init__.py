@@ -1,1 +1,1 @@
-"""Data sets made of others: side by side, one after the other, parts, windows, goals."""
+"""Data sets derived from others: merged columns, concatenation, subsets, windows, goals."""

@@ -1,4 +1,4 @@
-"""The base of data sets made of one other, whose columns and kinds they have."""
+"""The base of data sets derived from another one, whose columns they have."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DerivedDataset(Dataset):
         self.dataset.channels_first = value
 
     def checksum_clips(self) -> int:
-        """Return a number that differs for clips of other episodes."""
+        """Return a checksum that changes with the clips."""
         return crc32(str(self.dataset.checksum_clips()).encode(), super().checksum_clips())
 
     @property
@@ -61,32 +61,32 @@ class DerivedDataset(Dataset):
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns of an item, beside those that are calculated."""
+        """The names of the columns of an item, without calculated ones."""
         return self.dataset.column_names
 
     def is_image(self, column: str) -> bool:
-        """Say whether a column has images."""
+        """Return True for a column of images."""
         return self.dataset.is_image(column)
 
     def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
+        """Return True for a column of actions."""
         return self.dataset.is_action(column)
 
-    # ---- rows: those of the other one ----------------------------------------------------------------------------
+    # ---- rows of the underlying data set -------------------------------------------------------------------------
 
-    def _place(self, episodes: NDArray[np.int64], steps: Any) -> tuple[NDArray[np.int64], Any]:
-        """Return which episodes and timesteps of `dataset` are meant."""
+    def _map_to_source(self, episodes: NDArray[np.int64], steps: Any) -> tuple[NDArray[np.int64], Any]:
+        """Return the episodes and timesteps of `dataset` that these ones of this data set correspond to."""
         return episodes, steps
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
-        return self.dataset._take(column, *self._place(episodes, steps))  # noqa: SLF001  (of the same base)
+        return self.dataset._take(column, *self._map_to_source(episodes, steps))  # noqa: SLF001  (of the same base)
 
     def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
-        items = self.dataset._rows(*self._place(episodes, starts), count)  # noqa: SLF001  (as above)
+        items = self.dataset._rows(*self._map_to_source(episodes, starts), count)  # noqa: SLF001  (as above)
         return self._transformed(items)
 
     def _load(self, episode: int, steps: range) -> Item:
-        episodes, starts = self._place(np.array([episode]), np.array([steps.start]))
+        episodes, starts = self._map_to_source(np.array([episode]), np.array([steps.start]))
         start = int(starts[0])
         item = self.dataset._load(int(episodes[0]), range(start, start + len(steps)))  # noqa: SLF001  (as above)
         return self._transform(item)
@@ -104,7 +104,7 @@ def check_without_goals(dataset: Dataset) -> None:
         raise DatasetError("expected a data set without goals: make the GoalDataset last, of what is made of others")
 
 
-def list_columns(dataset: Dataset, wanted: Iterable[str]) -> list[str]:
-    """Return the names of the columns of an item; with those that are calculated, if some of them are wanted."""
-    known = dataset.column_names
-    return [*dataset[0]] if len(dataset) and not set(wanted) <= set(known) else known
+def list_columns(dataset: Dataset, requested: Iterable[str]) -> list[str]:
+    """Return the names of the columns of an item; includes calculated ones if some are requested."""
+    available = dataset.column_names
+    return [*dataset[0]] if len(dataset) and not set(requested) <= set(available) else available

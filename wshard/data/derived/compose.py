@@ -1,4 +1,4 @@
-"""Several data sets as one: their columns side by side, or their episodes one after the other."""
+"""Several data sets as one: their columns merged, or their episodes concatenated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _SeveralDatasets(Dataset):
     datasets: list[Dataset]
 
     def checksum_clips(self) -> int:
-        """Return a number that differs for clips of other episodes."""
+        """Return a checksum that changes with the clips."""
         return crc32(repr([dataset.checksum_clips() for dataset in self.datasets]).encode())
 
     @property
@@ -49,18 +49,18 @@ class MergeDataset(_SeveralDatasets):
         super().__init__(first.lengths, first.offsets, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
         self.weights = first.weights
-        chosen = keys_from_dataset or [dataset.column_names for dataset in self.datasets]
-        if len(chosen) != len(self.datasets) or any(isinstance(keys, str) for keys in chosen):
+        keys_by_dataset = keys_from_dataset or [dataset.column_names for dataset in self.datasets]
+        if len(keys_by_dataset) != len(self.datasets) or any(isinstance(keys, str) for keys in keys_by_dataset):
             raise DatasetError(
                 f"keys_from_dataset: expected the columns of each of {len(self.datasets)} data sets, "
                 f"found {shown(keys_from_dataset)}"
             )
         self._owners: dict[str, Dataset] = {}
-        for dataset, keys in zip(self.datasets, chosen, strict=True):
-            known = list_columns(dataset, keys)
+        for dataset, keys in zip(self.datasets, keys_by_dataset, strict=True):
+            available = list_columns(dataset, keys)
             for key in keys:
-                if key not in known:
-                    raise EntryNotFoundError(f"no column {key!r}; there are {', '.join(known)}")
+                if key not in available:
+                    raise EntryNotFoundError(f"no column {key!r}; there are {', '.join(available)}")
                 self._owners.setdefault(key, dataset)
 
     @property
@@ -69,11 +69,11 @@ class MergeDataset(_SeveralDatasets):
         return list(self._owners)
 
     def is_image(self, column: str) -> bool:
-        """Say whether a column has images."""
+        """Return True for a column of images."""
         return self._owners[column].is_image(column)
 
     def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
+        """Return True for a column of actions."""
         return self._owners[column].is_action(column)
 
     def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
@@ -84,9 +84,9 @@ class MergeDataset(_SeveralDatasets):
         return self._transform(self._join([dataset._load(episode, steps) for dataset in self.datasets]))  # noqa: SLF001
 
     def _join(self, items: Sequence[Item]) -> Item:
-        """Return the columns of one clip of each data set: of each data set its own."""
-        known = {id(dataset): item for dataset, item in zip(self.datasets, items, strict=True)}
-        return {key: known[id(owner)][key] for key, owner in self._owners.items()}
+        """Merge the items of one clip in each data set: each column comes from the data set that owns it."""
+        item_by_dataset = {id(dataset): item for dataset, item in zip(self.datasets, items, strict=True)}
+        return {key: item_by_dataset[id(owner)][key] for key, owner in self._owners.items()}
 
     def _present(self, column: str, rows: Any) -> Any:
         return self._owners[column]._present(column, rows)  # noqa: SLF001  (as above)
@@ -120,8 +120,11 @@ class ConcatDataset(_SeveralDatasets):
         super().__init__(lengths, np.cumsum(lengths) - lengths, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
         if any(dataset.weights is not None for dataset in self.datasets):
-            each = [np.ones(len(one.lengths)) if one.weights is None else one.weights for one in self.datasets]
-            self.weights = np.concatenate(each)
+            weights = [
+                np.ones(len(dataset.lengths)) if dataset.weights is None else dataset.weights
+                for dataset in self.datasets
+            ]
+            self.weights = np.concatenate(weights)
         counts = [len(dataset.lengths) for dataset in self.datasets]
         self._first_episodes = np.cumsum(counts) - counts
 
@@ -131,23 +134,23 @@ class ConcatDataset(_SeveralDatasets):
         return self.datasets[0].column_names
 
     def is_image(self, column: str) -> bool:
-        """Say whether a column has images."""
+        """Return True for a column of images."""
         return self.datasets[0].is_image(column)
 
     def is_action(self, column: str) -> bool:
-        """Say whether a column has actions."""
+        """Return True for a column of actions."""
         return self.datasets[0].is_action(column)
 
     def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         owners = self._owners_of(episodes)
-        found: list[Item] = [{}] * len(episodes)
+        merged: list[Item] = [{}] * len(episodes)
         for owner in np.unique(owners).tolist():
-            here = np.flatnonzero(owners == owner)
-            local = episodes[here] - self._first_episodes[owner]
-            items = self.datasets[owner]._rows(local, starts[here], count)  # noqa: SLF001  (of the same base)
-            for place, item in zip(here.tolist(), items, strict=True):
-                found[place] = item
-        return self._transformed(found)
+            positions = np.flatnonzero(owners == owner)
+            local = episodes[positions] - self._first_episodes[owner]
+            items = self.datasets[owner]._rows(local, starts[positions], count)  # noqa: SLF001  (of the same base)
+            for position, item in zip(positions.tolist(), items, strict=True):
+                merged[position] = item
+        return self._transformed(merged)
 
     def _owners_of(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(self._first_episodes, episodes, side="right") - 1
@@ -156,11 +159,11 @@ class ConcatDataset(_SeveralDatasets):
         owners = self._owners_of(episodes)
         parts: dict[int, Any] = {}
         for owner in np.unique(owners).tolist():
-            here = np.flatnonzero(owners == owner)
-            local = episodes[here] - self._first_episodes[owner]
-            rows = self.datasets[owner]._take(column, local, steps[here])  # noqa: SLF001  (as above)
-            parts |= dict(zip(here.tolist(), rows, strict=True))
-        ordered = [parts[place] for place in range(len(episodes))]
+            positions = np.flatnonzero(owners == owner)
+            local = episodes[positions] - self._first_episodes[owner]
+            rows = self.datasets[owner]._take(column, local, steps[positions])  # noqa: SLF001  (as above)
+            parts |= dict(zip(positions.tolist(), rows, strict=True))
+        ordered = [parts[position] for position in range(len(episodes))]
         return ordered if ordered and isinstance(ordered[0], str) else np.stack(ordered)
 
     def _load(self, episode: int, steps: range) -> Item:
@@ -184,7 +187,7 @@ def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
             f"choose columns by keys_to_load"
         )
     for name in first.column_names:
-        expected, found = (one.describe_column(name) for one in (first, other))
+        expected, found = (dataset.describe_column(name) for dataset in (first, other))
         if expected and found and expected != found:
             raise DatasetError(f"{where}: column {name!r}: expected {expected} as in the first, found {found}")
 
@@ -192,7 +195,7 @@ def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
 def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:
     if not datasets:
         raise DatasetError("datasets: expected at least one")
-    if not all(isinstance(one, Dataset) for one in datasets):
+    if not all(isinstance(dataset, Dataset) for dataset in datasets):
         raise DatasetError(f"datasets: expected a list of data sets, found {shown(datasets)}")
     first = datasets[0]
     for number, other in enumerate(datasets):

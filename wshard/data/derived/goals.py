@@ -1,4 +1,4 @@
-"""Clips with goals: an observation of another timestep, drawn anew in every epoch."""
+"""Clips with goals: observations of another timestep, drawn anew in every epoch."""
 
 from __future__ import annotations
 
@@ -51,15 +51,20 @@ class GoalDataset(DerivedDataset):
         *,
         draws: Literal["index", "sequence"] = "index",
     ) -> None:
-        shares = [finite_number(share, "goal_probabilities", DatasetError) for share in goal_probabilities]
-        if len(shares) != 4:
-            raise DatasetError(f"goal_probabilities must be a 4-tuple, found {len(shares)} numbers")
-        if min(shares) < 0 or not np.isclose(sum(shares), 1.0):
-            raise DatasetError(f"goal_probabilities must be >= 0 and sum to 1.0, found {shares} with sum {sum(shares)}")
+        probabilities = [
+            finite_number(probability, "goal_probabilities", DatasetError) for probability in goal_probabilities
+        ]
+        if len(probabilities) != 4:
+            raise DatasetError(f"goal_probabilities must be a 4-tuple, found {len(probabilities)} numbers")
+        if min(probabilities) < 0 or not np.isclose(sum(probabilities), 1.0):
+            total = sum(probabilities)
+            raise DatasetError(
+                f"goal_probabilities must be >= 0 and sum to 1.0, found {probabilities} with sum {total}"
+            )
         if draws not in ("index", "sequence"):
             raise DatasetError(f"draws: expected 'index' or 'sequence', found {shown(draws)}")
         super().__init__(dataset, dataset.lengths, dataset.offsets)
-        self.goal_probabilities = tuple(shares)
+        self.goal_probabilities = tuple(probabilities)
         self.gamma = finite_number(gamma, "gamma", DatasetError)
         if not 0 <= self.gamma <= 1:
             raise DatasetError(f"gamma: expected 0 to 1, found {gamma}")
@@ -68,11 +73,12 @@ class GoalDataset(DerivedDataset):
         self.seed = secrets.randbits(63) if seed is None else whole_number(seed, "seed", DatasetError, least=0)
         self.epoch: int | None = None
         self._sequence = np.random.default_rng(seed) if draws == "sequence" else None
-        self._reach = (self.current_goal_offset - 1) * dataset.frameskip
-        future = shares[_GEOMETRIC] > 0 or shares[_UNIFORM] > 0
-        ahead = dataset.frameskip if future else 0  # only clips behind whose current step there is another one
-        if future or shares[_CURRENT] > 0:
-            self.clip_indices = ClipIndex(self.lengths, max(self.span, self._reach + ahead + 1))
+        self._current_offset = (self.current_goal_offset - 1) * dataset.frameskip
+        has_future_goals = probabilities[_GEOMETRIC] > 0 or probabilities[_UNIFORM] > 0
+        # A clip needs a step after its current one if its goal may be in the future.
+        steps_ahead = dataset.frameskip if has_future_goals else 0
+        if has_future_goals or probabilities[_CURRENT] > 0:
+            self.clip_indices = ClipIndex(self.lengths, max(self.span, self._current_offset + steps_ahead + 1))
 
     @property
     def column_names(self) -> list[str]:
@@ -100,21 +106,21 @@ class GoalDataset(DerivedDataset):
     def _draw(self, epoch: int | None, number: int, episode: Any, start: Any) -> tuple[int, int]:
         rng = self._sequence
         if rng is None:
-            known = epoch if epoch is not None else self.epoch
-            known = worker_seed() or 0 if known is None else known
-            rng = np.random.default_rng((self.seed, known, int(number) % len(self)))
+            goal_epoch = epoch if epoch is not None else self.epoch
+            goal_epoch = worker_seed() or 0 if goal_epoch is None else goal_epoch
+            rng = np.random.default_rng((self.seed, goal_epoch, int(number) % len(self)))
         return self._draw_from(rng, int(episode), int(start))
 
     def _draw_from(self, rng: np.random.Generator, episode: int, start: int) -> tuple[int, int]:
-        current = start + self._reach
-        kind = int(np.searchsorted(np.cumsum(self.goal_probabilities), rng.random(), side="right"))
+        current = start + self._current_offset
+        outcome = int(np.searchsorted(np.cumsum(self.goal_probabilities), rng.random(), side="right"))
         steps = (int(self.lengths[episode]) - 1 - current) // self.frameskip
-        if kind == _RANDOM:
+        if outcome == _RANDOM:
             goals = self.locate_rows(np.array([rng.integers(0, int(self.lengths.sum()))]))
             return int(goals[0][0]), int(goals[1][0])
-        if kind == _GEOMETRIC:
+        if outcome == _GEOMETRIC:
             return episode, current + min(int(rng.geometric(max(1 - self.gamma, 1e-6))), steps) * self.frameskip
-        if kind == _UNIFORM:
+        if outcome == _UNIFORM:
             return episode, current + int(rng.integers(1, steps + 1)) * self.frameskip
         return episode, current
 
@@ -140,16 +146,18 @@ class GoalDataset(DerivedDataset):
 
 
 def _check_keys(dataset: Dataset, goal_keys: Any) -> dict[str, str]:
-    """Return {column: name of the goal}, without what is known by default and not there; raises DatasetError."""
+    """Return {column: name of the goal}, by default of the existing default columns; raises DatasetError."""
     if goal_keys is None:
         return {key: name for key, name in _GOALS.items() if key in dataset.column_names}
     if not isinstance(goal_keys, Mapping):
         raise DatasetError(f"goal_keys: expected a dict {{column: name of the goal}}, found {shown(goal_keys)}")
-    known = list_columns(dataset, goal_keys)
+    available = list_columns(dataset, goal_keys)
     for number, (key, name) in enumerate(goal_keys.items()):
-        if key not in known:
-            raise DatasetError(f"goal_keys: expected columns of the data set, {', '.join(known)}; found {shown(key)}")
-        if not isinstance(name, str) or name in known or name in [*goal_keys.values()][:number]:
+        if key not in available:
+            raise DatasetError(
+                f"goal_keys: expected columns of the data set, {', '.join(available)}; found {shown(key)}"
+            )
+        if not isinstance(name, str) or name in available or name in [*goal_keys.values()][:number]:
             raise DatasetError(f"goal_keys: expected a new name for the goal of {key!r}, found {shown(name)}")
     return dict(goal_keys)
 

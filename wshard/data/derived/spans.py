@@ -1,4 +1,4 @@
-"""Parts of a data set: chosen episodes, or spans of them, with weights; and splits in which no episode is twice."""
+"""Subsets of a data set: selected episodes or spans of them, with weights; and disjoint splits by episode."""
 
 from __future__ import annotations
 
@@ -33,42 +33,43 @@ class SpanDataset(DerivedDataset):
         spans: Sequence[tuple[int, int, int | None]],
         weights: Sequence[float] | None = None,
     ) -> None:
-        rows = np.array([_check_span(dataset, given) for given in spans], np.int64).reshape(-1, 3)
+        rows = np.array([_check_span(dataset, span) for span in spans], np.int64).reshape(-1, 3)
         lengths = rows[:, 2] - rows[:, 1]
         super().__init__(dataset, lengths, np.cumsum(lengths) - lengths)
-        self._episodes, self._begins = rows[:, 0], rows[:, 1]
+        self._episodes, self._span_starts = rows[:, 0], rows[:, 1]
         if weights is not None:
             self.weights = check_weights(weights, len(rows))
         elif self.weights is not None:
             self.weights = self.weights[self._episodes]
 
     def get_episode_data(self) -> dict[str, list[Any]]:
-        """Return what is stated once for each episode."""
+        """Return the per-episode values of each span's episode, by name."""
         return {
-            name: [values[one] for one in self._episodes] for name, values in self.dataset.get_episode_data().items()
+            name: [values[episode] for episode in self._episodes]
+            for name, values in self.dataset.get_episode_data().items()
         }
 
     def checksum_clips(self) -> int:
-        """Return a number that differs for other spans."""
-        return crc32(np.concatenate([self._episodes, self._begins]).tobytes(), super().checksum_clips())
+        """Return a checksum that changes with the spans."""
+        return crc32(np.concatenate([self._episodes, self._span_starts]).tobytes(), super().checksum_clips())
 
-    def _place(self, episodes: NDArray[np.int64], steps: Any) -> tuple[NDArray[np.int64], Any]:
-        begins = self._begins[episodes]
-        return self._episodes[episodes], steps + (begins[:, None] if np.ndim(steps) > 1 else begins)
+    def _map_to_source(self, episodes: NDArray[np.int64], steps: Any) -> tuple[NDArray[np.int64], Any]:
+        span_starts = self._span_starts[episodes]
+        return self._episodes[episodes], steps + (span_starts[:, None] if np.ndim(steps) > 1 else span_starts)
 
 
-def _check_span(dataset: Dataset, given: tuple[int, int, int | None]) -> tuple[int, int, int]:
-    """Return a span with its end; raises DatasetError."""
-    values = list(given) if isinstance(given, Sequence) and len(given) == 3 else [None]
+def _check_span(dataset: Dataset, span: tuple[int, int, int | None]) -> tuple[int, int, int]:
+    """Return (episode, start, stop) of a valid span, with stop None resolved; raises DatasetError."""
+    values = list(span) if isinstance(span, Sequence) and len(span) == 3 else [None]
     episode = integer(values[0])
     if episode is None or not 0 <= episode < len(dataset.lengths):
         raise DatasetError(
-            f"spans: expected (episode, start, stop) with an episode below {len(dataset.lengths)}, found {shown(given)}"
+            f"spans: expected (episode, start, stop) with an episode below {len(dataset.lengths)}, found {shown(span)}"
         )
     length = int(dataset.lengths[episode])
     start, stop = integer(values[1]), length if values[2] is None else integer(values[2])
     if start is None or stop is None or not 0 <= start <= stop <= length:
-        raise DatasetError(f"spans: expected 0 <= start <= stop <= {length}, as of the episode, found {shown(given)}")
+        raise DatasetError(f"spans: expected 0 <= start <= stop <= {length}, as of the episode, found {shown(span)}")
     return episode, start, stop
 
 
@@ -88,23 +89,27 @@ def split_episodes(
     if not isinstance(parts, Mapping):
         raise DatasetError(f"parts: expected names and shares, e.g. {{'train': 0.8, 'val': 0.2}}, found {shown(parts)}")
     total = len(dataset.lengths)
-    shares = np.array([finite_number(share, f"parts: {name!r}", DatasetError) for name, share in parts.items()])
+    fractions = np.array(
+        [finite_number(fraction, f"parts: {name!r}", DatasetError) for name, fraction in parts.items()]
+    )
     seed = whole_number(seed, "seed", DatasetError, least=0)
-    if not len(shares) or (shares < 0).any() or not np.isclose(shares.sum(), 1):
+    if not len(fractions) or (fractions < 0).any() or not np.isclose(fractions.sum(), 1):
         raise DatasetError(f"parts: expected shares >= 0 that are 1 together, found {dict(parts)}")
     if groups is not None and len(groups) != total:
         raise DatasetError(f"groups: expected one for each of {total} episodes, found {len(groups)}")
-    members: dict[Any, list[int]] = {}
+    episodes_by_group: dict[Any, list[int]] = {}
     for episode in range(total):
-        members.setdefault(episode if groups is None else groups[episode], []).append(episode)
-    together = [*members.values()]
-    ordered = [together[place] for place in np.random.default_rng(seed).permutation(len(together)).tolist()]
-    middles = np.cumsum([len(group) for group in ordered]) - np.array([len(group) for group in ordered]) / 2
-    owners = np.searchsorted(np.cumsum(shares) * total, middles, side="left").clip(max=len(shares) - 1)
-    chosen = {
+        episodes_by_group.setdefault(episode if groups is None else groups[episode], []).append(episode)
+    groups_of_episodes = [*episodes_by_group.values()]
+    ordered = [
+        groups_of_episodes[index] for index in np.random.default_rng(seed).permutation(len(groups_of_episodes)).tolist()
+    ]
+    midpoints = np.cumsum([len(group) for group in ordered]) - np.array([len(group) for group in ordered]) / 2
+    owners = np.searchsorted(np.cumsum(fractions) * total, midpoints, side="left").clip(max=len(fractions) - 1)
+    episodes_by_part = {
         name: sorted(
             episode for group, owner in zip(ordered, owners, strict=True) if owner == part for episode in group
         )
         for part, name in enumerate(parts)
     }
-    return {name: select_episodes(dataset, numbers) for name, numbers in chosen.items()}
+    return {name: select_episodes(dataset, numbers) for name, numbers in episodes_by_part.items()}

@@ -1,4 +1,4 @@
-"""An item for every timestep: what came before it, the actions from it on, and what came after, padded at the ends."""
+"""An item for every timestep: past observations, the next actions, and n-step returns, padded at the ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDS = ("reward", "terminated", "truncated")
 
 
 class WindowDataset(DerivedDataset):
-    """Items around every timestep t of a data set's episodes.
+    """An item for every timestep t of a data set's episodes.
 
     Observations are the `history` timesteps up to t, actions the `chunk` timesteps from t on. With n_step, `next_KEY`
     is the observation n_step timesteps later, `return` the discounted sum of the rewards until then, and `discount` the
@@ -88,10 +88,10 @@ class WindowDataset(DerivedDataset):
         ended = np.zeros(steps.shape, np.bool_)
         if "terminated" in self.column_names:
             ended = self._take("terminated", episodes, inside).astype(np.bool_) & (steps < lengths)
-        before: NDArray[np.int64] = np.cumsum(ended, axis=1) - ended  # ends at earlier timesteps
-        counted = (steps < lengths) & (before == 0)
-        total = (rewards * counted * self.discount ** np.arange(self.n_step)).sum(axis=1)
-        factor = self.discount ** counted.sum(axis=1) * ~(ended & counted).any(axis=1)
+        ends_before: NDArray[np.int64] = np.cumsum(ended, axis=1) - ended  # ends at earlier timesteps
+        is_counted = (steps < lengths) & (ends_before == 0)
+        total = (rewards * is_counted * self.discount ** np.arange(self.n_step)).sum(axis=1)
+        factor = self.discount ** is_counted.sum(axis=1) * ~(ended & is_counted).any(axis=1)
         return {"return": self._as_item(total.astype(np.float32)), "discount": self._as_item(factor.astype(np.float32))}
 
     def _as_item(self, array: NDArray[Any]) -> Any:

@@ -58,9 +58,9 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         flags = flatten_flags(rows.column("terminals")[:], count, f"{where}: 'terminals'")
         return split_at_flags(flags)
 
-    def _columns(self, key: str, found: FlatSpan, file: NpzRows) -> ColumnInfo:
+    def _columns(self, key: str, ref: FlatSpan, file: NpzRows) -> ColumnInfo:
         where, count = self.where_of(key), file.column("actions").shape[0]
-        table = LaneTable(found.length - 1, where, first=found.start)
+        table = LaneTable(ref.length - 1, where, first=ref.start)
         for name in file.members:
             column = file.column(name)
             found_rows = column.shape[0] if column.shape else 0
@@ -72,13 +72,13 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
                 table.add_constant(name, column)
             else:
                 table.add(_BLOCKS.get(name, f"signal/{name}"), name, column, rows=table.length + (name not in _BLOCKS))
-        table.add(DONE, "terminals", file.column("terminals"), rows=table.length, first=found.start + 1)
-        table.metadata.update({found.end: True} if found.end else {})
+        table.add(DONE, "terminals", file.column("terminals"), rows=table.length, first=ref.start + 1)
+        table.metadata.update({ref.end: True} if ref.end else {})
         stem = os.path.splitext(self.where_of(""))[0]  # noqa: PTH122  (of any location)
         table.metadata.update({"split": "val"} if stem.endswith(_VALIDATION) else {})
         return table.info(f"episode_{key}")
 
-    def _dataset(self, found: FlatSpan, column: DatasetColumn) -> Any:
+    def _dataset(self, ref: FlatSpan, column: DatasetColumn) -> Any:
         return self._open(self._location).column(column.path)
 
     def _open(self, place: Location) -> NpzRows:

@@ -57,22 +57,22 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         either = np.logical_or.reduce([*flags.values()])
         return split_at_flags(either, horizon=None if "timeouts" in flags else HORIZON)
 
-    def _columns(self, key: str, found: FlatSpan, file: Any) -> ColumnInfo:
+    def _columns(self, key: str, ref: FlatSpan, file: Any) -> ColumnInfo:
         datasets = self._datasets(file)
         count = len(datasets["actions"])
-        table = LaneTable(found.length, self.where_of(key), first=found.start)
+        table = LaneTable(ref.length, self.where_of(key), first=ref.start)
         for path, dataset in datasets.items():
             rows = dataset.shape[0] if dataset.shape else 0
             if path == _NEXT:
-                table.add_final("observations", dataset, found.stop - 1)
+                table.add_final("observations", dataset, ref.stop - 1)
             elif path.startswith(_ABOUT):
                 table.add_constant(path.removeprefix(_ABOUT), dataset)
             elif rows == count:
-                table.add(_block(path), path, dataset, rows=found.length)
+                table.add(_block(path), path, dataset, rows=ref.length)
             elif path.partition("/")[0] in ("observations", *STEP_LANES):
                 raise FormatError(f"{table.where}: {path!r}: expected {count} rows, as of actions, found {rows}")
-        if found.end:
-            table.metadata[found.end] = True if found.end == "unfinished" else HORIZON
+        if ref.end:
+            table.metadata[ref.end] = True if ref.end == "unfinished" else HORIZON
         return table.info(f"episode_{key}")
 
     def _datasets(self, file: Any) -> dict[str, Any]:

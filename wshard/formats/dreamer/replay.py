@@ -116,8 +116,8 @@ class DreamerSource(FilesSource[list[_Piece]]):
         found = next((pieces for other, pieces in _episodes(stream[number:]) if other == key), None)
         return super()._find(key) if found is None else found
 
-    def _files(self, found: list[_Piece]) -> list[Location]:
-        return list(dict.fromkeys(piece.location for piece in found))
+    def _files(self, ref: list[_Piece]) -> list[Location]:
+        return list(dict.fromkeys(piece.location for piece in ref))
 
     def open(self, key: str) -> EpisodeReader:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""

@@ -49,10 +49,10 @@ class AlohaSource(Hdf5Source[str]):
         names = sorted((path.name for path in folder.iterdir() if path.suffix in _SUFFIXES), key=natural)
         return {Path(name).stem: name for name in names}
 
-    def _place(self, found: str) -> Location:
-        return Path(str(self._location)) / found if found else self._location
+    def _place(self, ref: str) -> Location:
+        return Path(str(self._location)) / ref if ref else self._location
 
-    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+    def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
         table = LaneTable(len(expect_dataset(file, "action", where)), where)
         for path, dataset in walk_datasets(file, where):
@@ -63,7 +63,7 @@ class AlohaSource(Hdf5Source[str]):
         first = (text[0] if isinstance(text, list) and len(text) == 1 else text for text in texts)
         task = next((text for text in first if isinstance(text, str) and text), None)
         table.metadata.update({"task": task} if task else {})
-        place = self._place(found)
+        place = self._place(ref)
         return table.info(key or (Path(place).stem if isinstance(place, (str, os.PathLike)) else "episode"))
 
 

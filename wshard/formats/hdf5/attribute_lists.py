@@ -21,7 +21,7 @@ _ATTRIBUTE_INFO: Final = 0x15
 _SHARED: Final = 2
 _UNDEFINED: Final = (1 << 64) - 1
 _MOST: Final = 1 << 24  # bytes of one part of a header or heap
-_MOST_PARTS: Final = 4096
+_MAX_PARTS: Final = 4096
 
 _HEADER_1: Final = struct.Struct("<BxHII4x")  # version, messages, references, size
 _MESSAGE_1: Final = struct.Struct("<HHB3x")  # kind, size, flags
@@ -84,7 +84,7 @@ def _messages(read: Read, header: int) -> Iterator[tuple[int, bytes]]:
             kind, length, flags = frame.unpack_from(data, at)
             at += frame.size + extra
             message, at = data[at : at + length], at + length
-            if kind == _CONTINUATION and len(message) >= _RANGE.size and len(parts) < _MOST_PARTS:
+            if kind == _CONTINUATION and len(message) >= _RANGE.size and len(parts) < _MAX_PARTS:
                 more, count = _RANGE.unpack_from(message)
                 parts.append((more + margin, count - 2 * margin) if margin else (more, count))
             elif not flags & _SHARED:

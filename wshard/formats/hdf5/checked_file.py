@@ -32,12 +32,12 @@ LIST_SIZE: Final = 16
 _HEAP: Final = b"GCOL"
 _HEAP_SIZE: Final = struct.Struct("<8xQ")
 _HEAP_OBJECT: Final = struct.Struct("<HHIQ")  # number, references, unused, size; number 0 is the free rest
-_MOST_HEAP_SIZE: Final = 1 << 30
+_MAX_HEAP_SIZE: Final = 1 << 30
 
 
 _READ_AT_ONCE: Final = 1 << 22
-_MOST_EXPANSION: Final = 1032  # of deflate
-_MOST_EXPANDED: Final = 1 << 28  # chunks that cannot expand to more are not tried
+_MAX_EXPANSION: Final = 1032  # of deflate
+_MAX_EXPANDED: Final = 1 << 28  # chunks that cannot expand to more are not tried
 
 _OPEN: Final[WeakValueDictionary[bytes, CheckedFile]] = WeakValueDictionary()
 """The open files by the names that h5py gives them."""
@@ -87,7 +87,7 @@ class CheckedFile(io.RawIOBase):
             self._place, view = self._place + count, view[count:]
         if bytes(buffer[: len(_HEAP)]) == _HEAP:
             self._check_heap(begin)
-        elif self.largest_chunk and len(buffer) * _MOST_EXPANSION > _MOST_EXPANDED:
+        elif self.largest_chunk and len(buffer) * _MAX_EXPANSION > _MAX_EXPANDED:
             self._check_chunk(buffer, begin)
         return self._place - begin
 
@@ -143,7 +143,7 @@ class CheckedFile(io.RawIOBase):
 
     def _check_heap(self, begin: int) -> None:
         (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, begin).ljust(_HEAP_SIZE.size, b"\0"))
-        if size > min(_MOST_HEAP_SIZE, self._size - begin):
+        if size > min(_MAX_HEAP_SIZE, self._size - begin):
             raise FormatError(f"{self._where}: byte {begin}: a heap of {size} bytes does not fit the file")
         data, place = os.pread(self._descriptor, size, begin), _HEAP_SIZE.size
         while place + _HEAP_OBJECT.size <= size:

@@ -20,7 +20,7 @@ SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 WORLD_MODEL: Final = "hdf5"
 """The format of columns with `ep_len` and `ep_offset`."""
 
-_MOST_NAMES: Final = 64
+_MAX_NAMES: Final = 64
 _TEXT_SIZE: Final = 1 << 20
 _NUMBERED: Final = {"maniskill": re.compile(r"traj_\d+"), "minari": re.compile(r"episode_\d+")}
 _DEMO: Final = re.compile(r"demo_\d+")
@@ -46,7 +46,7 @@ def hdf5_kind(location: str | os.PathLike[str]) -> str:
 def _find_kind(path: str) -> str:
     try:
         with translate_errors(path), open_hdf5(path, path) as file:
-            return _kind_of(file, frozenset(islice(file, _MOST_NAMES)))
+            return _kind_of(file, frozenset(islice(file, _MAX_NAMES)))
     except (WShardError, OSError) as error:
         # Without the library, or if the file is damaged, opening it reports the error.
         if not isinstance(error, MissingExtraError | ValueError):
@@ -73,7 +73,7 @@ def _kind_of(file: Any, names: AbstractSet[str]) -> str:
 
 
 def _has(group: Any, name: re.Pattern[str]) -> bool:
-    return any(name.fullmatch(one) for one in islice(group, _MOST_NAMES))
+    return any(name.fullmatch(one) for one in islice(group, _MAX_NAMES))
 
 
 def _kind_by_text(path: str) -> str:

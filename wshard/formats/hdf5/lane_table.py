@@ -14,7 +14,7 @@ from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.episode.step_texts import declare_texts, list_texts
 from wshard.errors import FormatError
-from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, finite, json_value
+from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, finite, json_value
 from wshard.media.image_header import read_image_header
 from wshard.types import TimebaseSpec
 
@@ -26,7 +26,7 @@ LEFT_OUT: Final = "left_out"
 
 Kind = Literal["numbers", "flags", "words", "images"]
 
-_MOST_WORDS: Final = 1024
+_MAX_WORDS: Final = 1024
 _STEP_LANES: Final = frozenset({REWARD, DONE, TRUNCATIONS})
 _FLAGS: Final = frozenset({DONE, TRUNCATIONS})
 _JPEG_BEGIN: Final = b"\xff\xd8\xff"
@@ -88,7 +88,7 @@ class LaneTable:
 
     def add_final(self, name: str, dataset: Any, row: int) -> None:
         """Add a row of numbers as the final observation of a name; frames are left out."""
-        if 0 <= row < dataset.shape[0] and dataset.dtype.kind in "biuf" and _step_size(dataset) <= MOST_NUMBERS:
+        if 0 <= row < dataset.shape[0] and dataset.dtype.kind in "biuf" and _step_size(dataset) <= MAX_NUMBERS:
             self._final[name] = finite(np.asarray(dataset[row]))
 
     def info(self, id_: str, *, env_id: str = "", timebase: TimebaseSpec | None = None) -> ColumnInfo:
@@ -129,7 +129,7 @@ class LaneTable:
         texts = read_words(dataset, place.first, place.first + self.length)
         known = list_texts(texts or ())
         several = isinstance(known, list)
-        if texts is None or (several and len(known) > _MOST_WORDS):
+        if texts is None or (several and len(known) > _MAX_WORDS):
             return False
         name = block.partition("/")[2]
         self.metadata[name] = known
@@ -142,7 +142,7 @@ class LaneTable:
     def add_constant(self, path: str, dataset: Any) -> None:
         """Add a dataset to the metadata if it is small, else leave it out."""
         value = NOT_JSON
-        if dataset.shape is not None and dataset.size <= MOST_NUMBERS:
+        if dataset.shape is not None and dataset.size <= MAX_NUMBERS:
             value = json_value(dataset[()])
         if value is NOT_JSON:
             self.leave_out(path, f"{dataset.dtype} {list(dataset.shape or ())}")

@@ -55,20 +55,20 @@ class ManiskillSource(Hdf5Source[str]):
             names = [name for name in self._open(self._location) if name.startswith(_PREFIX)]
         return {name: name for name in sorted(names, key=natural)}
 
-    def _files(self, found: str) -> list[Any]:
+    def _files(self, ref: str) -> list[Any]:
         return [self._location, *([] if self._json_file is None else [self._json_file])]
 
-    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+    def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
-        group = expect_group(file, found, where)
-        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=found)
+        group = expect_group(file, ref, where)
+        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=ref)
         last = None
         step_lanes = _STEP_LANES if "terminated" in group else _STEP_LANES | {_OLD_DONE: DONE}
         for path, dataset in walk_datasets(group, where):
             table.add(step_lanes.get(path) or _block(path), path, dataset)
             last = dataset if path == _SUCCESS else last
         env, episodes = self._about
-        episode = episodes.get(found.removeprefix(_PREFIX), {})
+        episode = episodes.get(ref.removeprefix(_PREFIX), {})
         if last is not None and _SUCCESS not in episode:
             table.metadata[_SUCCESS] = bool(np.any(np.asarray(last[:])))
         table.metadata.update(read_attributes(group))

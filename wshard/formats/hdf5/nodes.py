@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wshard.formats.base import Location
 
-MOST_DATASETS: Final = 4096
+MAX_DATASETS: Final = 4096
 """Maximum number of datasets of one episode."""
 
 _DEEPEST: Final = 12
@@ -125,8 +125,8 @@ def expect_dataset(group: Any, path: str, where: str) -> Any:
 def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
     """Yield (path, dataset) of all datasets below a group, sorted by name; raises as child and check_dataset do."""
     for count, (path, dataset) in enumerate(_below(group, "", where, set())):
-        if count >= MOST_DATASETS:
-            raise LimitError(f"{where}: expected at most {MOST_DATASETS} datasets, found more")
+        if count >= MAX_DATASETS:
+            raise LimitError(f"{where}: expected at most {MAX_DATASETS} datasets, found more")
         check_dataset(dataset, f"{where}: {path!r}")
         yield path, dataset
 

@@ -78,10 +78,10 @@ class RobomimicSource(Hdf5Source[str]):
                     return f"data/{key}"
         return super()._find(key)
 
-    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+    def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
-        group, about = expect_group(file, found, where), self._about(file)
-        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=found)
+        group, about = expect_group(file, ref, where), self._about(file)
+        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=ref)
         _check_length(group, table)
         taken = frozenset(group)
         for path, dataset in walk_datasets(group, where):
@@ -98,10 +98,10 @@ class RobomimicSource(Hdf5Source[str]):
         env_args = about[ENV_ARGS]
         return table.info(str(own_id or key), env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
 
-    def _extra_blocks(self, found: str) -> dict[str, bytes]:
+    def _extra_blocks(self, ref: str) -> dict[str, bytes]:
         where = self.where_of("")
         with translate_errors(where):
-            texts = read_long_texts(expect_group(self._open(self._location), found, where), (MODEL,))
+            texts = read_long_texts(expect_group(self._open(self._location), ref, where), (MODEL,))
         return {f"{TEXT_BLOCKS}{name}": text.encode(errors="surrogateescape") for name, text in texts.items()}
 
     def _about(self, file: Any) -> dict[str, Any]:

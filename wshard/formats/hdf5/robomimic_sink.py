@@ -16,7 +16,7 @@ from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import child, expect_group, natural
 from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT, TEXT_BLOCKS
 from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
-from wshard.formats.hdf5.values import MOST_NUMBERS, json_attribute
+from wshard.formats.hdf5.values import MAX_NUMBERS, json_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -50,7 +50,7 @@ class RobomimicSink(Hdf5Sink):
     content = "robomimic file"
     in_folder = False
 
-    def _is_there(self) -> bool:
+    def _has_episodes(self) -> bool:
         return Path(self._where).exists()
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
@@ -78,7 +78,7 @@ class RobomimicSink(Hdf5Sink):
             path = name if name == "states" or name.startswith("obs/") else f"obs/{name}"
             values = plain_array(channel.data, channel.dtype)
             put_array(group, path, values)
-            large = values[0].size > MOST_NUMBERS  # for which metadata have no final observation
+            large = values[0].size > MAX_NUMBERS  # for which metadata have no final observation
             if isinstance(final, dict) and path != "states" and (name in final or large):
                 put_array(group, NEXT + path.removeprefix("obs/"), follow(values, final.get(name))[1:])
         if ep.rewards is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wshard.media.frames import ImageFrames
     from wshard.types import Array
 
-_Found = TypeVar("_Found")
+_Ref = TypeVar("_Ref")
 
 
 class DatasetImages(Sequence[bytes]):
@@ -45,7 +45,7 @@ class DatasetImages(Sequence[bytes]):
         return np.asarray(self._read(step)).tobytes().rstrip(b"\0")
 
 
-class Hdf5Source(LazySource[_Found], Generic[_Found]):
+class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
     """A Source of an HDF5 file, opened once; a subclass lists and describes its episodes."""
 
     kind: ClassVar[str] = ""
@@ -57,56 +57,56 @@ class Hdf5Source(LazySource[_Found], Generic[_Found]):
         return hdf5_kind(location) == cls.kind
 
     @abstractmethod
-    def _columns(self, key: str, found: _Found, file: Any) -> ColumnInfo:
+    def _columns(self, key: str, ref: _Ref, file: Any) -> ColumnInfo:
         """Describe an episode in an open file; errors of the library are translated."""
 
-    def _place(self, found: _Found) -> Location:
+    def _place(self, ref: _Ref) -> Location:
         """Return the file of an episode."""
         return self._location
 
-    def _files(self, found: _Found) -> list[Location]:
-        return [self._place(found)]
+    def _files(self, ref: _Ref) -> list[Location]:
+        return [self._place(ref)]
 
     def _open(self, place: Location) -> Any:
         """Return the open h5py.File at a place."""
         where = self.where_of("") if place is self._location else str(place)
         return self.open_once(str(place), lambda: open_hdf5(place, where))
 
-    def _describe(self, key: str, found: _Found) -> EpisodeInfo:
+    def _describe(self, key: str, ref: _Ref) -> EpisodeInfo:
         with translate_errors(self.where_of(key)):
-            return self._columns(key, found, self._open(self._place(found)))
+            return self._columns(key, ref, self._open(self._place(ref)))
 
-    def _dataset(self, found: _Found, column: DatasetColumn) -> Any:
+    def _dataset(self, ref: _Ref, column: DatasetColumn) -> Any:
         """Return the rows of a lane: an object with shape and dtype that is indexed like an array."""
-        return expect_dataset(self._open(self._place(found)), column.path, self.where_of(""))
+        return expect_dataset(self._open(self._place(ref)), column.path, self.where_of(""))
 
-    def _read(self, found: _Found, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: _Ref, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane, column = info.lanes[block], cast("ColumnInfo", info).columns[block]
         if column.kind == "images":
-            decoded: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            decoded: Array = self._encoded(ref, info, block).decode(steps.start, steps.stop)
             return decoded
         first, last = column.first + steps.start, column.first + steps.stop
         where = f"{self.where_of('')}: {column.path!r}"
         with translate_errors(where):
-            dataset = self._dataset(found, column)
+            dataset = self._dataset(ref, column)
             rows = _positions(dataset, first, last, info, block) if column.kind == "words" else dataset[first:last]
         array = np.asarray(rows != 0 if column.kind == "flags" else rows, dtype=lane.dtype.numpy_dtype)
         if array.size != (last - first) * int(np.prod(lane.shape, dtype=np.int64)):
             raise FormatError(f"{where}: expected {last - first} rows of {list(lane.shape)}, found {list(array.shape)}")
         return np.ascontiguousarray(array.reshape(last - first, *lane.shape))
 
-    def _encoded(self, found: _Found, info: EpisodeInfo, block: str) -> ImageFrames:
+    def _encoded(self, ref: _Ref, info: EpisodeInfo, block: str) -> ImageFrames:
         lane, column = info.lanes[block], cast("ColumnInfo", info).columns[block]
         where = f"{self.where_of('')}: {column.path!r}"
 
         def read(step: int) -> Any:
             with translate_errors(where):
-                return self._dataset(found, column)[column.first + step]
+                return self._dataset(ref, column)[column.first + step]
 
         return image_frames(lane, DatasetImages(info.length, read), where)
 
-    def _identify(self, found: _Found, info: EpisodeInfo, block: str) -> bytes:
-        images = self._encoded(found, info, block)
+    def _identify(self, ref: _Ref, info: EpisodeInfo, block: str) -> bytes:
+        images = self._encoded(ref, info, block)
         return b"".join(bytes(images.image(step)) for step in {0, info.length // 2, info.length - 1})
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WSHARD_ID: Final = "wshard_id"
 """Attribute with the id of an episode whose group has another name; written by this project."""
 
-MOST_NUMBERS: Final = 256
+MAX_NUMBERS: Final = 256
 """Larger arrays are not metadata."""
 
 _LONGEST_TEXT: Final = 4096
@@ -37,7 +37,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, str):
         return str(value) if len(value) <= _LONGEST_TEXT else NOT_JSON
     array = np.asarray(value)
-    if array.size > MOST_NUMBERS or array.dtype.kind not in "biufOSU":
+    if array.size > MAX_NUMBERS or array.dtype.kind not in "biufOSU":
         return NOT_JSON
     if array.dtype.kind in "OSU":
         texts = [json_value(one) for one in array.ravel().tolist() if isinstance(one, (bytes, str))]

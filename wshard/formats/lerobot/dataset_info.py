@@ -25,10 +25,10 @@ BOOKKEEPING: Final = ("timestamp", "frame_index", "episode_index", "index", "tas
 
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 _FIELD: Final = re.compile(r"\{(\w+)(?::0?(\d{0,2})d?)?\}")
-_MOST_JSON: Final = 1 << 26
-_MOST_FEATURES: Final = 4096
-_MOST_AXES: Final = 8
-_MOST_VALUES: Final = 1 << 28
+_MAX_JSON: Final = 1 << 26
+_MAX_FEATURES: Final = 4096
+_MAX_AXES: Final = 8
+_MAX_VALUES: Final = 1 << 28
 DEFAULT_PATHS: Final = {
     2: (
         "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
@@ -107,11 +107,11 @@ def read_json(path: Path) -> Any:
     """Return the JSON of a file of at most 64 MiB; raises MissingFileError, FormatError."""
     try:
         with open_file(path) as file:
-            text = file.read(_MOST_JSON + 1)
+            text = file.read(_MAX_JSON + 1)
     except FileNotFoundError:
         raise MissingFileError.at(path, f"{path}: expected a file of JSON, found none") from None
-    if len(text) > _MOST_JSON:
-        raise FormatError(f"{path}: expected at most {_MOST_JSON} bytes of JSON, found more")
+    if len(text) > _MAX_JSON:
+        raise FormatError(f"{path}: expected at most {_MAX_JSON} bytes of JSON, found more")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -140,8 +140,8 @@ def _template(value: object, where: str) -> str:
 
 
 def _features(value: object, where: str) -> dict[str, Feature]:
-    if not isinstance(value, dict) or not 0 < len(value) <= _MOST_FEATURES:
-        raise FormatError(f"{where}: features: expected 1 to {_MOST_FEATURES} features, found {shown(value)}")
+    if not isinstance(value, dict) or not 0 < len(value) <= _MAX_FEATURES:
+        raise FormatError(f"{where}: features: expected 1 to {_MAX_FEATURES} features, found {shown(value)}")
     found = {}
     for name, row in value.items():
         at = f"{where}: features: {shown(name)}"
@@ -168,8 +168,8 @@ def _origin(value: object, shape: tuple[int, ...], where: str) -> tuple[str, tup
 
 
 def _shape(value: object, where: str) -> tuple[int, ...]:
-    sizes = [integer(size) for size in value] if isinstance(value, list) and len(value) <= _MOST_AXES else [None]
+    sizes = [integer(size) for size in value] if isinstance(value, list) and len(value) <= _MAX_AXES else [None]
     shape = tuple(size for size in sizes if size is not None and size > 0)
-    if len(shape) < len(sizes) or math.prod(shape) > _MOST_VALUES:
-        raise FormatError(f"{where}: shape: expected up to {_MOST_AXES} sizes, found {shown(value)}")
+    if len(shape) < len(sizes) or math.prod(shape) > _MAX_VALUES:
+        raise FormatError(f"{where}: shape: expected up to {_MAX_AXES} sizes, found {shown(value)}")
     return shape

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from wshard.formats.lerobot.dataset_info import DatasetInfo
     from wshard.types import Array
 
-_MOST_STEPS: Final = 1 << 40
-_MOST_MISSING: Final = 1 << 17  # a wrong total must not list millions of episodes that there never were
-_MOST_FILES: Final = 1 << 24  # of one chunk
+_MAX_STEPS: Final = 1 << 40
+_MAX_MISSING: Final = 1 << 17  # a wrong total must not list millions of episodes that there never were
+_MAX_FILES: Final = 1 << 24  # of one chunk
 _LONGEST_KEY: Final = 19
 
 
@@ -82,7 +82,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         rows = {number: row for row, number in enumerate(numbers)} | dict.fromkeys(self._damaged, -1)
         self._rows = {number: rows[number] for number in sorted(rows) if number >= 0}
         right = np.isin(columns.numbers, [*self._damaged], invert=True)
-        places = columns.chunks.astype(np.int64) * _MOST_FILES + columns.files
+        places = columns.chunks.astype(np.int64) * _MAX_FILES + columns.files
         _, self._file_of = np.unique(places, return_inverse=True)
         files = int(self._file_of.max(initial=-1)) + 1
         self._first_rows = np.full(files, np.iinfo(np.int64).max)
@@ -103,7 +103,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         found = {
             numbers[row]: f"{self._where}: episode {numbers[row]}: {name}: expected 0 or more, found {column[row]}"
             for name, column in named.items()
-            for row in np.flatnonzero((column < 0) | (column > _MOST_STEPS)).tolist()
+            for row in np.flatnonzero((column < 0) | (column > _MAX_STEPS)).tolist()
         }
         values, counts = np.unique(self._columns.numbers, return_counts=True)
         twice = values[counts > 1].tolist()
@@ -112,7 +112,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
     def _list_missing(self, known: set[int]) -> None:
         """Note the episodes of the data set that are not known, by the number that there should be."""
         total = self._info.total_episodes
-        if 0 < total - len(known) <= _MOST_MISSING:
+        if 0 < total - len(known) <= _MAX_MISSING:
             text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(known)}"
             self._damaged |= dict.fromkeys({*range(total)} - known, text)
 

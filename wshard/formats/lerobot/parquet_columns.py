@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 _Column: TypeAlias = tuple[str, tuple[int, ...]]
 """Its name, and the shape of its rows."""
 
-MOST_FOOTERS: Final = 12
+MAX_FOOTERS: Final = 12
 """Footers that stay open with a Source: one of 1,000 row groups of ten columns takes 9 MB, and 25 ms to read."""
 
 _RECENT_FOOTERS: Final = 2
 """Footers that the next Source need not read: a catalog of any size is filled file by file."""
 
-_MOST_DECODED: Final = 1 << 32
+_MAX_DECODED: Final = 1 << 32
 _AHEAD: Final = 1 << 21
-_MOST_AHEAD: Final = 32  # row groups: more would be read in vain where reading ends
+_MAX_AHEAD: Final = 32  # row groups: more would be read in vain where reading ends
 _LARGE: Final = 1 << 24
 _BATCH: Final = 16  # images that are read at once
 
@@ -114,8 +114,8 @@ class ParquetColumns:
         rows = self._rows.get((name, shape))
         if rows is None or not rows.start <= start <= stop <= rows.start + len(rows.values):
             size = (stop - start) * math.prod(shape) * self.dtype(name).size
-            if size > _MOST_DECODED:
-                raise LimitError(f"{self.path}: column {name!r}: expected {_MOST_DECODED} bytes at most, found {size}")
+            if size > _MAX_DECODED:
+                raise LimitError(f"{self.path}: column {name!r}: expected {_MAX_DECODED} bytes at most, found {size}")
             rows = self._read_rows(name, shape, start, stop)
         found: Array = rows.values[start - rows.start : stop - rows.start].copy()
         return found
@@ -185,7 +185,7 @@ class ParquetColumns:
     def _read_ahead(self, own: _Column, first: int, last: int) -> bool:
         """Read more than is asked for; False where not all of it can be read."""
         before = self._rows[own]
-        starts, end = self._footer.starts, first + min(2 * (before.last - before.first), _MOST_AHEAD)
+        starts, end = self._footer.starts, first + min(2 * (before.last - before.first), _MAX_AHEAD)
         while last < min(end, len(starts) - 1) and (starts[last + 1] - starts[first]) * self._size(own) <= _AHEAD:
             last += 1
         together = self._alike(own, starts[last] - starts[first])

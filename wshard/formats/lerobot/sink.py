@@ -20,7 +20,7 @@ from wshard.formats.lerobot.layout_v3 import LayoutV3
 from wshard.formats.lerobot.layout_v21 import LayoutV21
 from wshard.formats.lerobot.open_parquet import import_parquet
 from wshard.formats.lerobot.read_meta import ORIGINS
-from wshard.formats.lerobot.write_columns import MOST_AXES, FeatureColumn, counted_features, make_schema, plan_columns
+from wshard.formats.lerobot.write_columns import MAX_AXES, FeatureColumn, counted_features, make_schema, plan_columns
 from wshard.formats.lerobot.write_video import describe_video, write_video
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LeRobotSink(DraftSink):
     content = "LeRobot data set"
     codecs = "LeRobot chooses its own"
 
-    def _is_there(self) -> bool:
+    def _has_episodes(self) -> bool:
         import_parquet()
         return Path(self._where, INFO).exists()
 
@@ -81,8 +81,8 @@ class LeRobotSink(DraftSink):
                 found.append(f"{block}: no feature for it")
             elif lane.dtype is DType.BFLOAT16:
                 found.append(f"{block}: bf16 becomes float32")
-            elif len(lane.shape) > MOST_AXES:
-                found.append(f"{block}: {len(lane.shape)} axes, at most {MOST_AXES} are stored")
+            elif len(lane.shape) > MAX_AXES:
+                found.append(f"{block}: {len(lane.shape)} axes, at most {MAX_AXES} are stored")
             elif lane.encoding == "mp4":
                 found += (
                     [] if self._layout.copies_spans else [f"{block}: encoded again unless it begins at a key frame"]

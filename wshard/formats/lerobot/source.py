@@ -29,7 +29,7 @@ from wshard.formats.lerobot.features import (
     declare_frames,
     declare_numbers,
 )
-from wshard.formats.lerobot.parquet_columns import MOST_FOOTERS, ParquetColumns
+from wshard.formats.lerobot.parquet_columns import MAX_FOOTERS, ParquetColumns
 from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3
 from wshard.formats.look import LocationLook
 from wshard.media.frames import ImageFrames
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _TASKS: Final = f"{STEP_TEXTS}{TASK}"
-_MOST_STATES: Final = 64
+_MAX_STATES: Final = 64
 _HASHED_BITS: Final = 20  # of the time of a file: about a millisecond
 
 
@@ -54,7 +54,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     """A folder with meta/info.json of codebase v2.0, v2.1 or v3.0. The key of an episode is its number."""
 
     whole = True
-    most_open = MOST_FOOTERS
+    most_open = MAX_FOOTERS
     meaning: ClassVar = (
         ("observation.NAME", "signal/observation.NAME"),
         ("action, action.NAME", "action/action, action/action.NAME; action t was taken at observation t"),
@@ -113,47 +113,47 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     def _scan(self) -> Mapping[str, EpisodeEntry]:
         return self._whole.episodes
 
-    def _files(self, found: EpisodeEntry) -> list[Location]:
-        return [self._folder / found.data, *(self._folder / span.path for span in found.videos.values())]
+    def _files(self, ref: EpisodeEntry) -> list[Location]:
+        return [self._folder / ref.data, *(self._folder / span.path for span in ref.videos.values())]
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return the episode's share of its file, and the time of that; its last bits depend on all else that is known.
 
         So an episode that is added to the data set changes the fingerprints of its own files alone.
         """
-        found = self._find(key)
-        data = self._state(found.data)
+        ref = self._find(key)
+        data = self._state(ref.data)
         if data is None:
-            raise MissingFileError(f"{self.where_of(key)}: expected the file {found.data}, found none")
-        videos = [self._state(span.path) for span in found.videos.values()]
-        about = repr((found, videos, self._whole.origin(found.number, found.length), self._dataset_hash))
-        mixed = xxhash.xxh3_64_intdigest(about.encode(errors="surrogatepass")) & ((1 << _HASHED_BITS) - 1)
-        return Fingerprint(round(data.size * found.share), data.mtime_ns >> _HASHED_BITS << _HASHED_BITS | mixed)
+            raise MissingFileError(f"{self.where_of(key)}: expected the file {ref.data}, found none")
+        videos = [self._state(span.path) for span in ref.videos.values()]
+        description = repr((ref, videos, self._whole.origin(ref.number, ref.length), self._dataset_hash))
+        mixed = xxhash.xxh3_64_intdigest(description.encode(errors="surrogatepass")) & ((1 << _HASHED_BITS) - 1)
+        return Fingerprint(round(data.size * ref.share), data.mtime_ns >> _HASHED_BITS << _HASHED_BITS | mixed)
 
     # ---- what is known without reading data --------------------------------------------------------------------------
 
-    def _describe(self, key: str, found: EpisodeEntry) -> EpisodeInfo:
-        dataset, file = self._dataset, self._open(found)
-        origin = self._whole.origin(found.number, found.length)
+    def _describe(self, key: str, ref: EpisodeEntry) -> EpisodeInfo:
+        dataset, file = self._dataset, self._open(ref)
+        origin = self._whole.origin(ref.number, ref.length)
         metadata: dict[str, Any] = dict(origin.get("metadata") or {})
         lanes: dict[str, Declaration] = {}
-        if len(found.tasks) == 1:
-            metadata["task"] = found.tasks[0]
-        elif tasks := self._task_list(found):
+        if len(ref.tasks) == 1:
+            metadata["task"] = ref.tasks[0]
+        elif tasks := self._task_list(ref):
             metadata["task"] = tasks
             lanes[_TASKS] = declare_texts(TASK)
-        for feature, lane in self._declared(found.data):
-            self._add_feature(found, feature, lane, (lanes, metadata))
-        if SUCCESS in dataset.features and found.length:
-            metadata["success"] = bool(file.bounds(SUCCESS, found.start, found.start + found.length)[1])
+        for feature, lane in self._declared(ref.data):
+            self._add_feature(ref, feature, lane, (lanes, metadata))
+        if SUCCESS in dataset.features and ref.length:
+            metadata["success"] = bool(file.bounds(SUCCESS, ref.start, ref.start + ref.length)[1])
         return EpisodeInfo(
-            id=origin.get("id") or native_id(found.number),
-            length=found.length,
+            id=origin.get("id") or native_id(ref.number),
+            length=ref.length,
             lanes=lanes,
             env_id=origin.get("env_id", dataset.robot_type),
             timebase=TimebaseSpec(tick_hz=dataset.fps),
             metadata=metadata,
-            stored_sizes=self._frame_sizes(found),
+            stored_sizes=self._frame_sizes(ref),
         )
 
     def _add_feature(
@@ -181,7 +181,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
             known = [one for one in features if one.name not in BOOKKEEPING and one.dtype != LANGUAGE]
             return [(one, self._declare(data, one)) for one in known]
 
-        return self._remember("lanes", data, declare, most=1)
+        return self._remember("lanes", data, declare, limit=1)
 
     def _declare(self, data: str, feature: Feature) -> Declaration:
         """Return the lane of a feature; the dtype of numbers is that of their column in the file `data`."""
@@ -192,20 +192,20 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         file = self.open_once(data, lambda: ParquetColumns(self._folder / data))
         return declare_numbers(feature, file.dtype(feature.name))
 
-    def _task_list(self, found: EpisodeEntry) -> list[str]:
+    def _task_list(self, ref: EpisodeEntry) -> list[str]:
         """Return the tasks of an episode of several, or of one that does not say."""
-        if found.tasks or "task_index" not in self._dataset.features or not found.length:
-            return list(dict.fromkeys(found.tasks))
-        low, high = self._open(found).bounds("task_index", found.start, found.start + found.length)
+        if ref.tasks or "task_index" not in self._dataset.features or not ref.length:
+            return list(dict.fromkeys(ref.tasks))
+        low, high = self._open(ref).bounds("task_index", ref.start, ref.start + ref.length)
         return [self._whole.tasks[number] for number in range(int(low), int(high) + 1) if number in self._whole.tasks]
 
-    def _frame_sizes(self, found: EpisodeEntry) -> dict[str, int]:
+    def _frame_sizes(self, ref: EpisodeEntry) -> dict[str, int]:
         sizes = {}
-        for feature, lane in self._declared(found.data):
-            if feature.dtype == IMAGE and found.length:
-                sizes[lane.block] = self._open(found).stored_size(feature.name, found.start, found.start + found.length)
-            elif feature.dtype == VIDEO and feature.name in found.videos:
-                span = found.videos[feature.name]
+        for feature, lane in self._declared(ref.data):
+            if feature.dtype == IMAGE and ref.length:
+                sizes[lane.block] = self._open(ref).stored_size(feature.name, ref.start, ref.start + ref.length)
+            elif feature.dtype == VIDEO and feature.name in ref.videos:
+                span = ref.videos[feature.name]
                 state = None if span.shared else self._state(span.path)
                 sizes |= {} if state is None else {lane.block: state.size}
         return sizes
@@ -224,7 +224,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         states = self._cache("states")
         if path not in states:
             states[path] = self._look(path)
-            if len(states) > _MOST_STATES:
+            if len(states) > _MAX_STATES:
                 states.popitem(last=False)
         state: Fingerprint | None = states[path]
         return state
@@ -237,45 +237,45 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
-    def _open(self, found: EpisodeEntry) -> ParquetColumns:
+    def _open(self, ref: EpisodeEntry) -> ParquetColumns:
         """Return the open file of an episode; raises FormatError where other rows than its own are there."""
         current = self._cache("current")
         file: ParquetColumns | None = current.get("file")
-        if file is None or file.closed or current["entry"] is not found:
-            file = self.open_once(found.data, lambda: ParquetColumns(self._folder / found.data))
-            self._check_rows(file, found)
-            current |= {"file": file, "entry": found}
+        if file is None or file.closed or current["entry"] is not ref:
+            file = self.open_once(ref.data, lambda: ParquetColumns(self._folder / ref.data))
+            self._check_rows(file, ref)
+            current |= {"file": file, "entry": ref}
         return file
 
-    def _check_rows(self, file: ParquetColumns, found: EpisodeEntry) -> None:
-        if not found.length:
+    def _check_rows(self, file: ParquetColumns, ref: EpisodeEntry) -> None:
+        if not ref.length:
             return
-        low, high = file.bounds("episode_index", found.start, found.start + found.length)
-        alone = self._dataset.version < (3, 0) and file.count != found.length
-        if (low, high) != (found.number, found.number) or alone:
+        low, high = file.bounds("episode_index", ref.start, ref.start + ref.length)
+        alone = self._dataset.version < (3, 0) and file.count != ref.length
+        if (low, high) != (ref.number, ref.number) or alone:
             raise FormatError(
-                f"{self._folder / found.data}: expected the {found.length} rows of episode {found.number}, "
+                f"{self._folder / ref.data}: expected the {ref.length} rows of episode {ref.number}, "
                 f"found {file.count} rows, there of episodes {low} to {high}"
             )
 
-    def _read(self, found: EpisodeEntry, info: EpisodeInfo, block: str, steps: slice) -> Array:
-        lane, start, stop = info.lanes[block], found.start + steps.start, found.start + steps.stop
+    def _read(self, ref: EpisodeEntry, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        lane, start, stop = info.lanes[block], ref.start + steps.start, ref.start + steps.stop
         if lane.encoding:
-            return self._encoded(found, info, block).decode(steps.start, steps.stop)
-        file = self._open(found)
+            return self._encoded(ref, info, block).decode(steps.start, steps.stop)
+        file = self._open(ref)
         if block.startswith(STEP_TEXTS):
             if block == _TASKS:
                 numbers = file.numbers("task_index", (), start, stop).tolist()
                 texts = [self._whole.tasks.get(number, "") for number in numbers]
             else:
-                texts = self._texts(found, self._blocks[block].name)[steps]
+                texts = self._texts(ref, self._blocks[block].name)[steps]
             return find_positions(texts, info.metadata[block.removeprefix(STEP_TEXTS)], f"{self._folder}: {block}")
         feature = self._blocks[block]
         values = file.numbers(feature.name, feature.shape, start, stop).reshape(-1, *lane.shape)
         return values.astype(np.bool_, copy=False) if block in {DONE, TRUNCATIONS} else values
 
-    def _texts(self, found: EpisodeEntry, name: str) -> list[str]:
-        rows = self._open(found).texts(name, found.start, found.start + found.length) if found.length else []
+    def _texts(self, ref: EpisodeEntry, name: str) -> list[str]:
+        rows = self._open(ref).texts(name, ref.start, ref.start + ref.length) if ref.length else []
         return [row or "" for row in rows]
 
     @cached_property
@@ -283,15 +283,15 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         features = self._dataset.features.values()
         return {block_of(feature): feature for feature in features if feature.name not in BOOKKEEPING}
 
-    def _encoded(self, found: EpisodeEntry, info: EpisodeInfo, block: str) -> EncodedFrames:
+    def _encoded(self, ref: EpisodeEntry, info: EpisodeInfo, block: str) -> EncodedFrames:
         feature, lane = self._blocks[block], info.lanes[block]
-        shape, where = (lane.shape[0], lane.shape[1], lane.shape[2]), f"{self.where_of(str(found.number))}: {block}"
-        about: dict[str, Any] = {"frame_shape": shape, "frame_dtype": lane.dtype.numpy_dtype, "count": found.length}
+        shape, where = (lane.shape[0], lane.shape[1], lane.shape[2]), f"{self.where_of(str(ref.number))}: {block}"
+        about: dict[str, Any] = {"frame_shape": shape, "frame_dtype": lane.dtype.numpy_dtype, "count": ref.length}
         if feature.dtype == IMAGE:
-            images: Any = self._open(found).images(feature.name, found.start, found.start + found.length)
+            images: Any = self._open(ref).images(feature.name, ref.start, ref.start + ref.length)
             return ImageFrames("png", images, where=where, **about)
-        if feature.name not in found.videos:
+        if feature.name not in ref.videos:
             raise FormatError(f"{where}: expected its file and first second in meta/episodes, found none")
-        span = found.videos[feature.name]
+        span = ref.videos[feature.name]
         path = self._folder / span.path
         return VideoFrames(path, fps=self._dataset.fps, from_timestamp=span.start, where=str(path), **about)

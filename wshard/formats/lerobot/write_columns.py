@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wshard.types import Channel, Episode
 
-MOST_AXES: Final = 5
+MAX_AXES: Final = 5
 _CAMERA_CHANNELS: Final = {1, 3}
 _STEP_NAMES: Final = {block: name for name, block in STEP_LANES.items()}
 _TAKEN: Final = {*BOOKKEEPING, *STEP_LANES}
@@ -95,8 +95,8 @@ def _plan(block: str, channel: Channel, name: str) -> FeatureColumn:
     if channel.encoded is not None or is_camera(channel):
         dtype = VIDEO if channel.encoded is not None and channel.encoded.encoding == "mp4" else IMAGE
         return _named(FeatureColumn(name, block, dtype, shape, ["height", "width", "channels"]), (*shape,))
-    if len(shape) > MOST_AXES or 0 in shape:
-        raise EpisodeError(f"{block}: expected up to {MOST_AXES} axes of at least one number, found {list(shape)}")
+    if len(shape) > MAX_AXES or 0 in shape:
+        raise EpisodeError(f"{block}: expected up to {MAX_AXES} axes of at least one number, found {list(shape)}")
     wide = "float32" if channel.dtype is DType.BFLOAT16 else channel.dtype.numpy_dtype.name
     names = split_names(channel.semantics, shape)
     return _named(FeatureColumn(name, block, wide, shape or (1,), names), shape)

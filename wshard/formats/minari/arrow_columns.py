@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wshard.types import Array
 
-_MOST_BYTES: Final = 1 << 32
+_MAX_BYTES: Final = 1 << 32
 _DEEPEST: Final = 12
 _BYTES: Final = np.dtype("O", metadata={"vlen": np.dtype(np.uint8)})
 _TEXTS: Final = np.dtype("O", metadata={"vlen": str})
@@ -68,8 +68,8 @@ class ArrowTable:
             table.validate(full=True)
             self.schema, self.rows, size = table.schema, table.num_rows, table.nbytes
             self._columns = dict(zip(table.column_names, table.columns, strict=True))
-        if size > _MOST_BYTES:
-            raise LimitError(f"{where}: expected at most {_MOST_BYTES} bytes of one episode, found {size}")
+        if size > _MAX_BYTES:
+            raise LimitError(f"{where}: expected at most {_MAX_BYTES} bytes of one episode, found {size}")
 
     def close(self) -> None:
         """Close the file."""
@@ -111,8 +111,8 @@ class ArrowTable:
             return
         found = _shape_and_dtype(field, space)
         column = None if found is None else ArrowColumn(self, names[0], (self.rows, *found[0]), found[1])
-        if column is not None and column.size * column.dtype.itemsize > _MOST_BYTES:
-            raise LimitError(f"{self.where}: {names[0]!r}: expected at most {_MOST_BYTES} bytes, found {column.shape}")
+        if column is not None and column.size * column.dtype.itemsize > _MAX_BYTES:
+            raise LimitError(f"{self.where}: {names[0]!r}: expected at most {_MAX_BYTES} bytes, found {column.shape}")
         yield *names, column
 
 

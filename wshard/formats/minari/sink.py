@@ -56,7 +56,7 @@ class MinariSink(Hdf5Sink):
     )
     content = "Minari data set"
 
-    def _is_there(self) -> bool:
+    def _has_episodes(self) -> bool:
         folder = Path(self._where)
         self._data = "" if (folder / METADATA_FILE).exists() or (folder / MAIN_FILE).exists() else "data"
         return (folder / self._data / METADATA_FILE).exists()

@@ -39,7 +39,7 @@ LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
 _FORMAT: Final = "data_format"
-_MOST_MISSING: Final = 1 << 17  # as of LeRobot
+_MAX_MISSING: Final = 1 << 17  # as of LeRobot
 
 
 class MinariSource(Hdf5Source[str]):
@@ -87,31 +87,31 @@ class MinariSource(Hdf5Source[str]):
     def _with_missing(self, numbers: Iterable[str]) -> set[str]:
         """Return the numbers with those that the data set counts and lacks: opening one reports the error."""
         found, total = {*numbers}, integer(self._about.get("total_episodes")) or 0
-        return found | {*map(str, range(total))} if 0 < total - len(found) <= _MOST_MISSING else found
+        return found | {*map(str, range(total))} if 0 < total - len(found) <= _MAX_MISSING else found
 
-    def _place(self, found: str) -> Location:
-        return self._folder / found / _PARTS[self._storage] if self._storage in _PARTS else self._main_file
+    def _place(self, ref: str) -> Location:
+        return self._folder / ref / _PARTS[self._storage] if self._storage in _PARTS else self._main_file
 
-    def _files(self, found: str) -> list[Location]:
-        beside = [self._folder / found / METADATA_FILE] if self._storage in _PARTS else []
-        return [self._place(found), *(path for path in beside if path.exists())]
+    def _files(self, ref: str) -> list[Location]:
+        beside = [self._folder / ref / METADATA_FILE] if self._storage in _PARTS else []
+        return [self._place(ref), *(path for path in beside if path.exists())]
 
-    def _columns(self, key: str, found: str, file: Any) -> ColumnInfo:
+    def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
-        group = expect_group(file, found, where)
-        table = LaneTable(len(expect_dataset(group, "rewards", where)), where, root=found)
+        group = expect_group(file, ref, where)
+        table = LaneTable(len(expect_dataset(group, "rewards", where)), where, root=ref)
         last: dict[str, Any] = {}
         for path, dataset in walk_datasets(group, where):
             table.add(_block(path), path, dataset)
             last |= {path: dataset} if path in _SUCCESS else {}
         return self._finish(key, table, read_attributes(group), last)
 
-    def _describe(self, key: str, found: str) -> ColumnInfo:
+    def _describe(self, key: str, ref: str) -> ColumnInfo:
         if self._storage not in _PARTS:
-            return cast("ColumnInfo", super()._describe(key, found))
+            return cast("ColumnInfo", super()._describe(key, ref))
         where = self.where_of(key)
         with translate_errors(where):
-            opened = self._open_table(found)
+            opened = self._open_table(ref)
             table = LaneTable(opened.rows - 1, where)
             last: dict[str, Any] = {}
             for path, name, column in opened.columns(self._spaces):
@@ -121,7 +121,7 @@ class MinariSource(Hdf5Source[str]):
                 padded = path.partition("/")[0] not in ("observations", "infos")
                 table.add(_block(name), path, column, rows=table.length if padded else None)
                 last |= {name: column} if name in _SUCCESS else {}
-            file = self._folder / found / METADATA_FILE
+            file = self._folder / ref / METADATA_FILE
             return self._finish(key, table, read_object(file) if file.exists() else {}, last)
 
     def _finish(self, key: str, table: LaneTable, own: dict[str, Any], last: Mapping[str, Any]) -> ColumnInfo:
@@ -135,16 +135,16 @@ class MinariSource(Hdf5Source[str]):
             table.metadata["success"] = bool(np.any(np.asarray(column[: column.shape[0]])))
         return table.info(id_, env_id=self._env_id)
 
-    def _dataset(self, found: str, column: DatasetColumn) -> Any:
+    def _dataset(self, ref: str, column: DatasetColumn) -> Any:
         if self._storage not in _PARTS:
-            return super()._dataset(found, column)
-        return next(one for path, _, one in self._open_table(found).columns(self._spaces) if path == column.path)
+            return super()._dataset(ref, column)
+        return next(one for path, _, one in self._open_table(ref).columns(self._spaces) if path == column.path)
 
-    def _open_table(self, found: str) -> ArrowTable:
-        path = os.fspath(cast("Path", self._place(found)))
+    def _open_table(self, ref: str) -> ArrowTable:
+        path = os.fspath(cast("Path", self._place(ref)))
         os.stat(path)  # noqa: PTH116  (its error names the path)
         with translate_errors(path):
-            return self.open_once(path, lambda: ArrowTable(path, self.where_of(found)))
+            return self.open_once(path, lambda: ArrowTable(path, self.where_of(ref)))
 
     # ---- the data set ------------------------------------------------------------------------------------------------
 

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
     from wshard.types import Array
 
-_MOST_STEPS: Final = 4096  # in the cache
-_MOST_METADATA: Final = 1 << 22
+_MAX_STEPS: Final = 4096  # in the cache
+_MAX_METADATA: Final = 1 << 22
 _METADATA: Final = ("control", "labels", "cameras", "info")
 _LOOKED_AT: Final = 64
-_MOST_HEADER: Final = 1 << 16
+_MAX_HEADER: Final = 1 << 16
 _STAMPS: Final = "timestamps.npy"
 
 
@@ -91,62 +91,62 @@ class RaidenSource(LazySource["Path"]):
             episodes |= {f"{folder.name}/{path.name}": path for path in _folders(folder) if _is_episode(path)}
         return episodes
 
-    def _files(self, found: Path) -> list[Path]:
-        return [found / METADATA, *(path for path in (found / LOWDIM, found / RGB) if path.is_dir())]
+    def _files(self, ref: Path) -> list[Path]:
+        return [ref / METADATA, *(path for path in (ref / LOWDIM, ref / RGB) if path.is_dir())]
 
     # ---- description -------------------------------------------------------------------------------------------------
 
-    def _describe(self, key: str, found: Path) -> EpisodeInfo:
-        about, names = _read_metadata(found / METADATA), list_pickles(found)
+    def _describe(self, key: str, ref: Path) -> EpisodeInfo:
+        about, names = _read_metadata(ref / METADATA), list_pickles(ref)
         if not names:
-            raise FormatError(f"{found / LOWDIM}: expected a pickle for each timestep, found none")
-        first, last = self._step(found, names[0]), self._step(found, names[-1])
-        lanes = {block: _declare(block, array, found) for block, array in (last.lanes | first.lanes).items()}
-        for camera in list_cameras(found):
-            lanes |= self._camera_lanes(found, camera, len(names))
-        if any((found / RGB / camera / _STAMPS).exists() for camera in list_cameras(found)):
+            raise FormatError(f"{ref / LOWDIM}: expected a pickle for each timestep, found none")
+        first, last = self._step(ref, names[0]), self._step(ref, names[-1])
+        lanes = {block: _declare(block, array, ref) for block, array in (last.lanes | first.lanes).items()}
+        for camera in list_cameras(ref):
+            lanes |= self._camera_lanes(ref, camera, len(names))
+        if any((ref / RGB / camera / _STAMPS).exists() for camera in list_cameras(ref)):
             lanes[TIMESTAMPS] = Declaration(TIMESTAMPS, DType.INT64)
         return EpisodeInfo(
-            key or found.name,
+            key or ref.name,
             len(names),
             lanes,
             timebase=stated_clock(about.get("framerate")),
-            metadata=_describe_task(about, first.texts, found),
+            metadata=_describe_task(about, first.texts, ref),
         )
 
-    def _camera_lanes(self, found: Path, camera: str, length: int) -> dict[str, Declaration]:
+    def _camera_lanes(self, ref: Path, camera: str, length: int) -> dict[str, Declaration]:
         lanes: dict[str, Declaration] = {}
-        images = CameraImages(found, camera, length)
+        images = CameraImages(ref, camera, length)
         if images.suffix and images.first is not None:
             frames = ImageFrames(ENCODINGS[images.suffix], [images[images.first]], where=str(images.folder))
             block = f"signal/{RGB}/{camera}"
             lanes[block] = Declaration(
                 block, DType.from_numpy(frames.dtype), frames.shape, Modality.RGB, encoding=frames.encoding
             )
-        if camera in list_cameras(found, DEPTH):
+        if camera in list_cameras(ref, DEPTH):
             block = f"signal/{DEPTH}/{camera}"
-            shape = read_depth(found, camera, 0).shape
+            shape = read_depth(ref, camera, 0).shape
             lanes[block] = Declaration(block, DType.UINT16, shape, Modality.DEPTH)
         return lanes
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
-    def _read(self, found: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane = info.lanes[block]
         if lane.encoding:
-            decoded: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            decoded: Array = self._encoded(ref, info, block).decode(steps.start, steps.stop)
             return decoded
         if block == TIMESTAMPS:
-            return self._stamps(found, info.length)[steps].copy()
+            return self._stamps(ref, info.length)[steps].copy()
         rows = np.empty((steps.stop - steps.start, *lane.shape), lane.dtype.numpy_dtype)
-        for number, value in enumerate(self._values(found, block, steps)):
+        for number, value in enumerate(self._values(ref, block, steps)):
             row, step = rows[number], steps.start + number
             if value is None and rows.dtype.kind == "f":
                 row[...] = np.nan
             elif value is None or (value.shape, value.dtype) != (lane.shape, rows.dtype):
                 given = "none" if value is None else f"{value.dtype} {list(value.shape)}"
                 raise FormatError(
-                    f"{found}: timestep {step}: {block}: expected {lane.dtype.value} {list(lane.shape)}, found {given}"
+                    f"{ref}: timestep {step}: {block}: expected {lane.dtype.value} {list(lane.shape)}, found {given}"
                 )
             else:
                 row[...] = value
@@ -154,37 +154,35 @@ class RaidenSource(LazySource["Path"]):
 
     def find_missing(self, key: str, block: str) -> Array:
         """Return for each timestep whether a lane of the pickles has no value there, [T] bool."""
-        found, length = self._find(key), self.info(key).length
-        return np.array([value is None for value in self._values(found, block, slice(0, length))], np.bool_)
+        ref, length = self._find(key), self.info(key).length
+        return np.array([value is None for value in self._values(ref, block, slice(0, length))], np.bool_)
 
-    def _values(self, found: Path, block: str, steps: slice) -> Iterator[Any]:
+    def _values(self, ref: Path, block: str, steps: slice) -> Iterator[Any]:
         camera = block.removeprefix(f"signal/{DEPTH}/")
         if camera != block:
-            return (read_depth(found, camera, step) for step in range(steps.start, steps.stop))
-        return (self._step(found, name).lanes.get(block) for name in list_pickles(found)[steps])
+            return (read_depth(ref, camera, step) for step in range(steps.start, steps.stop))
+        return (self._step(ref, name).lanes.get(block) for name in list_pickles(ref)[steps])
 
-    def _encoded(self, found: Path, info: EpisodeInfo, block: str) -> ImageFrames:
+    def _encoded(self, ref: Path, info: EpisodeInfo, block: str) -> ImageFrames:
         camera = block.removeprefix(f"signal/{RGB}/")
-        return image_frames(info.lanes[block], CameraImages(found, camera, info.length), str(found / RGB / camera))
+        return image_frames(info.lanes[block], CameraImages(ref, camera, info.length), str(ref / RGB / camera))
 
-    def _identify(self, found: Path, info: EpisodeInfo, block: str) -> bytes:
-        images = CameraImages(found, block.removeprefix(f"signal/{RGB}/"), info.length)
+    def _identify(self, ref: Path, info: EpisodeInfo, block: str) -> bytes:
+        images = CameraImages(ref, block.removeprefix(f"signal/{RGB}/"), info.length)
         some = (images.path_of(step) for step in sorted({0, info.length // 2, info.length - 1}))
         return b"".join(bytes(images[int(path.stem)]) for path in some if path.exists())
 
-    def _stamps(self, found: Path, length: int) -> Array:
-        path = next(
-            path for path in (found / RGB / camera / _STAMPS for camera in list_cameras(found)) if path.exists()
-        )
+    def _stamps(self, ref: Path, length: int) -> Array:
+        path = next(path for path in (ref / RGB / camera / _STAMPS for camera in list_cameras(ref)) if path.exists())
         with open_file(path) as file:
-            stamps = parse_npy(file.read(_MOST_HEADER + 8 * length), str(path))
+            stamps = parse_npy(file.read(_MAX_HEADER + 8 * length), str(path))
         if stamps.shape != (length,) or stamps.dtype != np.int64:
             raise FormatError(f"{path}: expected int64 [{length}], found {stamps.dtype} {list(stamps.shape)}")
         return stamps
 
-    def _step(self, found: Path, name: str) -> PickledStep:
-        path = str(found / LOWDIM / name)
-        return self._remember("steps", path, lambda: PickledStep.of(read_frame(path)), _MOST_STEPS)
+    def _step(self, ref: Path, name: str) -> PickledStep:
+        path = str(ref / LOWDIM / name)
+        return self._remember("steps", path, lambda: PickledStep.of(read_frame(path)), _MAX_STEPS)
 
 
 def _is_episode(folder: str | Path) -> bool:
@@ -213,17 +211,17 @@ def list_tasks(processed: Path) -> dict[str, int]:
 
 def _read_metadata(path: Path) -> dict[str, Any]:
     try:
-        return read_object(path, _MOST_METADATA)
+        return read_object(path, _MAX_METADATA)
     except FileNotFoundError:
         raise MissingFileError.at(path, f"{path}: expected the metadata of an episode, found no file") from None
 
 
-def _describe_task(about: Mapping[str, Any], texts: Mapping[str, str], found: Path) -> dict[str, Any]:
+def _describe_task(about: Mapping[str, Any], texts: Mapping[str, str], ref: Path) -> dict[str, Any]:
     """Return the metadata of an episode; texts: those of its first timestep."""
     metadata = {name: about[name] for name in _METADATA if name in about}
     language = about.get("language")
     name = texts.get("language_task") or (language.get("task") if isinstance(language, dict) else "")
-    name = name if isinstance(name, str) and name else found.parent.name
+    name = name if isinstance(name, str) and name else ref.parent.name
     prompt = texts.get("language_prompt")
     return metadata | {"task": prompt if isinstance(prompt, str) and prompt else name, "task_name": name}
 

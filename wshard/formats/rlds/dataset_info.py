@@ -18,8 +18,8 @@ INFO: Final = "dataset_info.json"
 TFRECORD, ARRAY_RECORD = "tfrecord", "array_record"
 TEMPLATE: Final = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 DEFAULT_VERSION: Final = "1.0.0"
-MOST_JSON: Final = 1 << 26
-_MOST_EPISODES: Final = 1 << 26
+MAX_JSON: Final = 1 << 26
+_MAX_EPISODES: Final = 1 << 26
 _FIELD: Final = re.compile(r"\{(\w+)\}")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 
@@ -80,7 +80,7 @@ class RLDSInfo:
 def read_dataset_info(folder: Path) -> RLDSInfo:
     """Read dataset_info.json; raises FormatError, UnsupportedFormatError for other files than TFRecord, ArrayRecord."""
     path = folder / INFO
-    about = read_object(path, MOST_JSON)
+    about = read_object(path, MAX_JSON)
     file_format = about.get("fileFormat", TFRECORD)
     if file_format not in {TFRECORD, ARRAY_RECORD}:
         raise UnsupportedFormatError(
@@ -90,8 +90,8 @@ def read_dataset_info(folder: Path) -> RLDSInfo:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise FormatError(f"{path}: expected a list of splits, found {shown(rows)}")
     splits = tuple(_split(row, path) for row in rows)
-    if sum(sum(split.lengths) for split in splits) > _MOST_EPISODES:
-        raise LimitError(f"{path}: expected at most {_MOST_EPISODES} episodes, found more")
+    if sum(sum(split.lengths) for split in splits) > _MAX_EPISODES:
+        raise LimitError(f"{path}: expected at most {_MAX_EPISODES} episodes, found more")
     return RLDSInfo(str(about.get("name") or ""), str(about.get("version") or ""), file_format, splits)
 
 

@@ -23,9 +23,9 @@ BYTES, FLOATS, INTS = 1, 2, 3
 """Kinds of features, by their field numbers."""
 
 _VARINT, _WIDE, _SIZED, _NARROW = 0, 1, 2, 5  # wire types
-_MOST_VARINT: Final = 10
-_MOST_FEATURES: Final = 1 << 14
-_MOST_ITEMS: Final = 1 << 20
+_MAX_VARINT: Final = 10
+_MAX_FEATURES: Final = 1 << 14
+_MAX_ITEMS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class ExampleFeature:
         for number, value in _fields(self.data, self.where):
             if number == 1:
                 found.append(_expect_bytes(value, self.where))
-            if len(found) > _MOST_ITEMS:
-                raise LimitError(f"{self.where}: expected at most {_MOST_ITEMS} items, found more")
+            if len(found) > _MAX_ITEMS:
+                raise LimitError(f"{self.where}: expected at most {_MAX_ITEMS} items, found more")
         return found
 
     def count(self) -> int:
@@ -94,8 +94,8 @@ def parse_example(data: memoryview, where: str) -> dict[str, ExampleFeature]:
                 continue
             parts = {key: _expect_bytes(value, where) for key, value in _fields(_expect_bytes(entry, where), where)}
             name = _name(parts.get(1, memoryview(b"")), where)
-            if len(found) >= _MOST_FEATURES:
-                raise FormatError(f"{where}: expected at most {_MOST_FEATURES} features, found more")
+            if len(found) >= _MAX_FEATURES:
+                raise FormatError(f"{where}: expected at most {_MAX_FEATURES} features, found more")
             for kind, values in _fields(parts.get(2, memoryview(b"")), where):
                 found[name] = ExampleFeature(kind, _expect_bytes(values, where), f"{where}: {name}")
     return found
@@ -134,7 +134,7 @@ def _fields(data: memoryview, where: str) -> Iterator[tuple[int, int | memoryvie
 
 def _varint(data: memoryview, place: int, where: str) -> tuple[int, int]:
     value = 0
-    for shift in range(_MOST_VARINT):
+    for shift in range(_MAX_VARINT):
         if place >= len(data):
             break
         byte = data[place]
@@ -152,8 +152,8 @@ def _decode_varints(data: memoryview, where: str) -> NDArray[np.int64]:
     if starts[-1] != len(raw):
         raise FormatError(f"{where}: expected whole numbers, found one without end")
     starts, sizes = starts[:-1], np.diff(starts)
-    if sizes.max(initial=0) > _MOST_VARINT:
-        raise FormatError(f"{where}: expected numbers of at most {_MOST_VARINT} bytes")
+    if sizes.max(initial=0) > _MAX_VARINT:
+        raise FormatError(f"{where}: expected numbers of at most {_MAX_VARINT} bytes")
     values = np.zeros(len(starts), np.uint64)
     for part in range(int(sizes.max(initial=0))):
         longer = sizes > part
@@ -195,12 +195,12 @@ def encode_varint(value: int) -> bytes:
 
 def _encode_varints(values: NDArray[np.int64]) -> bytes:
     left = values.ravel().view(np.uint64)
-    table = np.zeros((len(left), _MOST_VARINT), np.uint8)
-    shifts = np.arange(_MOST_VARINT, dtype=np.uint64) * np.uint64(7)
+    table = np.zeros((len(left), _MAX_VARINT), np.uint8)
+    shifts = np.arange(_MAX_VARINT, dtype=np.uint64) * np.uint64(7)
     table[:] = (left[:, None] >> shifts) & np.uint64(127)
-    used = np.maximum(_MOST_VARINT - np.argmax(table[:, ::-1] != 0, axis=1), 1)
+    used = np.maximum(_MAX_VARINT - np.argmax(table[:, ::-1] != 0, axis=1), 1)
     used[left == 0] = 1
-    column = np.arange(_MOST_VARINT)
+    column = np.arange(_MAX_VARINT)
     table[column < used[:, None] - 1] |= 128
     packed: bytes = table[column < used[:, None]].tobytes()
     return packed

@@ -16,8 +16,8 @@ STEPS: Final = "steps"
 NUMBER, TEXT, IMAGE, OTHER = "number", "text", "image", "other"
 """Kinds of features."""
 
-_MOST_DEPTH: Final = 16
-_MOST_SIZE: Final = 1 << 31
+_MAX_DEPTH: Final = 16
+_MAX_SIZE: Final = 1 << 31
 _DTYPES: Final = frozenset(
     ["bool", "float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
 )
@@ -64,7 +64,7 @@ def _part(node: object, name: str) -> Any:
 
 def _walk(node: object, path: str, depth: int) -> Iterator[TFDSFeature]:
     members = _members(node)
-    if members is not None and depth < _MOST_DEPTH:
+    if members is not None and depth < _MAX_DEPTH:
         for name, member in members.items():
             yield from _walk(member, f"{path}/{name}", depth + 1)
         return
@@ -101,7 +101,7 @@ def _leaf(node: object, path: str) -> TFDSFeature:
 def _shape(tensor: object) -> tuple[int | None, ...] | None:
     shape = _part(tensor, "shape")
     sizes = _part(shape, "dimensions") or []
-    if not isinstance(shape, dict) or not isinstance(sizes, list) or len(sizes) > _MOST_DEPTH:
+    if not isinstance(shape, dict) or not isinstance(sizes, list) or len(sizes) > _MAX_DEPTH:
         return None
     return tuple(_size(size) for size in sizes)
 
@@ -112,7 +112,7 @@ def _size(value: object) -> int | None:
         size = int(str(value))
     except ValueError:
         return None
-    return size if 0 <= size < _MOST_SIZE else None
+    return size if 0 <= size < _MAX_SIZE else None
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------

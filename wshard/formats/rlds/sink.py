@@ -13,7 +13,7 @@ from wshard.formats.draft_sink import DraftSink
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.rlds.dataset_info import (
     INFO,
-    MOST_JSON,
+    MAX_JSON,
     TFRECORD,
     RLDSInfo,
     SplitShards,
@@ -55,7 +55,7 @@ class RLDSSink(DraftSink):
     content = "RLDS data set"
     codecs = "TFRecord has none of its own"
 
-    def _is_there(self) -> bool:
+    def _has_episodes(self) -> bool:
         return Path(self._where, INFO).exists()
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
@@ -67,7 +67,7 @@ class RLDSSink(DraftSink):
         self._info = read_dataset_info(Path(self._where))
         if self._info.file_format != TFRECORD:
             raise FormatError(f"{self._where}: expected TFRecord files to add to, found {self._info.file_format}")
-        self._tree = read_object(Path(self._where, FEATURES), MOST_JSON)
+        self._tree = read_object(Path(self._where, FEATURES), MAX_JSON)
         with RLDSSource(self._where) as source:
             self._ids = {source.info(key).id for key in source.keys()}  # noqa: SIM118  (a Source is no mapping)
 

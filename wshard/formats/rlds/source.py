@@ -19,7 +19,7 @@ from wshard.formats.hdf5.values import parse_object, read_object
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
 from wshard.formats.rlds.array_record_file import ArrayRecordFile
-from wshard.formats.rlds.dataset_info import INFO, MOST_JSON, TFRECORD, RecordPlace, read_dataset_info
+from wshard.formats.rlds.dataset_info import INFO, MAX_JSON, TFRECORD, RecordPlace, read_dataset_info
 from wshard.formats.rlds.example import parse_example
 from wshard.formats.rlds.features import FEATURES, IMAGE, NUMBER, TEXT, read_features
 from wshard.formats.rlds.step_values import (
@@ -52,7 +52,7 @@ OWN: Final = "wshard"
 _TASKS: Final = ("language_instruction", "natural_language_instruction", "instruction", "task")
 _PREFIXES: Final = (("steps/observation/", "signal/"), ("steps/action/", "action/"), ("steps/", "signal/"))
 _NAMES: Final = ("episode_id", "env_id")
-_MOST_RECORDS: Final = 2
+_MAX_RECORDS: Final = 2
 
 
 class RLDSSource(LazySource[RecordPlace]):
@@ -106,7 +106,7 @@ class RLDSSource(LazySource[RecordPlace]):
     @cached_property
     def _features(self) -> tuple[list[TFDSFeature], list[TFDSFeature]]:
         path = self._folder / FEATURES
-        return read_features(read_object(path, MOST_JSON), str(path))
+        return read_features(read_object(path, MAX_JSON), str(path))
 
     @cached_property
     def _blocks(self) -> dict[str, TFDSFeature]:
@@ -121,44 +121,44 @@ class RLDSSource(LazySource[RecordPlace]):
     def _scan(self) -> Mapping[str, RecordPlace]:
         return self._dataset.places(self._folder)
 
-    def _files(self, found: RecordPlace) -> list[Location]:
-        return [found.shard, self._folder / FEATURES]
+    def _files(self, ref: RecordPlace) -> list[Location]:
+        return [ref.shard, self._folder / FEATURES]
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def _shard(self, found: RecordPlace) -> TFRecordFile | ArrayRecordFile:
+    def _shard(self, ref: RecordPlace) -> TFRecordFile | ArrayRecordFile:
         kind = TFRecordFile if self._dataset.file_format == TFRECORD else ArrayRecordFile
         try:
-            return self.open_once(str(found.shard), lambda: kind(found.shard))
+            return self.open_once(str(ref.shard), lambda: kind(ref.shard))
         except FileNotFoundError:
-            raise MissingFileError(f"{self._folder / INFO}: expected the file {found.shard}, found none") from None
+            raise MissingFileError(f"{self._folder / INFO}: expected the file {ref.shard}, found none") from None
 
-    def _record(self, found: RecordPlace) -> dict[str, ExampleFeature]:
+    def _record(self, ref: RecordPlace) -> dict[str, ExampleFeature]:
         """Return the features of an episode; their values stay in the record."""
 
         def read() -> dict[str, ExampleFeature]:
-            where = f"{found.shard}: record {found.record}"
-            return parse_example(self._shard(found).read(found.record), where)
+            where = f"{ref.shard}: record {ref.record}"
+            return parse_example(self._shard(ref).read(ref.record), where)
 
-        return self._remember("records", f"{found.split}/{found.number}", read, _MOST_RECORDS)
+        return self._remember("records", f"{ref.split}/{ref.number}", read, _MAX_RECORDS)
 
-    def _checked(self, found: RecordPlace) -> dict[str, ExampleFeature]:
+    def _checked(self, ref: RecordPlace) -> dict[str, ExampleFeature]:
         """Return the features of an episode after comparing its record with the checksum, once."""
-        checked, key = self._cache("checked"), f"{found.split}/{found.number}"
+        checked, key = self._cache("checked"), f"{ref.split}/{ref.number}"
         if key not in checked:
-            self._shard(found).check(found.record)
+            self._shard(ref).check(ref.record)
             checked.clear()
             checked[key] = True
-        return self._record(found)
+        return self._record(ref)
 
     # ---- description -------------------------------------------------------------------------------------------------
 
-    def _describe(self, key: str, found: RecordPlace) -> EpisodeInfo:
-        record = self._record(found)
+    def _describe(self, key: str, ref: RecordPlace) -> EpisodeInfo:
+        record = self._record(ref)
         metadata: dict[str, Any] = {"dataset": self._dataset.name} if self._dataset.name else {}
         for feature in self._features[1]:
             metadata |= values_of(feature, record)
-        length = self._length(record, found)
+        length = self._length(record, ref)
         lanes = self._declare_lanes(record, length, metadata)
         texts = {one.name.rpartition("/")[2]: block.removeprefix(STEP_TEXTS) for block, one in self._blocks.items()}
         task = next((value for name in _TASKS if (value := metadata.get(texts.get(name, name)))), None)
@@ -167,10 +167,10 @@ class RLDSSource(LazySource[RecordPlace]):
         if isinstance(metadata.get("success"), (int, float)):
             metadata["success"] = bool(metadata["success"])
         id_, env_id = (metadata.pop(name) if isinstance(metadata.get(name), str) else "" for name in _NAMES)
-        clock = self._restore(metadata, found)
+        clock = self._restore(metadata, ref)
         stored = {block: record[feature.path] for block, feature in self._blocks.items() if feature.path in record}
         return EpisodeInfo(
-            id=id_ or f"{found.split}_{found.number:06d}",
+            id=id_ or f"{ref.split}_{ref.number:06d}",
             length=length,
             lanes=lanes,
             env_id=env_id,
@@ -179,16 +179,16 @@ class RLDSSource(LazySource[RecordPlace]):
             stored_sizes={block: len(feature.data) for block, feature in stored.items() if block in lanes},
         )
 
-    def _restore(self, metadata: dict[str, Any], found: RecordPlace) -> TimebaseSpec:
+    def _restore(self, metadata: dict[str, Any], ref: RecordPlace) -> TimebaseSpec:
         """Restore the metadata that wshard wrote, and return the clock."""
         text = metadata.pop(OWN, None)
         if not isinstance(text, str):
             return TimebaseSpec()
-        own = parse_object(text, f"{found.shard}: record {found.record}: episode_metadata/{OWN}")
+        own = parse_object(text, f"{ref.shard}: record {ref.record}: episode_metadata/{OWN}")
         metadata |= own["metadata"] if isinstance(own.get("metadata"), dict) else {}
         return stated_clock(own.get("tick_hz"), own.get("epoch_ns"))
 
-    def _length(self, record: Mapping[str, ExampleFeature], found: RecordPlace) -> int:
+    def _length(self, record: Mapping[str, ExampleFeature], ref: RecordPlace) -> int:
         """Return the number of steps, determined by flags, else texts and images, else numbers."""
         known = [feature for feature in self._features[0] if feature.path in record]
         flags = [feature for feature in known if feature.path in {IS_FIRST, IS_LAST, IS_TERMINAL}]
@@ -199,7 +199,7 @@ class RLDSSource(LazySource[RecordPlace]):
             size = 1 if feature in plain else math.prod(size or 0 for size in feature.shape)
             if size and count and count % size == 0:
                 return count // size
-        raise FormatError(f"{found.shard}: record {found.record}: expected steps, found none that can be counted")
+        raise FormatError(f"{ref.shard}: record {ref.record}: expected steps, found none that can be counted")
 
     def _declare_lanes(
         self, record: Mapping[str, ExampleFeature], length: int, metadata: dict[str, Any]
@@ -227,10 +227,10 @@ class RLDSSource(LazySource[RecordPlace]):
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
-    def _read(self, found: RecordPlace, info: EpisodeInfo, block: str, steps: slice) -> Array:
-        record, lane = self._checked(found), info.lanes[block]
+    def _read(self, ref: RecordPlace, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        record, lane = self._checked(ref), info.lanes[block]
         if lane.encoding:
-            return self._encoded(found, info, block).decode(steps.start, steps.stop)
+            return self._encoded(ref, info, block).decode(steps.start, steps.stop)
         if block == TRUNCATIONS:
             last, terminal = (self._flags(record, path, info.length)[steps] for path in (IS_LAST, IS_TERMINAL))
             return last & ~terminal
@@ -250,9 +250,9 @@ class RLDSSource(LazySource[RecordPlace]):
         flags: Array = values.numbers() != 0
         return flags
 
-    def _encoded(self, found: RecordPlace, info: EpisodeInfo, block: str) -> ImageFrames:
-        images = expect_items(find_values(self._blocks[block], self._checked(found)), info.length)
-        where = f"{self.where_of(f'{found.split}/{found.number}')}: {block}"
+    def _encoded(self, ref: RecordPlace, info: EpisodeInfo, block: str) -> ImageFrames:
+        images = expect_items(find_values(self._blocks[block], self._checked(ref)), info.length)
+        where = f"{self.where_of(f'{ref.split}/{ref.number}')}: {block}"
         return image_frames(info.lanes[block], images, where)
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FLAT: Final = "/ragged_flat_values"
 ROWS: Final = "/ragged_row_lengths_0"
 MORE_ROWS: Final = "/ragged_row_lengths_1"
-_MOST_LISTED: Final = 256
-_MOST_STEP_SIZE: Final = 1 << 30
+_MAX_LISTED: Final = 256
+_MAX_STEP_SIZE: Final = 1 << 30
 
 
 def find_values(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> ExampleFeature:
@@ -54,8 +54,8 @@ def step_shape(feature: TFDSFeature, record: Mapping[str, ExampleFeature], lengt
     unknown = [axis for axis, size in enumerate(feature.shape) if size is None]
     known = math.prod(size for size in feature.shape if size is not None)
     if not unknown:
-        if known > _MOST_STEP_SIZE:
-            raise LimitError(f"{feature.path}: expected at most {_MOST_STEP_SIZE} numbers a step, found {known}")
+        if known > _MAX_STEP_SIZE:
+            raise LimitError(f"{feature.path}: expected at most {_MAX_STEP_SIZE} numbers a step, found {known}")
         return tuple(size for size in feature.shape if size is not None)
     if len(unknown) > 1 or feature.encoding or feature.path + MORE_ROWS in record:
         raise FormatError(f"{feature.path}: its shape is not stated")
@@ -109,7 +109,7 @@ def values_of(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> dic
     found = record.get(feature.path)
     if found is None or feature.encoding or (found.kind == BYTES and feature.kind != TEXT):
         return {}
-    if found.count() > _MOST_LISTED:
+    if found.count() > _MAX_LISTED:
         return {}
     if feature.kind == TEXT:
         items: list[Any] = [str(item, "utf-8", "replace") for item in found.items]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _HEAD: Final = struct.Struct("<QI")  # length, and its checksum
 _CRC: Final = struct.Struct("<I")
 _SALT: Final = 0xA282EAD8
-_MOST_ZEROS: Final = 1 << 18  # places that are tried to find the next record
-_MOST_STARTS: Final = 16
+_MAX_ZEROS: Final = 1 << 18  # places that are tried to find the next record
+_MAX_STARTS: Final = 16
 
 
 def mask_crc(data: bytes | memoryview) -> int:
@@ -75,7 +75,7 @@ class TFRecordFile:
     def _find_next(self, place: int) -> int | None:
         """Return where the record after one of unknown length begins, if the checksum of the data between proves it."""
         start = place + _HEAD.size
-        for end in islice(self._list_starts(start + _CRC.size), _MOST_STARTS):
+        for end in islice(self._list_starts(start + _CRC.size), _MAX_STARTS):
             last = end - _CRC.size
             if mask_crc(self._data[start:last]) == _CRC.unpack_from(self._data, last)[0]:
                 return end
@@ -85,7 +85,7 @@ class TFRecordFile:
         """Yield the places from a byte on with the right checksum of a length below 4 GiB, and the end of the file."""
         data: Any = self._data
         zeros = place + 3
-        for _ in range(_MOST_ZEROS):
+        for _ in range(_MAX_ZEROS):
             zeros = data.obj.find(bytes(4), zeros + 1)
             if zeros < 0:
                 yield len(data)

@@ -27,7 +27,7 @@ INSTRUCTION: Final = "steps/language_instruction"
 _AS_BYTES: Final = frozenset({DType.FLOAT64, DType.FLOAT16, DType.UINT64})
 """Types that float32 and int64 cannot represent exactly: their tensors are stored as bytes."""
 
-_MOST_INTS: Final = 256  # of a timestep that are stored as numbers of their own
+_MAX_INTS: Final = 256  # of a timestep that are stored as numbers of their own
 _CAMERA_CHANNELS: Final = frozenset({1, 3})
 _PLACES: Final = {block: path for path, block in STEP_BLOCKS.items()}
 _BATCH: Final = 32
@@ -103,7 +103,7 @@ def _is_camera(channel: Channel) -> bool:
 
 def _number(path: str, dtype: DType, shape: tuple[int, ...]) -> TFDSFeature:
     wide = DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
-    is_long = wide is not DType.FLOAT32 and int(np.prod(shape)) > _MOST_INTS
+    is_long = wide is not DType.FLOAT32 and int(np.prod(shape)) > _MAX_INTS
     encoding = "bytes" if wide in _AS_BYTES or is_long else ""
     return TFDSFeature(path, NUMBER, wide.numpy_dtype.name, shape, encoding)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "metadata.yaml"
 STORAGES: Final = ("mcap", "sqlite3")
-_MOST_TEXT: Final = 1 << 22
+_MAX_TEXT: Final = 1 << 22
 _ROOT: Final = "rosbag2_bagfile_information"
 
 
@@ -69,9 +69,9 @@ def _read_yaml(path: Path) -> object:
     """Read a file of plain values; a document that refers to itself or repeats parts by aliases is refused."""
     yaml = import_library("yaml", "mcap")
     with open_file(path) as file:
-        data = file.read(_MOST_TEXT + 1)
-    if len(data) > _MOST_TEXT:
-        raise LimitError(f"{path}: expected at most {_MOST_TEXT} bytes, found more")
+        data = file.read(_MAX_TEXT + 1)
+    if len(data) > _MAX_TEXT:
+        raise LimitError(f"{path}: expected at most {_MAX_TEXT} bytes, found more")
     try:
         text = data.decode()
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):

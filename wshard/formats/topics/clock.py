@@ -24,7 +24,7 @@ CAMERA, NUMBERS, TEXTS = range(3)
 _NS: Final = 1e9
 _DIGITS: Final = 6
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?) *hz", re.IGNORECASE)
-_MOST_STEPS: Final = 10_000_000
+_MAX_STEPS: Final = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,6 @@ def named_clock(
         return EpisodeClock(topic, stamps[topic])
     whole, hz = choose_clock(kinds, stamps).stamps, float(rate[1])
     count = int(float(whole[-1] - whole[0]) * hz / _NS) + 1
-    if not hz > 0 or count > _MOST_STEPS:
-        raise FormatError(f"{where}: expected a rate that gives at most {_MOST_STEPS} timesteps, found {text!r}")
+    if not hz > 0 or count > _MAX_STEPS:
+        raise FormatError(f"{where}: expected a rate that gives at most {_MAX_STEPS} timesteps, found {text!r}")
     return EpisodeClock("", whole[0] + np.round(np.arange(count) * (_NS / hz)).astype(np.int64))

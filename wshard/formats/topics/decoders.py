@@ -26,7 +26,7 @@ _PROTOBUF_STAMPS: Final = frozenset({"google.protobuf.Timestamp", "google.protob
 _PROTOBUF_DTYPES: Final = ("", "i4", "i8", "u4", "u8", "f8", "f4", "?", "i4")  # by CPPTYPE_*; the last: an enum
 _TEXT_TYPE, _STRUCT_TYPE = 9, 10
 _BYTES_TYPE: Final = 12
-_MOST_DEPTH: Final = 32
+_MAX_DEPTH: Final = 32
 
 
 def choose_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, Any]]:
@@ -122,7 +122,7 @@ def _plain_protobuf(message: Any, depth: int) -> dict[str, Any]:
         if hasattr(value, "items") or (field.has_presence and not message.HasField(field.name)):
             continue
         if field.cpp_type == _STRUCT_TYPE:
-            if depth < _MOST_DEPTH:
+            if depth < _MAX_DEPTH:
                 items = [_struct(item, depth) for item in (value if field.is_repeated else [value])]
                 found[field.name] = items if field.is_repeated else items[0]
         elif field.cpp_type != _TEXT_TYPE:

@@ -35,7 +35,7 @@ _DATA_END: Final = 0x0F
 _MESSAGE_HEAD: Final = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _MAX_CHUNK_SIZE: Final = 1 << 28
 _MAX_SUMMARY_SIZE: Final = 1 << 28
-_MOST_CHUNKS: Final = 4
+_MAX_CHUNKS: Final = 4
 _LATEST: Final = (1 << 63) - 1
 
 
@@ -116,7 +116,7 @@ class McapLog:
             if opcode != _CHUNK:
                 raise FormatError(f"{self.where}: byte {offset}: expected a chunk, found record {opcode}")
             self._chunks[offset] = self._decompress(self._parse("Chunk", body), offset)
-            if len(self._chunks) > _MOST_CHUNKS:
+            if len(self._chunks) > _MAX_CHUNKS:
                 self._chunks.popitem(last=False)
         self._chunks.move_to_end(offset)
         return self._chunks[offset]

@@ -26,8 +26,8 @@ _NUMBERS: Final = {
     "float64": "f8",
     **{f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
-_MOST_TEXT: Final = 1 << 20
-_MOST_DEPTH: Final = 32
+_MAX_TEXT: Final = 1 << 20
+_MAX_DEPTH: Final = 32
 _SEPARATOR: Final = re.compile(r"^={3,}\s*$", re.MULTILINE)
 _TITLE: Final = re.compile(r"\s*MSG:\s*(\S+)\s*\n")
 _FIELD: Final = re.compile(r"([A-Za-z][\w/]*)(?:<=\d+)?(\[(?:(\d+)|(?:<=\d+)?)\])?\s+([A-Za-z]\w*)(\s*=)?")
@@ -52,8 +52,8 @@ def read_definitions(type_name: str, text: str, *, ros1: bool) -> tuple[str, Def
 
     Raises FormatError for an invalid definition, and for a type that is missing or contains itself.
     """
-    if len(text) > _MOST_TEXT:
-        raise LimitError(f"definition of {type_name[:80]!r}: expected at most {_MOST_TEXT} characters")
+    if len(text) > _MAX_TEXT:
+        raise LimitError(f"definition of {type_name[:80]!r}: expected at most {_MAX_TEXT} characters")
     found: Definitions = {}
     root = short_name(type_name)
     for number, part in enumerate(_SEPARATOR.split(text)):
@@ -98,8 +98,8 @@ def _type_of(kind: str, owner: str, *, ros1: bool) -> tuple[str, np.dtype[Any] |
 
 
 def _check(name: str, found: Mapping[str, tuple[RosField, ...]], depth: int) -> None:
-    if depth > _MOST_DEPTH:
-        raise FormatError(f"definition of {name!r}: expected types in at most {_MOST_DEPTH} levels, found a cycle")
+    if depth > _MAX_DEPTH:
+        raise FormatError(f"definition of {name!r}: expected types in at most {_MAX_DEPTH} levels, found a cycle")
     for field in found[name]:
         if field.dtype is not None or field.type in TEXTS | STAMPS:
             continue

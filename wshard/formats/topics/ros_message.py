@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FREE_ITEMS: Final = 1024
 _SECOND: Final = 1_000_000_000
-_MOST_PADDING: Final = 7
+_MAX_PADDING: Final = 7
 
 
 class RosMessages:
@@ -40,7 +40,7 @@ class RosMessages:
                 raise
             raise FormatError(f"expected a message of type {self._root}, found {len(data)} bytes: {error}") from error
         left = len(data) - reader.offset
-        if not 0 <= left <= (0 if self._ros1 else _MOST_PADDING):
+        if not 0 <= left <= (0 if self._ros1 else _MAX_PADDING):
             raise FormatError(f"expected a message of type {self._root}, found {left} more bytes than it has")
         return message
 

@@ -92,18 +92,18 @@ class TopicsSource(LazySource[str]):
             log.close()
             raise
 
-    def _describe(self, key: str, found: str) -> EpisodeInfo:
+    def _describe(self, key: str, ref: str) -> EpisodeInfo:
         return self._episode().describe(self._name())
 
-    def _read(self, found: str, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: str, info: EpisodeInfo, block: str, steps: slice) -> Array:
         if info.lanes[block].encoding:
             return self._episode().encoded(block).decode(steps.start, steps.stop)
         return self._episode().read(block, steps)
 
-    def _encoded(self, found: str, info: EpisodeInfo, block: str) -> EncodedFrames:
+    def _encoded(self, ref: str, info: EpisodeInfo, block: str) -> EncodedFrames:
         return self._episode().encoded(block)
 
-    def _identify(self, found: str, info: EpisodeInfo, block: str) -> bytes:
+    def _identify(self, ref: str, info: EpisodeInfo, block: str) -> bytes:
         frames, mark = self._episode().encoded(block), xxhash.xxh3_128()
         for step in (0, info.length // 2, info.length - 1):
             mark.update(bytes(frames.image(step)))
@@ -118,7 +118,7 @@ class McapSource(TopicsSource):
         """Say whether a path is a file that begins as an MCAP file does."""
         return isinstance(location, (str, os.PathLike)) and _look(location).head.startswith(MAGIC)
 
-    def _files(self, found: str) -> Sequence[Location]:
+    def _files(self, ref: str) -> Sequence[Location]:
         return [self._path]
 
     def _name(self) -> str:
@@ -148,7 +148,7 @@ class Rosbag2Source(TopicsSource):
             return read_bag_metadata(self._path)
         return BagMetadata(STORAGES[1], (self._path,))
 
-    def _files(self, found: str) -> Sequence[Location]:
+    def _files(self, ref: str) -> Sequence[Location]:
         about = [self._path / NAME] if self._path.is_dir() else []
         return [*self._about().files, *about]
 

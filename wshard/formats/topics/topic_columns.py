@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from wshard.types import Array
 
-_MOST_TEXTS: Final = 1024
+_MAX_TEXTS: Final = 1024
 _LONGEST_TEXT: Final = 4096
-_MOST_NUMBERS: Final = 4096  # of a field in a message: point clouds have more
+_MAX_NUMBERS: Final = 4096  # of a field in a message: point clouds have more
 _PACKED: Final = 1024  # values of a field that are packed into an array at once
 
 
@@ -56,8 +56,8 @@ class _Column:
             self.problem = "its kind changes"
         elif kind is bytes:
             self.problem = "bytes"
-        elif kind is np.ndarray and np.size(value) > _MOST_NUMBERS:
-            self.problem = f"{np.size(value)} numbers a message, more than {_MOST_NUMBERS}"
+        elif kind is np.ndarray and np.size(value) > _MAX_NUMBERS:
+            self.problem = f"{np.size(value)} numbers a message, more than {_MAX_NUMBERS}"
         elif kind is np.ndarray and np.shape(value) != self.shape:
             self.problem = f"its shape changes from {list(self.shape)} to {list(np.shape(value))}"
         elif kind is str and len(value) > _LONGEST_TEXT:
@@ -107,17 +107,17 @@ def _fill(column: _Column) -> None:
         column.problem = "some messages lack it"
 
 
-def _place(found: TopicColumns, path: str, column: _Column) -> None:
+def _place(ref: TopicColumns, path: str, column: _Column) -> None:
     if column.kind is np.ndarray:
         array = column.array()
         if array.dtype.kind not in "biuf":
-            found.left_out[path] = f"values of {array.dtype}"
+            ref.left_out[path] = f"values of {array.dtype}"
         elif array.size:
-            found.numbers[path] = array
+            ref.numbers[path] = array
     elif column.kind is Stamp:
-        found.times[path] = column.array().astype(np.int64)
+        ref.times[path] = column.array().astype(np.int64)
     else:
-        _place_texts(found, path, column.values)
+        _place_texts(ref, path, column.values)
 
 
 def _place_texts(found: TopicColumns, path: str, values: list[Any]) -> None:
@@ -128,7 +128,7 @@ def _place_texts(found: TopicColumns, path: str, values: list[Any]) -> None:
         found.constants[path] = list(value) if isinstance(value, tuple) else value
     elif isinstance(values[0], tuple):
         found.left_out[path] = "lists of texts that change"
-    elif len(places) > _MOST_TEXTS:
-        found.left_out[path] = f"more than {_MOST_TEXTS} different texts"
+    elif len(places) > _MAX_TEXTS:
+        found.left_out[path] = f"more than {_MAX_TEXTS} different texts"
     else:
         found.texts[path] = (np.array(numbers, np.int32), list(places))

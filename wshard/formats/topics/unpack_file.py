@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKED: Final = ".zstd"
-MOST_UNPACKED: Final = 1 << 34
+MAX_UNPACKED: Final = 1 << 34
 """Largest unpacked copy in bytes, unless half of the free space for temporary files is less."""
 
 _AT_ONCE: Final = 1 << 20
@@ -29,7 +29,7 @@ _LARGEST_WINDOW: Final = 1 << 27
 def unpack_file(path: Path) -> Iterator[Path]:
     """Give a plain copy of a file of zstd; raises CodecError, LimitError, MissingFileError."""
     with tempfile.TemporaryDirectory(prefix="wshard-") as folder:
-        most = min(MOST_UNPACKED, shutil.disk_usage(folder).free // 2)
+        most = min(MAX_UNPACKED, shutil.disk_usage(folder).free // 2)
         plain = Path(folder, path.name.removesuffix(PACKED))
         with open_file(path) as packed, plain.open("wb") as file:
             try:

@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_MOST_DEPTH: Final = 64
-_MOST_STRUCTS: Final = 4096
+_MAX_DEPTH: Final = 64
+_MAX_STRUCTS: Final = 4096
 
 
 class Stamp(int):
@@ -28,7 +28,7 @@ def flatten_message(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):
         for name, item in value.items():
@@ -40,7 +40,7 @@ def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _walk_list(items: list[Any], path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    if not items or (len(items) > _MOST_STRUCTS and isinstance(items[0], dict)):
+    if not items or (len(items) > _MAX_STRUCTS and isinstance(items[0], dict)):
         return
     if all(isinstance(item, str) for item in items):
         yield path, tuple(items)

@@ -102,8 +102,8 @@ class FolderRowsSource(RowsSource):
             columns.append(StepColumn(name, frames.dtype, frames.shape, frames.encoding))
         return sorted(columns, key=lambda column: column.name)
 
-    def _describe(self, key: str, found: RowSpan) -> EpisodeInfo:
-        return replace(super()._describe(key, found), id=f"ep_{found.number}")
+    def _describe(self, key: str, ref: RowSpan) -> EpisodeInfo:
+        return replace(super()._describe(key, ref), id=f"ep_{ref.number}")
 
     def _column_rows(self, column: str, start: int, stop: int) -> Array:
         return self._array(column)[start:stop].copy()
@@ -112,8 +112,8 @@ class FolderRowsSource(RowsSource):
         path = str(Path(self._path, f"{column}{SUFFIX}"))
         return self.open_once(path, lambda: OpenArray(map_npz(path, MEMBER))).array
 
-    def _encoded(self, found: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
-        return self._frames(found, next(name for name in self._folders if block_of(name) == block))
+    def _encoded(self, ref: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
+        return self._frames(ref, next(name for name in self._folders if block_of(name) == block))
 
     def _frames(self, rows: RowSpan, column: str) -> EncodedFrames:
         raise NotImplementedError
@@ -135,19 +135,19 @@ class ImageFolderSource(FolderRowsSource):
 
     is_video = False
 
-    def _files(self, found: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[str]:
         tables = [Path(self._path, f"{name}{SUFFIX}") for name in (LENGTHS, OFFSETS, *self._tables)]
-        ends = sorted({0, found.length - 1}) if found.length else []
-        frames = [FolderImages(self._path, name, found).path_of(step) for name in self._folders for step in ends]
+        ends = sorted({0, ref.length - 1}) if ref.length else []
+        frames = [FolderImages(self._path, name, ref).path_of(step) for name in self._folders for step in ends]
         return list(map(str, [*tables, *frames]))
 
     def _frames(self, rows: RowSpan, column: str) -> ImageFrames:
         where = f"{self.where_of(str(rows.number))}: {column}"
         return ImageFrames("jpeg", FolderImages(self._path, column, rows), where=where)
 
-    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
-        frames = self._encoded(found, info, block)
-        some = sorted({0, found.length // 2, found.length - 1})
+    def _identify(self, ref: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        frames = self._encoded(ref, info, block)
+        some = sorted({0, ref.length // 2, ref.length - 1})
         return b"".join(bytes(frames.images[step]) for step in some) if isinstance(frames, ImageFrames) else b""
 
 
@@ -158,7 +158,7 @@ class FolderImages(ImageFiles):
 
     def __init__(self, folder: str, column: str, rows: RowSpan) -> None:
         super().__init__(rows.length)
-        self._begin = os.path.join(folder, column, f"ep_{rows.number}_step_")  # noqa: PTH118  (a million times)
+        self._begin = os.path.join(folder, column, f"ep_{rows.number}_step_")  # noqa: PTH118  (called very often: faster than pathlib)
 
     def path_of(self, step: int) -> str:
         """Return the path of a frame, with the suffix that it has."""
@@ -171,14 +171,14 @@ class VideoFolderSource(FolderRowsSource):
 
     is_video = True
 
-    def _files(self, found: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[str]:
         tables = [f"{name}{SUFFIX}" for name in (LENGTHS, OFFSETS, *self._tables)]
-        videos = [f"{name}/ep_{found.number}{VIDEO_SUFFIX}" for name in self._folders]
+        videos = [f"{name}/ep_{ref.number}{VIDEO_SUFFIX}" for name in self._folders]
         return [str(Path(self._path, name)) for name in [*tables, *videos]]
 
     def _frames(self, rows: RowSpan, column: str) -> VideoFrames:
         return VideoFrames(Path(self._path, column, f"ep_{rows.number}{VIDEO_SUFFIX}"), count=rows.length)
 
-    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
-        frames = self._encoded(found, info, block)
+    def _identify(self, ref: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        frames = self._encoded(ref, info, block)
         return str(frames.nbytes).encode()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BLOCK: Final = "wshard.block"
 """Attribute of a dataset: the block name of its lane."""
 
-_MOST_EPISODES: Final = 1 << 22
+_MAX_EPISODES: Final = 1 << 22
 _CHUNK_CACHE: Final = 1 << 24
 
 
@@ -45,15 +45,15 @@ class ColumnsHDF5Source(RowsSource):
             bounds = []
             for name in (LENGTHS, OFFSETS):  # both are missing in a file without episodes
                 dataset = self._dataset(name) if name in file else None
-                if dataset is not None and dataset.size > _MOST_EPISODES:
+                if dataset is not None and dataset.size > _MAX_EPISODES:
                     raise LimitError(
-                        f"{where}: {name}: expected at most {_MOST_EPISODES} episodes, found {dataset.size}"
+                        f"{where}: {name}: expected at most {_MAX_EPISODES} episodes, found {dataset.size}"
                     )
                 bounds.append(np.zeros(0, np.int64) if dataset is None else dataset[()])
             rows = {column.name: len(self._dataset(column.name)) for column in self._declared}
         return split_rows(bounds[0], bounds[1], rows, where)
 
-    def _files(self, found: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[str]:
         return [self._path]
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:

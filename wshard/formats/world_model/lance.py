@@ -131,10 +131,10 @@ class LanceSource(RowsSource):
                     row[name] = np.reshape(row[name], (-1, *shape)).tolist()
         return {row.pop(EPISODE): {name: value for name, value in row.items() if value is not None} for row in rows}
 
-    def _files(self, found: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[str]:
         """Return the files of the fragments with these rows: rows that are written later have other files."""
         stops, files = self._fragments
-        first, last = bisect_right(stops, found.start), bisect_left(stops, found.stop)
+        first, last = bisect_right(stops, ref.start), bisect_left(stops, ref.stop)
         names = [name for names in files[first : last + 1] for name in names]
         return [f"{self._table_path}/data/{name}" for name in names] or [self._table_path]
 
@@ -240,25 +240,25 @@ class LanceSource(RowsSource):
             table = self._table().to_table(columns=[column], offset=start, limit=stop - start)
             return [image or b"" for image in table.column(column).to_pylist()]
 
-    def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
         if info.lanes[block].encoding != "jpeg":
-            return super()._read(found, info, block, steps)
-        column, at = self._column_of(found, block), slice(found.start + steps.start, found.start + steps.stop)
-        frames = self._image_frames(found, column, self._images(column.name, at.start, at.stop))
+            return super()._read(ref, info, block, steps)
+        column, at = self._column_of(ref, block), slice(ref.start + steps.start, ref.start + steps.stop)
+        frames = self._image_frames(ref, column, self._images(column.name, at.start, at.stop))
         decoded: Array = frames.decode()
         return decoded
 
-    def _encoded(self, found: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
-        column = self._column_of(found, block)
-        return self._image_frames(found, column, LanceImages(self, column.name, found))
+    def _encoded(self, ref: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
+        column = self._column_of(ref, block)
+        return self._image_frames(ref, column, LanceImages(self, column.name, ref))
 
     def _image_frames(self, rows: RowSpan, column: StepColumn, images: Sequence[bytes]) -> ImageFrames:
         height, width, channels = column.shape
         return ImageFrames("jpeg", images, frame_shape=(height, width, channels), where=self._at(rows, column))
 
-    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
-        column = self._column_of(found, block).name
-        some = sorted({found.start, (found.start + found.stop) // 2, found.stop - 1})
+    def _identify(self, ref: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        column = self._column_of(ref, block).name
+        some = sorted({ref.start, (ref.start + ref.stop) // 2, ref.stop - 1})
         return b"".join(self._images(column, row, row + 1)[0] for row in some)
 
     def _table(self) -> Any:

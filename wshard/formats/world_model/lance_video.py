@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY: Final = "video_key"
 BYTES: Final = "video_bytes"
-_MOST_KEYS: Final = 256
+_MAX_KEYS: Final = 256
 
 
 class LanceVideoSource(LanceSource):
@@ -55,9 +55,9 @@ class LanceVideoSource(LanceSource):
             raise FormatError(f"{path}: expected one table of videos, found {', '.join(found) or 'none'}")
         return str(path / f"{found[0].removesuffix(f'{VIDEOS}{SUFFIX}')}{SUFFIX}")
 
-    def _files(self, found: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[str]:
         videos = videos_of(self._table_path) / "data"
-        return [*super()._files(found), *(str(path) for path in sorted(videos.iterdir()))]
+        return [*super()._files(ref), *(str(path) for path in sorted(videos.iterdir()))]
 
     @cached_property
     def _places(self) -> dict[tuple[int, str], int]:
@@ -90,8 +90,8 @@ class LanceVideoSource(LanceSource):
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
         keys = sorted({key for _, key in self._places})
-        if len(keys) > _MOST_KEYS:
-            raise FormatError(f"{self.where_of('')}: expected at most {_MOST_KEYS} cameras, found {len(keys)}")
+        if len(keys) > _MAX_KEYS:
+            raise FormatError(f"{self.where_of('')}: expected at most {_MAX_KEYS} cameras, found {len(keys)}")
         columns = [column for column in super()._columns(rows) if column.encoding != "jpeg"]
         shown = [] if not rows.length else [(key, self._frames(rows, key).shape) for key in keys]
         return [*columns, *(StepColumn(key, np.dtype(np.uint8), shape, "mp4") for key, shape in shown)]
@@ -108,14 +108,14 @@ class LanceVideoSource(LanceSource):
         frames: VideoFrames = cache[name]
         return frames
 
-    def _encoded(self, found: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
-        return self._frames(found, self._column_of(found, block).name)
+    def _encoded(self, ref: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
+        return self._frames(ref, self._column_of(ref, block).name)
 
-    def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
         if info.lanes[block].encoding == "mp4":
-            frames: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            frames: Array = self._encoded(ref, info, block).decode(steps.start, steps.stop)
             return frames
-        return super()._read(found, info, block, steps)
+        return super()._read(ref, info, block, steps)
 
     def take_rows(self, block: str, keys: Sequence[str], steps: Array) -> Array:
         """Return timesteps of a lane as LanceSource does; frames are decoded from the videos."""
@@ -127,8 +127,8 @@ class LanceVideoSource(LanceSource):
             found.append(self.lane(key, block, first, int(at.max()) + 1)[at - first])
         return np.stack(found)
 
-    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
-        return str(self._encoded(found, info, block).nbytes).encode()
+    def _identify(self, ref: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        return str(self._encoded(ref, info, block).nbytes).encode()
 
     def _videos(self) -> Any:
         path = str(videos_of(self._table_path))

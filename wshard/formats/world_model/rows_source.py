@@ -70,21 +70,21 @@ class RowsSource(LazySource[RowSpan]):
         """Return the metadata of an episode."""
         return {}
 
-    def _describe(self, key: str, found: RowSpan) -> EpisodeInfo:
-        about, columns = self._about(found), self._columns(found)
+    def _describe(self, key: str, ref: RowSpan) -> EpisodeInfo:
+        about, columns = self._about(ref), self._columns(ref)
         texts = [column.name for column in columns if column.encoding == TEXT]
-        about |= {name: list_texts(self._texts(name, found.start, found.stop)) for name in texts}
+        about |= {name: list_texts(self._texts(name, ref.start, ref.stop)) for name in texts}
         numbers = [column for column in columns if column.encoding != TEXT]
-        described = describe_rows(found, numbers, about, self.where_of(key))
+        described = describe_rows(ref, numbers, about, self.where_of(key))
         changing = [declare_texts(name) for name in texts if isinstance(about[name], list)]
         return replace(described, lanes={**described.lanes, **{lane.block: lane for lane in changing}})
 
-    def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
         if info.lanes[block].encoding:
-            frames: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            frames: Array = self._encoded(ref, info, block).decode(steps.start, steps.stop)
             return frames
-        start, stop = found.start + steps.start, found.start + steps.stop
-        column = self._column_of(found, block)
+        start, stop = ref.start + steps.start, ref.start + steps.stop
+        column = self._column_of(ref, block)
         if column.encoding == TEXT:
             return find_positions(self._texts(column.name, start, stop), info.metadata[column.name], block)
         return as_lane(block, self._column_rows(column.name, start, stop))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_CHUNK_SIZE: Final = 1 << 30
-_MOST_AXES: Final = 32
+_MAX_AXES: Final = 32
 _NUMERIC: Final = "biuf"
 
 
@@ -51,7 +51,7 @@ def read_layout(about: Any, where: str) -> ArrayLayout:
     if layout.dtype.kind not in _NUMERIC or len(layout.shape) != len(layout.chunks) or not layout.shape:
         raise FormatError(f"{where}: expected an array of numbers, found {layout.dtype} {list(layout.shape)}")
     sizes = (*layout.shape, *layout.chunks)
-    if len(sizes) > _MOST_AXES or min(sizes) < 0 or min(layout.chunks) < 1 or max(sizes) >= 1 << 48:
+    if len(sizes) > _MAX_AXES or min(sizes) < 0 or min(layout.chunks) < 1 or max(sizes) >= 1 << 48:
         raise FormatError(f"{where}: expected sizes of axes, found {shown(sizes)}")
     size = math.prod(layout.chunks) * layout.dtype.itemsize
     if size > MAX_CHUNK_SIZE:
@@ -81,7 +81,7 @@ def _ints(values: Any) -> tuple[int, ...]:
 
 def _codec_names(value: Any, depth: int = 0) -> Iterator[str]:
     """Yield the names of codecs anywhere in metadata: "id" in version 2, "name" in version 3."""
-    if depth > _MOST_AXES:
+    if depth > _MAX_AXES:
         return
     if isinstance(value, dict):
         yield from (str(value[key]).lower() for key in ("id", "name") if key in value)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from wshard.types import Array
 
-_MOST_ARRAYS: Final = 4096
-_MOST_DEPTH: Final = 8
+_MAX_ARRAYS: Final = 4096
+_MAX_DEPTH: Final = 8
 _CACHED_BYTES: Final = 1 << 22  # of the chunks of an array
 
 OWN: Final = "wshard"
@@ -143,11 +143,11 @@ class OpenStore:
             stacklevel=2,
         )
 
-    def walk(self, group: str, *, depth: int = _MOST_DEPTH) -> Iterator[str]:
+    def walk(self, group: str, *, depth: int = _MAX_DEPTH) -> Iterator[str]:
         """Yield the paths of the arrays in a group; raises LimitError for too many."""
         names = self.files.groups(group)
-        if len(names) > _MOST_ARRAYS:
-            raise LimitError(f"{self.path}: {group}: expected at most {_MOST_ARRAYS} arrays, found {len(names)}")
+        if len(names) > _MAX_ARRAYS:
+            raise LimitError(f"{self.path}: {group}: expected at most {_MAX_ARRAYS} arrays, found {len(names)}")
         for name in names:
             path = f"{group}/{name}"
             old, new = (self.files.read_json(f"{path}/{one}") for one in METADATA_NAMES)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wshard.types import Array, Channel, Episode
 
 _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
-_MOST_ROWS: Final = 1 << 16
+_MAX_ROWS: Final = 1 << 16
 _BATCH: Final = 64
 _STEPS: Final = {REWARD: "reward", DONE: "done", TRUNCATIONS: "truncated", TIMESTAMPS: "timestamps_ns"}
 _FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
@@ -49,7 +49,7 @@ class ReplayBufferSink(DraftSink):
     content = "replay buffer"
     codecs = "zarr compresses by its own"
 
-    def _is_there(self) -> bool:
+    def _has_episodes(self) -> bool:
         self._zarr: Any = import_library("zarr", "zarr")
         return ReplayBufferSource.matches(self._where)
 
@@ -113,7 +113,7 @@ class ReplayBufferSink(DraftSink):
         array = self._find_array(name)
         if array is None:
             size = lane.dtype.itemsize * math.prod(lane.shape)
-            rows = min(max(_CHUNK_SIZE // size, 1), _MOST_ROWS)
+            rows = min(max(_CHUNK_SIZE // size, 1), _MAX_ROWS)
             about = {"dtype": lane.dtype, "compressors": "auto", "fill_value": 0}
             path, shape = f"data/{name}", (start, *lane.shape)
             made = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **about)

@@ -20,7 +20,7 @@ from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration, stated_clock
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EpisodeError, FormatError, MissingExtraError
-from wshard.formats.hdf5.values import MOST_NUMBERS, NOT_JSON, json_value
+from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, json_value
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
 from wshard.formats.zarr.open_store import OWN, OpenStore, as_object
@@ -42,8 +42,8 @@ STEP_BLOCKS: Final = {
     "timestamps_ns": TIMESTAMPS,
 }
 _FLAGS: Final = (DONE, TRUNCATIONS)
-_MOST_EPISODES: Final = 1 << 26
-_MOST_STATES: Final = 8  # chunks of an array that the fingerprint of an episode looks at
+_MAX_EPISODES: Final = 1 << 26
+_MAX_STATES: Final = 8  # chunks of an array that the fingerprint of an episode looks at
 _ACTION: Final = re.compile(r"actions?($|[/_.])")
 _STORED: Final = ("signal/", "action/")
 _ZIP: Final = b"PK\x03\x04"
@@ -105,8 +105,8 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
     def _scan(self) -> Mapping[str, RowSpans]:
         layout = self._open().layout(ENDS)
-        if len(layout.shape) != 1 or layout.dtype.kind not in "iu" or layout.shape[0] > _MOST_EPISODES:
-            raise FormatError(f"{self._path}: {ENDS}: expected up to {_MOST_EPISODES} whole numbers, found others")
+        if len(layout.shape) != 1 or layout.dtype.kind not in "iu" or layout.shape[0] > _MAX_EPISODES:
+            raise FormatError(f"{self._path}: {ENDS}: expected up to {_MAX_EPISODES} whole numbers, found others")
         ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
         damage = self._list_damage(starts, ends)
@@ -131,7 +131,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
                 counts.append(self._open().layout(path).shape[0])
         return max(counts)
 
-    def _files(self, found: RowSpans) -> list[Location]:
+    def _files(self, ref: RowSpans) -> list[Location]:
         return [self._path]
 
     def fingerprint(self, key: str) -> Fingerprint:
@@ -139,21 +139,21 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
         Covers about 8 chunks per array. In a .zip, checksums replace times.
         """
-        found, states, files = self._find(key), self._cache("states"), self._open().files
-        mark = xxhash.xxh3_64(repr((found, self._own_of(found.number), self._table[1])).encode())
+        ref, fingerprints, files = self._find(key), self._cache("states"), self._open().files
+        mark = xxhash.xxh3_64(repr((ref, self._own_of(ref.number), self._table[1])).encode())
         size, newest = 0, 0
         for block, name in self._columns.items():
             layout = self._open().layout(name)
             mark.update(repr((block, name, layout.dtype, layout.shape[1:], layout.chunks)).encode())
-            chunks = layout.chunk_names(found.start, found.stop)
-            for chunk in chunks[:: max(len(chunks) // _MOST_STATES, 1)]:
+            chunks = layout.chunk_names(ref.start, ref.stop)
+            for chunk in chunks[:: max(len(chunks) // _MAX_STATES, 1)]:
                 path = f"{name}/{chunk}"
-                if path not in states:
-                    states[path] = files.state(path) or (0, 0)
-                size += states[path][0]
-                newest = max(newest, states[path][1])
+                if path not in fingerprints:
+                    fingerprints[path] = files.state(path) or (0, 0)
+                size += fingerprints[path][0]
+                newest = max(newest, fingerprints[path][1])
                 if isinstance(files, ZarrZip):
-                    mark.update(repr(states[path]).encode())
+                    mark.update(repr(fingerprints[path]).encode())
         if isinstance(files, ZarrZip):
             return Fingerprint(size, mark.intdigest() >> 2)
         low = mark.intdigest() & ((1 << _HASHED_BITS) - 1)
@@ -219,40 +219,38 @@ class ReplayBufferSource(LazySource[RowSpans]):
         for path in self._open().walk("meta", depth=0):
             with contextlib.suppress(FormatError, MissingExtraError):
                 shape = self._open().layout(path).shape
-                if path != ENDS and shape[0] == len(self._episodes) and math.prod(shape[1:]) <= MOST_NUMBERS:
+                if path != ENDS and shape[0] == len(self._episodes) and math.prod(shape[1:]) <= MAX_NUMBERS:
                     found[path.removeprefix("meta/")] = self._open().rows(path, 0, shape[0])
         return found
 
-    def _describe(self, key: str, found: RowSpans) -> EpisodeInfo:
-        if found.damage:
-            raise FormatError(f"{self._path}: {ENDS}: episode {found.number}: {found.damage}")
-        if found.stop <= found.start:
+    def _describe(self, key: str, ref: RowSpans) -> EpisodeInfo:
+        if ref.damage:
+            raise FormatError(f"{self._path}: {ENDS}: episode {ref.number}: {ref.damage}")
+        if ref.stop <= ref.start:
             raise FormatError(f"{self.where_of(key)}: expected at least one row, found none")
         lanes = {}
         for block, name in self._columns.items():
             layout = self._open().layout(name)
             dtype = DType.BOOL if block in _FLAGS else DType.from_numpy(layout.dtype)
             lanes[block] = Declaration(block, dtype, () if block in STEP_BLOCKS.values() else layout.shape[1:])
-        own = self._own_of(found.number)
+        own = self._own_of(ref.number)
         metadata = {
-            name: value
-            for name, rows in self._about.items()
-            if (value := json_value(rows[found.number])) is not NOT_JSON
+            name: value for name, rows in self._about.items() if (value := json_value(rows[ref.number])) is not NOT_JSON
         }
         metadata |= {"left_out": self._table[1]} if self._table[1] else {}
         metadata |= as_object(own.get("metadata"))
         return EpisodeInfo(
-            id=str(own.get("id") or f"episode_{found.number}"),
-            length=found.stop - found.start,
+            id=str(own.get("id") or f"episode_{ref.number}"),
+            length=ref.stop - ref.start,
             lanes=lanes,
             env_id=str(own.get("env_id") or ""),
             timebase=stated_clock(own.get("tick_hz"), own.get("epoch_ns")),
             metadata=metadata,
         )
 
-    def _read(self, found: RowSpans, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: RowSpans, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane = info.lanes[block]
-        rows = self._open().rows(self._columns[block], found.start + steps.start, found.start + steps.stop)
+        rows = self._open().rows(self._columns[block], ref.start + steps.start, ref.start + steps.stop)
         rows = rows.reshape(-1, *lane.shape)
         return rows != 0 if lane.dtype is DType.BOOL and rows.dtype != np.bool_ else rows
 

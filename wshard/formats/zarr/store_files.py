@@ -13,8 +13,8 @@ from wshard.errors import FormatError, LimitError
 
 ENDS: Final = "meta/episode_ends"
 METADATA_NAMES: Final = (".zarray", "zarr.json")
-_MOST_JSON: Final = 1 << 24
-_MOST_MEMBER: Final = 1 << 30
+_MAX_JSON: Final = 1 << 24
+_MAX_MEMBER: Final = 1 << 30
 
 
 class ZarrFolder:
@@ -27,7 +27,7 @@ class ZarrFolder:
         """Return the JSON of a file, None if it does not exist; raises FormatError."""
         try:
             with open_file(self.path / name) as file:
-                text = file.read(_MOST_JSON + 1)
+                text = file.read(_MAX_JSON + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return _parse(text, f"{self.path}: {name}")
@@ -35,7 +35,7 @@ class ZarrFolder:
     def state(self, name: str) -> tuple[int, int] | None:
         """Return size and time of a file, None if it does not exist."""
         try:
-            found = os.stat(self.path / name)  # noqa: PTH116  (a million times)
+            found = os.stat(self.path / name)  # noqa: PTH116  (called very often: faster than pathlib)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return found.st_size, found.st_mtime_ns
@@ -62,8 +62,8 @@ class ZarrZip:
             self._zip = zipfile.ZipFile(self._file)
             self._members = {one.filename: one for one in self._zip.infolist()}
             largest = max((one.file_size for one in self._members.values()), default=0)
-            if largest > _MOST_MEMBER:
-                raise LimitError(f"{path}: expected members of at most {_MOST_MEMBER} bytes, found {largest}")
+            if largest > _MAX_MEMBER:
+                raise LimitError(f"{path}: expected members of at most {_MAX_MEMBER} bytes, found {largest}")
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
             self._file.close()
             if isinstance(error, FormatError):
@@ -77,7 +77,7 @@ class ZarrZip:
         where = f"{self.path}: {name}"
         try:
             with self._zip.open(name) as file:
-                return _parse(file.read(_MOST_JSON + 1), where)
+                return _parse(file.read(_MAX_JSON + 1), where)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
             raise FormatError(f"{where}: cannot be read: {error}") from error
 
@@ -102,8 +102,8 @@ ZarrFiles = ZarrFolder | ZarrZip
 
 
 def _parse(text: bytes, where: str) -> Any:
-    if len(text) > _MOST_JSON:
-        raise LimitError(f"{where}: expected at most {_MOST_JSON} bytes, found more")
+    if len(text) > _MAX_JSON:
+        raise LimitError(f"{where}: expected at most {_MAX_JSON} bytes, found more")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -163,7 +163,7 @@ def test_files_that_were_compressed_as_a_whole_are_read(copy, tmp_path, monkeypa
         (bomb, 1 << 16, LimitError),
     ):
         packed.write_bytes(data)
-        monkeypatch.setattr(unpack_file, "MOST_UNPACKED", most)
+        monkeypatch.setattr(unpack_file, "MAX_UNPACKED", most)
         with pytest.raises(error, match=re.escape(packed.name)), Rosbag2Source(folder) as source:
             source.info("")
     assert not any((tmp_path / "temporary").iterdir())

@@ -371,7 +371,7 @@ class BrokenFrames(ImageFrames):
 
 @pytest.mark.parametrize("rows", [7, 64, 1000])
 def test_rows_are_written_by_whole_chunks_without_those_of_refused_episodes(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr("wshard.formats.zarr.sink._MOST_ROWS", rows)
+    monkeypatch.setattr("wshard.formats.zarr.sink._MAX_ROWS", rows)
     rng, there = np.random.default_rng(rows), []
     image = encode_image(np.zeros((2, 2, 3), np.uint8), "png")
 
