@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from catalog.curation.annotations_api import Annotations
 from catalog.curation.checks_api import CheckResults
 from catalog.curation.collections_api import Collections
-from catalog.database.engine import file_of, look
+from catalog.database.engine import file_kind, file_of
 from catalog.database.migrations import prepare
 from catalog.database.postgresql import open_server
 from catalog.database.sqlite import access, create_file, open_file
@@ -63,7 +63,7 @@ class Catalog:
         CatalogWriteError for an older one that is read-only, CatalogError if it is not a catalog.
         """
         path = file_of(location)
-        if path is not None and create and look(path) == "nothing":
+        if path is not None and create and file_kind(path) == "nothing":
             create_file(path, partial(prepare, create=True))
         database = open_server(str(location)) if path is None else open_file(path)
         try:

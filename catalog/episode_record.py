@@ -1,4 +1,4 @@
-"""The record of one episode that ingest hands in, and the checks of its values."""
+"""The record of one episode that ingest registers, and the validation of its values."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class EpisodeRecord:
 
     def __post_init__(self) -> None:
         check_record(self)
-        made = {
+        stored_forms = {
             "total_reward": checked_reward(self.total_reward, path=self.path),
             "encoded": encode_metadata(self.metadata, path=self.path),
             "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
             "words": indexed(self.metadata, ()),
         }
-        for name, value in made.items():
+        for name, value in stored_forms.items():
             object.__setattr__(self, name, value)
 
 
@@ -106,15 +106,15 @@ def checked_reward(value: object, *, path: str) -> float | None:
 
 def _check_text(value: object, *, name: str, path: str) -> None:
     if type(value) is str and value.isascii() and "\0" not in value:
-        return  # nearly all are such, and there are twenty in a record
+        return  # fast path: nearly all texts are such, and a record has twenty
     if not isinstance(value, str) or not storable(value):
         raise IngestError(f"{name} must be text in UTF-8 without NUL, found {value!r}, in the episode at {path}")
 
 
 def _check_integer(value: object, *, name: str, path: str) -> None:
-    least = -INTEGER_LIMIT if name == "mtime_ns" else 0
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
-        raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
+    minimum = -INTEGER_LIMIT if name == "mtime_ns" else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value < INTEGER_LIMIT:
+        raise IngestError(f"{name} must be an integer from {minimum}, found {value!r}, in the episode at {path}")
 
 
 def _check_counts(values: Iterable[object], name: str, *, path: str) -> None:

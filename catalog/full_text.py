@@ -1,6 +1,6 @@
-"""Full text as words: what is searched, and what a search means, without any database.
+"""Full text as words: which texts are searched, and when a phrase matches, independent of any database.
 
-A phrase holds where its words stand side by side in one of these texts.
+A phrase matches if its words are adjacent in one of these texts.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ TASKS: Final = ("task", "instruction", "language_instruction", "task_description
 """Keys of the metadata whose text, or list of texts, says what an episode is about."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
-_PLAIN: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
-_LETTERS: Final = 255
+_SEPARATORS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
+_MAX_WORD_LENGTH: Final = 255
 
 BOUNDARY: Final = "¶"
-"""Stands between two texts where an index keeps them as one; no word is equal to it."""
+"""Separates the texts of an episode in an index, which stores them as one; never equal to a word."""
 
 
 def words(text: str) -> list[str]:
-    """Return the words: letters and digits, small, without accents, no more than the first 255 of each."""
+    """Return the words: letters and digits in lower case without accents, each cut to 255 characters."""
     if text.isascii():
-        found = text.lower().translate(_PLAIN).split()
-        return found if len(text) <= _LETTERS else [word[:_LETTERS] for word in found]
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    bare = "".join(sign for sign in plain if not unicodedata.combining(sign))
-    return [word[:_LETTERS] for word in _WORD.findall(bare)]
+        found = text.lower().translate(_SEPARATORS).split()
+        return found if len(text) <= _MAX_WORD_LENGTH else [word[:_MAX_WORD_LENGTH] for word in found]
+    normalised = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    without_accents = "".join(character for character in normalised if not unicodedata.combining(character))
+    return [word[:_MAX_WORD_LENGTH] for word in _WORD.findall(without_accents)]
 
 
 def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
     """Yield the texts of an episode that are searched."""
     for name in TASKS:
-        found = metadata.get(name)
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, list | tuple):
-            yield from (part for part in found if isinstance(part, str))
+        value = metadata.get(name)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (part for part in value if isinstance(part, str))
     yield from notes
 
 
@@ -59,12 +59,14 @@ def phrase(text: str) -> tuple[list[str], bool]:
     return words(text), text.endswith("*")
 
 
-def holds(text: str, wanted: str) -> bool:
-    """Say whether the words of the phrase stand side by side in the text."""
-    there, (asked, prefix) = words(text), phrase(wanted)
-    size = len(asked)
-    for start in range(len(there) - size + 1):
-        part = there[start : start + size]
-        if part[:-1] == asked[:-1] and (part[-1].startswith(asked[-1]) if prefix else part[-1] == asked[-1]):
+def contains_phrase(text: str, phrase_text: str) -> bool:
+    """Return True if the words of the phrase are adjacent in the text."""
+    text_words, (phrase_words, prefix) = words(text), phrase(phrase_text)
+    size = len(phrase_words)
+    for start in range(len(text_words) - size + 1):
+        part = text_words[start : start + size]
+        if part[:-1] == phrase_words[:-1] and (
+            part[-1].startswith(phrase_words[-1]) if prefix else part[-1] == phrase_words[-1]
+        ):
             return True
     return False

@@ -1,4 +1,4 @@
-"""Find the archive that is meant: one rule for Python and the command line."""
+"""Find the location of an archive: one rule for Python and the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 import xxhash
 
-from catalog.database.engine import A_FILE, look
+from catalog.database.engine import A_FILE, file_kind
 from catalog.database.postgresql import is_server, shown_url
 from wshard.errors import CatalogNotFoundError
 from wshard.messages import public_url, shown
@@ -48,17 +48,17 @@ def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
         raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {shown(archive)}")
     if archive is not None and not os.fspath(archive):
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
-    given = archive or os.environ.get(ARCHIVE_VARIABLE) or _nearest()
-    named = os.fspath(given)
-    if not isinstance(named, str) or isinstance(given, Path):
-        return Path(os.fsdecode(named))
-    if is_server(named):
-        return named
-    if _URL.match(named):
+    archive_or_default = archive or os.environ.get(ARCHIVE_VARIABLE) or _nearest()
+    name = os.fspath(archive_or_default)
+    if not isinstance(name, str) or isinstance(archive_or_default, Path):
+        return Path(os.fsdecode(name))
+    if is_server(name):
+        return name
+    if _URL.match(name):
         raise CatalogNotFoundError(
-            f"expected an archive's folder or postgresql://USER@HOST/DATABASE, found {public_url(named)!r}"
+            f"expected an archive's folder or postgresql://USER@HOST/DATABASE, found {public_url(name)!r}"
         )
-    return Path(named)
+    return Path(name)
 
 
 def _nearest() -> Path:
@@ -85,9 +85,9 @@ def _is_ours(database: Path) -> bool:
 def database_in(folder: Path) -> Path:
     """Return the database of the archive in this folder; raises CatalogNotFoundError where there is none."""
     database = folder / DATABASE
-    if look(folder) == A_FILE:
+    if file_kind(folder) == A_FILE:
         raise CatalogNotFoundError(f"no archive at {folder}: expected a folder, found a file")
-    if look(database) != A_FILE:
+    if file_kind(database) != A_FILE:
         default = folder == Path(DEFAULT_ARCHIVE) == _nearest()
         where = f"{database} in {Path.cwd()} or in a folder above it" if default else f"{database}"
         raise CatalogNotFoundError(f"no archive at {folder}: expected {where}; `wshard ingest` makes one")
@@ -100,13 +100,13 @@ def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
     The copies of a server's vectors are in $WSHARD_CACHE, else wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of
     the URL without its password.
     """
-    named = archive_named(archive)
-    if isinstance(named, Path):
-        return Place(named / DATABASE, named / INDEX, str(named))
-    shown = shown_url(named)
+    archive_name = archive_named(archive)
+    if isinstance(archive_name, Path):
+        return Place(archive_name / DATABASE, archive_name / INDEX, str(archive_name))
+    url = shown_url(archive_name)
     cache = os.environ.get(CACHE_VARIABLE)
     base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
-    return Place(named, base / xxhash.xxh3_64_hexdigest(shown.encode()) / INDEX, shown)
+    return Place(archive_name, base / xxhash.xxh3_64_hexdigest(url.encode()) / INDEX, url)
 
 
 def base_folder(database: Path) -> Path:

@@ -1,4 +1,4 @@
-"""From an archive's place to its open catalog."""
+"""Open the catalog at an archive's location."""
 
 from __future__ import annotations
 

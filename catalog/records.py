@@ -1,4 +1,4 @@
-"""The plain values that go into and come out of the catalog."""
+"""The plain values that the catalog takes and returns."""
 
 from __future__ import annotations
 

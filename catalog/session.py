@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from catalog.database.engine import Database
     from catalog.filters.where import Where
 
-# Restoring begins a new edition; a dump that somebody restored by hand has another last column: the number of the
-# ledger's own file, which a table that was dropped, truncated, and filled does not keep. That of SQLite is the version
-# of the schema, which a backup over it raises.
-_NOW: Final = {
+# Restoring starts a new edition. The last column detects a dump that was restored by hand: the ledger's file number in
+# PostgreSQL, which changes when the table is recreated or truncated; in SQLite the schema version, which a backup
+# copied over the database increases.
+_STATE_STATEMENT: Final = {
     "sqlite": "SELECT clock, archive_id, edition, schema_version FROM archive, pragma_schema_version",
     "postgresql": "SELECT clock, archive_id, edition, pg_relation_filenode('embedding') FROM archive",
 }
@@ -31,33 +31,33 @@ _NOW: Final = {
 class Instant(NamedTuple):
     """A state of the catalog: between two equal ones nothing has changed.
 
-    life: identifies the history of the archive. If it differs, the later state may not descend from the earlier one: a
-    backup was restored in between (or tables or indexes were rebuilt).
+    history: identifies the history of the archive. If it differs, the later state may not descend from the earlier one:
+    a backup was restored in between (or tables or indexes were rebuilt).
     """
 
-    life: str
+    history: str
     clock: int
 
 
 class Session:
     """An open catalog database. base is the folder that its inner roots are relative to, None for a server.
 
-    archive_id: which archive it is. edition: and which edition of it, as of the last instant(): every restore begins a
-    new one, and copies of vectors that were made in another do not count.
+    archive_id: identifies the archive. edition: that of the last instant(): every restore starts a new one, and copies
+    of vectors that were made in another edition are invalid.
     """
 
     def __init__(self, database: Database, *, base: str | None) -> None:
         self.database = database
         self.base = base
-        self._known: tuple[tuple[object, ...], Instant] | None = None
+        self._last_state: tuple[tuple[object, ...], Instant] | None = None
         self._pinned = threading.local()
         with self.read() as connection:
-            self._now = _NOW[connection.dialect.name]
+            self._state_statement = _STATE_STATEMENT[connection.dialect.name]
         self.read_instant()
 
     @contextmanager
     def pin_instant(self) -> Iterator[None]:
-        """Let instant() return the present state for this thread until the end, so that it is read once."""
+        """Within the context, instant() returns the state at its start for this thread, so that it is read once."""
         self._pinned.instant = self.read_instant()
         try:
             yield
@@ -65,19 +65,19 @@ class Session:
             self._pinned.instant = None
 
     def instant(self) -> Instant:
-        """Return the state that the catalog is in, or the one that this thread has pinned."""
+        """Return the current state of the catalog, or the one that this thread has pinned."""
         return getattr(self._pinned, "instant", None) or self.read_instant()
 
     def read_instant(self) -> Instant:
-        """Return the state that the catalog is in."""
-        found = self.database.peek(self._now)
-        known = self._known
-        if known is None or known[0] is not found:
-            clock, archive_id, edition, number = found
+        """Return the current state of the catalog."""
+        state = self.database.peek(self._state_statement)
+        last_state = self._last_state
+        if last_state is None or last_state[0] is not state:
+            clock, archive_id, edition, file_number = state
             self.archive_id = str(archive_id)
             self.edition = f"{archive_id}/{edition}"
-            known = self._known = found, Instant(f"{self.edition}/{number}", int(clock))
-        return known[1]
+            last_state = self._last_state = state, Instant(f"{self.edition}/{file_number}", int(clock))
+        return last_state[1]
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""
@@ -87,7 +87,7 @@ class Session:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
@@ -100,5 +100,5 @@ class Session:
         return self.database.transaction("durable" if durable else "write")
 
     def resolve(self, connection: Connection, where: Where | str | None) -> Where:
-        """Return the filter that is meant, saved queries put in."""
+        """Return the parsed filter with saved queries substituted."""
         return resolve_saved_queries(connection, as_where(where))

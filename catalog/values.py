@@ -1,4 +1,4 @@
-"""Single values: which of them every database can hold, and how JSON is stored and compared."""
+"""Single values: which ones every database can store, and how JSON is stored and compared."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 Scalar: TypeAlias = str | int | float | bool
 
 INTEGER_LIMIT = 2**63 - 1
-_WHOLE = 2**53  # from here on every float is an integer
+_INTEGERS_FROM = 2**53  # from here on every float is an integer
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
-# Cheap to find in JSON text: NaN and infinities, NUL, surrogates, of which those in pairs are fine, and floats of 64
-# bits before the point, whose shortest digits are those of another integer.
+# A cheap search in JSON text for values that may need replacing: NaN and infinities, NUL, surrogates (pairs are fine),
+# and floats as large as 64-bit integers, whose shortest digits are those of another integer.
 _AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]|e\+1[678]")
 
 
 def storable(value: object) -> bool:
-    """Say whether every database can hold the value: text is UTF-8 without NUL, integers fit in 64 bits."""
+    """Return True if every database can store the value: text is UTF-8 without NUL, integers fit in 64 bits."""
     if isinstance(value, str):
         if value.isascii():
             return "\0" not in value
@@ -38,14 +38,14 @@ def storable(value: object) -> bool:
 
 
 def storables(values: Collection[Scalar]) -> list[Scalar]:
-    """Return those of the values that every database can hold; many integers are looked at together."""
+    """Return those of the values that every database can store; many integers are checked together."""
     if set(map(type, values)) == {int} and storable(min(values)) and storable(max(values)):
         return list(values)
     return [value for value in values if storable(value)]
 
 
 def comparable_number(value: object) -> int | float | None:
-    """Return a JSON number as every database compares it, None for anything else: beyond 64 bits it is a float."""
+    """Return a JSON number as every database compares it: integers beyond 64 bits as float; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int) and storable(value):
@@ -59,27 +59,27 @@ def comparable_number(value: object) -> int | float | None:
 def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
     """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON.
 
-    What no JSON can hold becomes what databases can: NaN and infinities null, NUL and broken Unicode U+FFFD. A
-    float that is a large integer is written as one.
+    Values that databases cannot store are replaced: NaN and infinities by null, NUL and broken Unicode by U+FFFD. A
+    float that is a large integer is written as an integer.
     """
     try:
         text = _ENCODER.encode(dict(metadata))
         if _AWKWARD.search(text):
-            text = _ENCODER.encode(_plain(json.loads(text)))
+            text = _ENCODER.encode(_replace_unstorable(json.loads(text)))
     except (TypeError, ValueError, RecursionError) as error:
         raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
     return text
 
 
-def _plain(value: Any) -> Any:
+def _replace_unstorable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_plain(key): _plain(part) for key, part in value.items()}
+        return {_replace_unstorable(key): _replace_unstorable(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        return [_replace_unstorable(part) for part in value]
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        return int(value) if abs(value) >= _WHOLE and storable(int(value)) else value
+        return int(value) if abs(value) >= _INTEGERS_FROM and storable(int(value)) else value
     return value

@@ -58,6 +58,6 @@ class FilterCache:
 
     def _follow(self, clock: int) -> None:
         """Clear the cache if the clock has moved, or another catalog was restored in this place."""
-        life = self._catalog.instant().life
+        life = self._catalog.instant().history
         if (self._life, self._clock) != (life, clock):
             self._life, self._clock, self._spaces, self._passing, self._episodes = life, clock, {}, {}, 0

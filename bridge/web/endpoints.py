@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bridge.web.guard import MAX_BODY
-from catalog.database.abandon import ASKER, Asker
+from catalog.database.abandon import CANCELLATION, Cancellation
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -150,20 +150,20 @@ class Endpoint:
 
 async def _read_for(request: Request, answer: Callable[[], Any]) -> Any:
     """Return an answer in a thread; if the browser leaves before, the catalog stops what it reads for it."""
-    asker = Asker()
-    known = ASKER.set(asker)
-    watch = asyncio.ensure_future(_leave(request, asker))
+    cancellation = Cancellation()
+    known = CANCELLATION.set(cancellation)
+    watch = asyncio.ensure_future(_leave(request, cancellation))
     try:
         return await run_sync(answer)
     finally:
         watch.cancel()
-        ASKER.reset(known)
+        CANCELLATION.reset(known)
 
 
-async def _leave(request: Request, asker: Asker) -> None:
+async def _leave(request: Request, cancellation: Cancellation) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    asker.leave()
+    cancellation.cancel()
 
 
 async def _read_body(request: Request) -> dict[str, Any]:

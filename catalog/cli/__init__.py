@@ -1,1 +1,1 @@
-"""The verbs that need only the catalog: ls, facets, stats, sql, tag, note, review, collection, export-list."""
+"""The commands that need only the catalog: ls, facets, stats, sql, tag, note, review, collection, export-list."""

@@ -1,4 +1,4 @@
-"""Verbs that annotate episodes: tag, note, review."""
+"""The commands that annotate episodes: tag, note, review."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wshard.messages import plural
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: the name of your account).")]
 
-_STATES = ("accepted", "rejected", "unsure")  # those that the app has keys for
+_STATES = ("accepted", "rejected", "unsure")  # the app has keys for these
 
 
 @reported()
@@ -53,8 +53,8 @@ def note(
             return
         if text is None:
             raise typer.BadParameter("expected the text of the note")
-        done = catalog.annotations.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
-    typer.echo(f"note added to {plural(len(done), 'episode')}")
+        notes = catalog.annotations.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
+    typer.echo(f"note added to {plural(len(notes), 'episode')}")
 
 
 @reported()
@@ -73,9 +73,9 @@ def review(
     """Set the review state of episodes, undo the last review, or show the history."""
     if undo and audit:
         raise typer.BadParameter("expected --undo or --audit, not both")
-    named = [*([state] if (undo or audit) and state is not None else []), *(episodes or [])]
+    names_ = [*([state] if (undo or audit) and state is not None else []), *(episodes or [])]
     with open_catalog(archive) as catalog:
-        ids = episode_ids(catalog, named, where)
+        ids = episode_ids(catalog, names_, where)
         if audit:
             entries = catalog.annotations.audit(ids)
         elif undo:

@@ -1,4 +1,4 @@
-"""Verbs that export annotations to a file and import them."""
+"""The commands that export annotations to a file and import them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def import_file(
             raise FilterError(f"{file}: {error}") from error
     unmatched = [{"path": path, "episode_id": name} for path, name in report.unmatched]
     if as_json:
-        about = {"matched": report.matched, "added": report.added}
-        print_json({**about, "unmatched": unmatched, "skipped": list(report.skipped)})
+        counts = {"matched": report.matched, "added": report.added}
+        print_json({**counts, "unmatched": unmatched, "skipped": list(report.skipped)})
     else:
         for path, name in report.unmatched:
             typer.echo(printable(f"left out: no episode here is {path} ({name})"), err=True)
-        for one in report.skipped:
-            typer.echo(printable(f"left out: {one}"), err=True)
+        for skipped in report.skipped:
+            typer.echo(printable(f"left out: {skipped}"), err=True)
         typer.echo(f"{plural(report.added, 'annotation')} added to {plural(report.matched, 'episode')}")
     if report.unmatched or report.skipped:
         raise typer.Exit(EXIT_FAILED)

@@ -1,4 +1,4 @@
-"""The verbs `wshard collection ...` and export-list."""
+"""The commands `wshard collection ...` and export-list."""
 
 from __future__ import annotations
 
@@ -38,10 +38,17 @@ def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
         print_items(map(list_named, named))
         return
     rows = [
-        (found.name, "snapshot", str(found.snapshot.picks), found.snapshot.hash, found.who, found.at)
-        if found.snapshot is not None
-        else (found.name, "query", "", found.query or "", found.who, found.at)
-        for found in named
+        (
+            collection.name,
+            "snapshot",
+            str(collection.snapshot.picks),
+            collection.snapshot.hash,
+            collection.who,
+            collection.at,
+        )
+        if collection.snapshot is not None
+        else (collection.name, "query", "", collection.query or "", collection.who, collection.at)
+        for collection in named
     ]
     print_table(("name", "kind", ">picks", "query or hash", "who", "when"), rows)
 
@@ -75,20 +82,25 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
     from catalog.curation.listing import list_collection
 
     with open_catalog(archive) as catalog:
-        found = list_collection(catalog.collections, ref)
+        description = list_collection(catalog.collections, ref)
     if as_json:
-        print_json(found)
+        print_json(description)
         return
-    missing = f"; {found['gone']} of them removed or changed since" if found["gone"] else ""
-    steps = plural(sum(pick["stop"] - pick["start"] for pick in found["items"]), "timestep")
-    typer.echo(f"{plural(found['total'], 'pick')}, {steps}{missing}")
-    if found["query"] is not None:
-        typer.echo(f"query: {printable(found['query'])}")
+    missing = f"; {description['gone']} of them removed or changed since" if description["gone"] else ""
+    steps = plural(sum(pick["stop"] - pick["start"] for pick in description["items"]), "timestep")
+    typer.echo(f"{plural(description['total'], 'pick')}, {steps}{missing}")
+    if description["query"] is not None:
+        typer.echo(f"query: {printable(description['query'])}")
     print_table(
         ("snapshot", ">picks", "made", "when"),
         [
-            (one["hash"], str(one["picks"]), json.dumps(one["origin"], ensure_ascii=False), one["made_at"])
-            for one in found["lineage"]
+            (
+                snapshot["hash"],
+                str(snapshot["picks"]),
+                json.dumps(snapshot["origin"], ensure_ascii=False),
+                snapshot["made_at"],
+            )
+            for snapshot in description["lineage"]
         ],
     )
 
@@ -131,13 +143,17 @@ def split(
     """Split a collection into snapshots NAME/train, NAME/val, ... that share no episode, duplicate or group."""
     from catalog.cli.annotate import account
 
-    shares = _fractions(fractions)
+    fractions_by_part = _fractions(fractions)
     with open_catalog(archive) as catalog:
-        made = catalog.collections.split(ref, shares, by=by or [], seed=seed, who=account())
-    for named in made:
+        saved = catalog.collections.split(ref, fractions_by_part, by=by or [], seed=seed, who=account())
+    for named in saved:
         _print_named(named)
-    sizes = [named.snapshot.picks for named in made if named.snapshot is not None]
-    empty = [named.name for named, size, share in zip(made, sizes, shares.values(), strict=True) if share and not size]
+    sizes = [named.snapshot.picks for named in saved if named.snapshot is not None]
+    empty = [
+        named.name
+        for named, size, fraction in zip(saved, sizes, fractions_by_part.values(), strict=True)
+        if fraction and not size
+    ]
     if empty and any(sizes):
         typer.echo(f"empty: {printable(', '.join(empty))}: the groups that stay together are too large", err=True)
 
@@ -149,15 +165,15 @@ def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None,
     from catalog.curation.listing import list_difference
 
     with open_catalog(archive) as catalog:
-        found = list_difference(catalog.collections, before, after)
+        difference = list_difference(catalog.collections, before, after)
     if as_json:
-        print_json(found)
+        print_json(difference)
         return
-    signs = {"added": "+", "removed": "-", "reweighted": "*"}
-    for pick in found["items"]:
-        sign = signs[pick["change"]]
-        typer.echo(f"{sign} {pick['uid']} {pick['start']}:{pick['stop']} weight {pick['weight']:g}")
-    typer.echo(", ".join(f"{found[name]} {name}" for name in signs))
+    marks = {"added": "+", "removed": "-", "reweighted": "*"}
+    for pick in difference["items"]:
+        mark = marks[pick["change"]]
+        typer.echo(f"{mark} {pick['uid']} {pick['start']}:{pick['stop']} weight {pick['weight']:g}")
+    typer.echo(", ".join(f"{difference[name]} {name}" for name in marks))
 
 
 @app.command()
@@ -184,22 +200,22 @@ def export_list(
     from catalog.curation.export_list import FORMATS, encode_list
     from wshard.container.atomic_write import check_replaceable, publish
 
-    form = "json" if to is None else to.suffix.removeprefix(".")
-    if form not in FORMATS:
+    format_name = "json" if to is None else to.suffix.removeprefix(".")
+    if format_name not in FORMATS:
         raise typer.BadParameter(f"--to: expected a file of {', '.join(FORMATS)}, found {to}")
     if to is not None:
-        check_replaceable(to, "an earlier list", FORMATS[form])
+        check_replaceable(to, "an earlier list", FORMATS[format_name])
     with open_catalog(archive) as catalog:
         picked = catalog.collections.picked(ref)
-    data = encode_list(picked, form)
+    data = encode_list(picked, format_name)
     if to is None:
         sys.stdout.buffer.write(data)
     else:
         with publish(to) as file:
             file.write(data)
-    if gone := sum(row is None for _, row in picked):
+    if missing := sum(row is None for _, row in picked):
         why = "their episodes were removed from the catalog or changed since"
-        typer.echo(f"{gone} of {len(picked)} picks have no path: {why}", err=True)
+        typer.echo(f"{missing} of {len(picked)} picks have no path: {why}", err=True)
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -211,14 +227,14 @@ def _combine(name: str, operation: Any, left: str, right: str, archive: str | No
 
 
 def _print_named(named: Named) -> None:
-    about = "a saved query" if named.snapshot is None else _snapshot_text(named.snapshot)
-    typer.echo(f"{printable(named.name)}: {about}")
+    description = "a saved query" if named.snapshot is None else _snapshot_text(named.snapshot)
+    typer.echo(f"{printable(named.name)}: {description}")
     for line in replaced_lines(named):
         typer.echo(line, err=True)
 
 
 def replaced_lines(named: Named) -> list[str]:
-    """Return what the name stood for before, so that it can be restored: a snapshot's hash, a query's text."""
+    """Return lines about the collection that had the name before (hash or query text), so that it can be restored."""
     return [] if named.replaced is None else [f"{printable(named.name)} replaced {_before(named.replaced)}"]
 
 
@@ -235,8 +251,8 @@ def _fractions(text: str) -> dict[str, float]:
 
     try:
         pairs = [part.split("=") for part in text.split(",")]
-        shares = {name.strip(): float(share) for name, share in pairs}
+        fractions = {name.strip(): float(fraction) for name, fraction in pairs}
         with option_read():
-            return checked_fractions(shares)
+            return checked_fractions(fractions)
     except ValueError as error:
         raise typer.BadParameter(f"expected NAME=SHARE,NAME=SHARE, found {text!r}") from error

@@ -1,4 +1,4 @@
-"""Options, episode names and tables that the verbs about an archive share."""
+"""Options, episode names and tables that the commands about an archive share."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 
-_NAMES = frozenset({"env_id", "tag", "flag", "review", "format"})  # fields whose values people type by heart
-_WIDEST = 10_000  # characters of a line of a table
-_NARROWEST = 6  # columns of text are not cut below this while numbers can be cut instead
+_NAMES = frozenset({"env_id", "tag", "flag", "review", "format"})  # fields whose values users type from memory
+_MAX_LINE_WIDTH = 10_000  # characters of a line of a table
+_MIN_TEXT_WIDTH = 6  # columns of text are not cut below this while numbers can be cut instead
 _GAP = 2  # between columns
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _named_place(text: str) -> str:
+def _check_archive(text: str) -> str:
     from catalog.location import place_of
 
     with option_read():
@@ -44,7 +44,7 @@ ArchiveOption = Annotated[
         "--archive",
         "-a",
         help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE, or .wshard in this folder or a parent).",
-        parser=_named_place,
+        parser=_check_archive,
         metavar="PLACE",
     ),
 ]
@@ -59,7 +59,7 @@ WhereOption = Annotated[
 
 
 def open_catalog(archive: str | Path | None) -> Catalog:
-    """Open the catalog of an archive; raises CatalogNotFoundError with the place it looked at."""
+    """Open the catalog of an archive; raises CatalogNotFoundError with the location that was searched."""
     from catalog.location import place_of
     from catalog.open import open_place
 
@@ -67,7 +67,7 @@ def open_catalog(archive: str | Path | None) -> Catalog:
 
 
 def _is_filter(text: str) -> bool:
-    """Say whether a text that names no episode was meant as a filter."""
+    """Return True if a text that names no episode was probably meant as a filter."""
     from catalog.filters.parse import parse_where
     from wshard.errors import FilterError
 
@@ -79,20 +79,20 @@ def _is_filter(text: str) -> bool:
 
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:
-    """Return the episode of that address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
+    """Return the episode with this address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
     from catalog.filters.where import Compare
     from catalog.values import storable
     from wshard.errors import EntryNotFoundError, QueryError
 
     address = EpisodeAddress.parse(name)
-    known = opened.episodes.known([Path(os.path.realpath(address.uri)).as_posix()])
-    here = [one for ones in known.values() for one in ones]
-    for one in here:
-        if one.key == address.key:
-            return opened.episodes.get(one.id)
-    if here and not address.key:
-        keys = ", ".join(f"{address.uri}#{one.key}" for one in here[:10])
-        raise QueryError(f"expected one episode, found a location of {len(here)}: name one of them: {keys}")
+    by_path = opened.episodes.known([Path(os.path.realpath(address.uri)).as_posix()])
+    in_file = [entry for episodes in by_path.values() for entry in episodes]
+    for entry in in_file:
+        if entry.key == address.key:
+            return opened.episodes.get(entry.id)
+    if in_file and not address.key:
+        keys = ", ".join(f"{address.uri}#{entry.key}" for entry in in_file[:10])
+        raise QueryError(f"expected one episode, found a location of {len(in_file)}: name one of them: {keys}")
     if not storable(name):
         raise EntryNotFoundError(f"{name!r} is not in this archive: its names and paths are text in UTF-8")
     try:
@@ -102,9 +102,9 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     if len(page.rows) == 1:
         return page.rows[0]
     if not page.rows:
-        if here:
+        if in_file:
             raise EntryNotFoundError(
-                f"{address.uri}: this archive has {len(here)} of its episodes, but no {address.key!r}"
+                f"{address.uri}: this archive has {len(in_file)} of its episodes, but no {address.key!r}"
             )
         # Path.exists raises for names too long for a file, which an id may be
         if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
@@ -116,44 +116,52 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
 
 
 def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
-    """Return the episodes of these names and those that pass the filter; typer.BadParameter when neither is given."""
+    """Return the ids of these episodes and those that match the filter; typer.BadParameter if neither is given."""
     if not names and where is None:
         raise typer.BadParameter("expected episodes (id, uid or file) or --where")
-    found = {find_episode(opened, name).id for name in names}
+    ids = {find_episode(opened, name).id for name in names}
     report_unknown(opened, where)
-    return sorted(found | set(opened.query.ids(where) if where is not None else ()))
+    return sorted(ids | set(opened.query.ids(where) if where is not None else ()))
 
 
 def report_unknown(opened: Catalog, where: Where | str | None) -> None:
-    """Print on stderr which names in a filter no episode has: free fields (metadata, scores, ...).
+    """Print on stderr the free fields (metadata, scores, ...) in a filter that no episode has.
 
-    Of a filter that matches nothing also names such as tags, with the most similar one, keywords in small letters,
-    reversed ranges, and numbers that are text in the metadata.
+    For a filter that matches nothing, also unknown values such as tags, with the most similar one, keywords in lower
+    case, reversed ranges, and numbers that are text in the metadata.
     """
     from catalog.filters.fields import field_of
     from catalog.filters.parse import as_where
     from catalog.filters.where import Compare, comparisons
 
-    wanted = as_where(where)
-    clauses = [*comparisons(wanted)]
+    parsed = as_where(where)
+    clauses = [*comparisons(parsed)]
     for name in sorted({clause.field for clause in clauses}):
         if field_of(name).free and not _matches(opened, Compare(name, "exists")):
             typer.echo(f"no episode has {printable(name)}", err=True)
-    if not clauses or _matches(opened, wanted):
+    if not clauses or _matches(opened, parsed):
         return
     for clause in clauses:
         _report_slip(opened, clause)
-    for clause in [one for one in clauses if field_of(one.field).root in _NAMES and one.op in ("eq", "in")]:
+    for clause in [
+        known_value
+        for known_value in clauses
+        if field_of(known_value.field).root in _NAMES and known_value.op in ("eq", "in")
+    ]:
         for value in clause.value if isinstance(clause.value, tuple) else (clause.value,):
             if not _matches(opened, Compare(clause.field, "eq", value)):
-                known = [str(one) for one, _ in opened.query.facets([clause.field])[clause.field] if one is not None]
-                close = "".join(f" ({one}?)" for one in get_close_matches(str(value), known, n=1))
-                about = f"no episode has {field_of(clause.field).short} {str(value)!r}{close}"
-                typer.echo(printable(about), err=True)
+                known = [
+                    str(known_value)
+                    for known_value, _ in opened.query.facets([clause.field])[clause.field]
+                    if known_value is not None
+                ]
+                close = "".join(f" ({known_value}?)" for known_value in get_close_matches(str(value), known, n=1))
+                message = f"no episode has {field_of(clause.field).short} {str(value)!r}{close}"
+                typer.echo(printable(message), err=True)
 
 
 def _report_slip(opened: Catalog, clause: Compare) -> None:
-    """Print that a keyword in small letters is a word, that a range is reversed, or that a number is text."""
+    """Print that a keyword in lower case is a word, that a range is reversed, or that a number is text."""
     from catalog.filters.parse import KEYWORDS
     from catalog.filters.to_text import where_text
 
@@ -165,8 +173,8 @@ def _report_slip(opened: Catalog, clause: Compare) -> None:
     if clause.op == "eq" and clause.field.startswith("meta.") and isinstance(value, int | float):
         text = replace(clause, value=where_text(clause).rpartition(":")[2])
         if _matches(opened, text):
-            found = f"some have {where_text(text)}, which is text"
-            typer.echo(printable(f"no episode has {where_text(clause)}, a number; {found}"), err=True)
+            hint = f"some have {where_text(text)}, which is text"
+            typer.echo(printable(f"no episode has {where_text(clause)}, a number; {hint}"), err=True)
 
 
 def _matches(opened: Catalog, where: Where) -> bool:
@@ -211,22 +219,26 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
         table.add_column(escape(head), justify="right" if name.startswith(">") else "left", no_wrap=True)
     for row in cells:
         table.add_row(*map(escape, row))
-    # Lines are as long as they must be: a folded or shortened id could not be copied.
-    console = Console(file=sys.stdout, width=_WIDEST)
+    # Rows are never wrapped: a wrapped id could not be copied.
+    console = Console(file=sys.stdout, width=_MAX_LINE_WIDTH)
     with console.capture() as drawn:
         console.print(table)
     for line in drawn.get().splitlines():
         typer.echo(line.rstrip())
 
 
-def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> list[int]:
     """Return the width of each column for rows of this width: the widest are truncated first, numbers and ids last."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    left = room - _GAP * (len(columns) - 1)
-    while sum(widths) > left and max(widths) > 1:
-        texts = [at for at, name in enumerate(columns) if not name.startswith((">", "=")) and widths[at] > _NARROWEST]
+    available = total - _GAP * (len(columns) - 1)
+    while sum(widths) > available and max(widths) > 1:
+        texts = [
+            index
+            for index, name in enumerate(columns)
+            if not name.startswith((">", "=")) and widths[index] > _MIN_TEXT_WIDTH
+        ]
         widest = max(texts or range(len(columns)), key=widths.__getitem__)
         widths[widest] -= 1
     return widths
@@ -238,13 +250,13 @@ def _shortened(cell: str, width: int, kind: str) -> str:
 
     if cell_len(cell) <= width:
         return cell
-    ending = width - 1 if kind == "/" else 0 if kind in (">", "=") else (width - 1) // 2
-    return set_cell_size(cell, width - 1 - ending) + _ELLIPSIS + set_cell_size(cell[::-1], ending)[::-1]
+    tail_width = width - 1 if kind == "/" else 0 if kind in (">", "=") else (width - 1) // 2
+    return set_cell_size(cell, width - 1 - tail_width) + _ELLIPSIS + set_cell_size(cell[::-1], tail_width)[::-1]
 
 
 def _drawable(cell: str) -> str:
     """Return the printable part of a cell: megabytes take seconds, and are not shown anyway."""
-    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}{_ELLIPSIS}"
+    return cell if len(cell) <= _MAX_LINE_WIDTH else f"{cell[: _MAX_LINE_WIDTH - 1]}{_ELLIPSIS}"
 
 
 def format_number(value: Any) -> str:

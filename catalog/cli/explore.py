@@ -1,4 +1,4 @@
-"""The verbs that summarise an archive: facets, stats, sql."""
+"""The commands that summarise an archive: facets, stats, sql."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def facets(
     """Count episodes by field value, and show histograms of numeric fields."""
     from catalog.query.listing import list_facets, list_histograms
 
-    wanted = fields or ([] if histogram else list(_FACETS))
+    names = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
-        counted = catalog.query.facets(wanted, where or "", limit=limit + 1)  # one more shows that there are more
-        found = {name: values[:limit] for name, values in counted.items()}
-        drawn = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
-        shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
+        counts = catalog.query.facets(names, where or "", limit=limit + 1)  # one more shows that there are more
+        limited = {name: values[:limit] for name, values in counts.items()}
+        histograms = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
+        tables = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in limited.items()}
     if as_json:
-        print_items(list_facets(found), histograms=list_histograms(drawn))
+        print_items(list_facets(limited), histograms=list_histograms(histograms))
         return
-    for name, rows in shown.items():
+    for name, rows in tables.items():
         print_table((name, ">episodes"), rows)
-        typer.echo("more values: increase --limit\n" if len(counted[name]) > limit else "")
-    for name, shape in drawn.items():
-        most = max(shape.counts, default=0)
+        typer.echo("more values: increase --limit\n" if len(counts[name]) > limit else "")
+    for name, shape in histograms.items():
+        highest = max(shape.counts, default=0)
         bars = [
-            (f"{low:.4g}", f"{high:.4g}", str(count), "#" * round(_BAR * count / most) if most else "")
+            (f"{low:.4g}", f"{high:.4g}", str(count), "#" * round(_BAR * count / highest) if highest else "")
             for low, high, count in zip(shape.edges, shape.edges[1:], shape.counts, strict=False)
         ]
         print_table((f">{name} from", ">to", ">episodes", ""), bars)

@@ -1,4 +1,4 @@
-"""The verb `ls`: episodes as a table, JSON or CSV."""
+"""The command `ls`: episodes as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow, Page
 
 _PAGE = 50
-_AT_ONCE = 1000
+_BATCH_SIZE = 1000
 
 
 @reported()
@@ -73,7 +73,7 @@ def ls(
 
     if as_csv and as_json:
         raise typer.BadParameter("expected --csv or --json, not both")
-    wanted = as_where(where) & build_where(
+    combined = as_where(where) & build_where(
         env_id=env or None,
         min_length=min_length,
         max_length=max_length,
@@ -81,20 +81,20 @@ def ls(
         success=success,
         tag=tag or None,
     )
-    chosen = None if columns is None else columns_of(split_names(columns))
+    selected = None if columns is None else columns_of(split_names(columns))
     with open_catalog(archive) as catalog:
-        report_unknown(catalog, wanted)
+        report_unknown(catalog, combined)
         if as_csv:
-            pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
-            _print_csv(catalog, chosen or columns_of(catalog.query.columns()), pages)
+            pages = _pages(catalog, combined, order=sort, after=after, limit=limit)
+            _print_csv(catalog, selected or columns_of(catalog.query.columns()), pages)
             return
-        page = catalog.query.select(wanted, order=sort, after=after, limit=limit or _PAGE)
-        total = catalog.query.count(wanted)
+        page = catalog.query.select(combined, order=sort, after=after, limit=limit or _PAGE)
+        total = catalog.query.count(combined)
         if as_json:
-            print_items(list_episodes(catalog.query, chosen, page.rows), total=total, next=page.next)
+            print_items(list_episodes(catalog.query, selected, page.rows), total=total, next=page.next)
             return
-        _print(catalog, chosen, page.rows)
-        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
+        _print(catalog, selected, page.rows)
+        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, combined)}")
         if page.next is not None:
             typer.echo(f"next page: --after {page.next}")
 
@@ -102,10 +102,10 @@ def ls(
 def _pages(
     catalog: Catalog, where: Where, *, order: str, after: str | None, limit: int | None
 ) -> Iterator[Sequence[EpisodeRow]]:
-    """Yield the rows of the page of that limit, of all pages without one."""
+    """Yield the rows of each page: of one page if there is a limit, else of all."""
     page: Page | None = None
     while page is None or (page.next is not None and limit is None):
-        page = catalog.query.select(where, order=order, after=after, limit=limit or _AT_ONCE)
+        page = catalog.query.select(where, order=order, after=after, limit=limit or _BATCH_SIZE)
         yield page.rows
         after = page.next
 
@@ -113,12 +113,12 @@ def _pages(
 def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequence[EpisodeRow]]) -> None:
     from catalog.query.listing import read_cells
 
-    shown = printable if sys.stdout.isatty() else str  # programs get every value as it is
+    shown = printable if sys.stdout.isatty() else str  # programs get every value unchanged
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([shown(column.name) for column in columns])
     for rows in pages:
-        of_page = read_cells(catalog.query, columns, rows)
-        writer.writerows([[shown(_csv_cell(value)) for value in cells] for cells in of_page])
+        page_cells = read_cells(catalog.query, columns, rows)
+        writer.writerows([[shown(_csv_cell(value)) for value in cells] for cells in page_cells])
 
 
 def _csv_cell(value: Any) -> str:
@@ -136,7 +136,7 @@ def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[Ep
     heads = [
         f">{column.name}" if column.type in (int, float) and not column.listed else column.name for column in columns
     ]
-    print_table(heads, [list(map(_cell, found)) for found in cells])
+    print_table(heads, [list(map(_cell, row_cells)) for row_cells in cells])
 
 
 def _cell(value: Any) -> str:

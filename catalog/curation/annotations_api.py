@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Annotations:
-    """Tags, notes, reviews, scores and lineage; ids that are not catalogued are passed over."""
+    """Tags, notes, reviews, scores and lineage; unknown ids are ignored."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -34,32 +34,32 @@ class Annotations:
         """Tag the episodes and return how many did not have the tag; FilterError for an empty name."""
         annotation_rows.check_text(name, "a tag")
         with self._session.write() as connection:
-            living = set(find_existing(connection, episode_ids(ids)))
-            wanted = one_of(connection, tag.c.episode_row, living)
-            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name, wanted)).scalars())
-            rows = [{"name": name, "episode_row": number} for number in sorted(living - tagged)]
+            existing = set(find_existing(connection, episode_ids(ids)))
+            among_ids = one_of(connection, tag.c.episode_row, existing)
+            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name, among_ids)).scalars())
+            rows = [{"name": name, "episode_row": number} for number in sorted(existing - tagged)]
             if rows:
                 connection.execute(insert(tag), rows)
                 ledger.advance(connection)
             return len(rows)
 
     def untag(self, ids: Iterable[int], name: str) -> int:
-        """Take the tag off the episodes and return how many had it."""
-        Compare("tag", "eq", name)  # an empty one may be there still
+        """Remove the tag from the episodes and return how many had it."""
+        Compare("tag", "eq", name)  # validates the name; an empty one is allowed, as older archives may have it
         with self._session.write() as connection:
-            wanted = one_of(connection, tag.c.episode_row, episode_ids(ids))
-            count = connection.execute(delete(tag).where(tag.c.name == name, wanted)).rowcount
+            among_ids = one_of(connection, tag.c.episode_row, episode_ids(ids))
+            count = connection.execute(delete(tag).where(tag.c.name == name, among_ids)).rowcount
             if count:
                 ledger.advance(connection)
             return count
 
     def add_note(self, ids: Iterable[int], text: str, *, who: str = "") -> list[Note]:
-        """Write a note about each episode; its words are found by full text. FilterError for an empty one."""
+        """Add a note to each episode; full-text filters search it. FilterError for an empty text."""
         with self._session.write() as connection:
             return annotation_rows.add_notes(connection, episode_ids(ids), text=text, who=who)
 
     def remove_note(self, note_id: int) -> None:
-        """Take a note away; EntryNotFoundError when there is none of that id."""
+        """Remove a note; EntryNotFoundError if there is none with this id."""
         with self._session.write() as connection:
             annotation_rows.remove_note(connection, whole_number(note_id, "id of a note", FilterError))
 
@@ -74,7 +74,7 @@ class Annotations:
             return annotation_rows.undo_reviews(connection, episode_ids(ids), who=who)
 
     def audit(self, ids: Iterable[int]) -> list[Review]:
-        """Return every review of these episodes and every undoing, the oldest first."""
+        """Return all review entries of these episodes, including undone ones and undos, the oldest first."""
         with self._session.read() as connection:
             return load_reviews(connection, episode_ids(ids))
 
@@ -84,14 +84,14 @@ class Annotations:
             return annotation_rows.set_scores(connection, name, values=values)
 
     def drop_scores(self, name: str, ids: Iterable[int]) -> int:
-        """Take a score away from episodes and return how many had it."""
+        """Remove a score from episodes and return how many had it."""
         with self._session.write() as connection:
             return annotation_rows.drop_scores(connection, name, ids=episode_ids(ids))
 
     def add_lineage(self, ids: Iterable[int], relation: str, source: str) -> int:
-        """Say where episodes come from; return for how many that is new.
+        """Record where episodes come from; return for how many that is new.
 
-        relation: "converted_from", "trimmed_from", "recorded_by", or what you like; source: a uid, a URI, a name.
+        relation: "converted_from", "trimmed_from", "recorded_by", or any text; source: a uid, a URI, a name.
         """
         with self._session.write() as connection:
             return annotation_rows.add_lineage(connection, episode_ids(ids), relation=relation, source=source)
@@ -99,8 +99,8 @@ class Annotations:
     def export_json(self, where: Where | str | None = EVERYTHING) -> str:
         """Return tags, notes, reviews and scores of the matching episodes, and all collections, as JSON text."""
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
-            return export_annotations(connection, wanted, base=self._session.base)
+            resolved = self._session.resolve(connection, where)
+            return export_annotations(connection, resolved, base=self._session.base)
 
     def import_json(self, text: str | bytes) -> ImportReport:
         """Add exported annotations to the episodes with the same data, or else at the same path below their root.

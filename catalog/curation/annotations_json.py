@@ -1,4 +1,4 @@
-"""Annotations as JSON, to be taken along into another archive; docs/catalog.md shows the document."""
+"""Export and import annotations as JSON, to move them to another archive; docs/catalog.md shows the document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Connection, insert, select
 
-from catalog.curation.annotations import check_text, check_who, index_words
+from catalog.curation.annotations import check_text, check_who, refresh_words
 from catalog.curation.collections import load_named, load_picks, name_query, name_snapshot, store_snapshot
 from catalog.curation.selection import Pick, hash_of, ordered
 from catalog.database.engine import one_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _IDENTITY: Final = ("uid", "digest", "path", "key", "episode_id")
-_SAID: Final = ("tags", "notes", "reviews", "scores")
+_ANNOTATION_KEYS: Final = ("tags", "notes", "reviews", "scores")
 Entry: TypeAlias = dict[str, Any]
 """One object of the document."""
 
@@ -62,31 +62,33 @@ def export_annotations(connection: Connection, where: Where, *, base: str | None
     for name, number in connection.execute(select(tag.c.name, tag.c.episode_row).order_by(tag.c.name)):
         if number in entries:
             entries[number]["tags"].append(name)
-    for written in load_notes(connection, ids):
-        entries[written.episode_id]["notes"].append({"text": written.text, "who": written.who, "at": written.at})
-    places: dict[int, int] = {}
-    for one in load_reviews(connection, ids):
-        audit = entries[one.episode_id]["reviews"]
-        places[one.id] = len(audit)
-        undoes = None if one.undoes is None else places.get(one.undoes)
-        audit.append({"state": one.state, "who": one.who, "at": one.at, "undoes": undoes})
+    for stored_note in load_notes(connection, ids):
+        entries[stored_note.episode_id]["notes"].append(
+            {"text": stored_note.text, "who": stored_note.who, "at": stored_note.at}
+        )
+    log_positions: dict[int, int] = {}
+    for entry_of_log in load_reviews(connection, ids):
+        log = entries[entry_of_log.episode_id]["reviews"]
+        log_positions[entry_of_log.id] = len(log)
+        undoes = None if entry_of_log.undoes is None else log_positions.get(entry_of_log.undoes)
+        log.append({"state": entry_of_log.state, "who": entry_of_log.who, "at": entry_of_log.at, "undoes": undoes})
     for number, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, ids))):
         entries[number]["scores"][name] = value
-    said = [entry for entry in entries.values() if any(entry[part] for part in _SAID)]
-    document = {"version": VERSION, "episodes": said, "collections": collections}
+    annotated = [entry for entry in entries.values() if any(entry[part] for part in _ANNOTATION_KEYS)]
+    document = {"version": VERSION, "episodes": annotated, "collections": collections}
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def _export_collection(connection: Connection, name: str) -> Entry:
     (named,) = load_named(connection, name)
-    about: Entry = {"name": name, "who": named.who}
+    entry: Entry = {"name": name, "who": named.who}
     if named.snapshot is None:
-        return {**about, "query": named.query}
+        return {**entry, "query": named.query}
     picks = [
         [pick.uid, pick.digest, pick.start, pick.stop, pick.weight]
         for pick in load_picks(connection, named.snapshot.hash)
     ]
-    return {**about, "origin": dict(named.snapshot.origin), "picks": picks}
+    return {**entry, "origin": dict(named.snapshot.origin), "picks": picks}
 
 
 def import_annotations(connection: Connection, text: str | bytes) -> ImportReport:
@@ -116,24 +118,24 @@ def _parse(text: str | bytes) -> Entry:
 
 
 def _import(connection: Connection, document: Entry) -> ImportReport:
-    digests, places = _load_keys(connection)
+    digests, locations = _load_keys(connection)
     skipped: list[str] = []
     unmatched: list[tuple[str, str]] = []
     matched = added = 0
     for entry in document["episodes"]:
-        number, same = _match(entry, digests, places)
+        number, has_same_data = _match(entry, digests, locations)
         if number is None:
             unmatched.append((entry["path"], entry["episode_id"]))
             continue
         matched += 1
         added += _add_tags(connection, number, entry["tags"]) + _add_notes(connection, number, entry["notes"])
         added += _add_reviews(connection, number, entry["reviews"])
-        if same:
+        if has_same_data:
             added += _add_scores(connection, number, entry["scores"])
         elif entry["scores"]:
             skipped.append(f"scores of {entry['path']}: its data changed")
-    more, reasons = _add_collections(connection, document["collections"])
-    added += more
+    added_collections, reasons = _add_collections(connection, document["collections"])
+    added += added_collections
     if added:
         advance(connection)
     return ImportReport(matched, added, tuple(unmatched), tuple(skipped + reasons))
@@ -145,46 +147,48 @@ _Keys: TypeAlias = "dict[Any, list[tuple[int, str, str]]]"
 def _load_keys(connection: Connection) -> tuple[_Keys, _Keys]:
     """Return (id, path, key) of all episodes by digest, and by (path, key)."""
     digests: _Keys = {}
-    places: _Keys = {}
+    locations: _Keys = {}
     columns = (episode.c.id, episode.c.digest, episode.c.path, episode.c.key)
     for number, digest, path, key in connection.execute(select(*columns).order_by(episode.c.id)):
         digests.setdefault(digest, []).append((number, path, key))
-        places.setdefault((path, key), []).append((number, path, key))
-    return digests, places
+        locations.setdefault((path, key), []).append((number, path, key))
+    return digests, locations
 
 
-def _match(entry: Mapping[str, Any], digests: _Keys, places: _Keys) -> tuple[int | None, bool]:
+def _match(entry: Mapping[str, Any], digests: _Keys, locations: _Keys) -> tuple[int | None, bool]:
     """Return the matching episode and whether it has the same data; among copies the one at the same path."""
-    place = (entry["path"], entry["key"])
+    location = (entry["path"], entry["key"])
     if copies := digests.get(entry["digest"]):
-        return next((number for number, *where in copies if tuple(where) == place), copies[0][0]), True
-    there = places.get(place, [])
-    return (there[0][0] if len(there) == 1 else None), False
+        return next(
+            (number for number, *copy_location in copies if tuple(copy_location) == location), copies[0][0]
+        ), True
+    at_location = locations.get(location, [])
+    return (at_location[0][0] if len(at_location) == 1 else None), False
 
 
 def _add_tags(connection: Connection, number: int, names: Sequence[str]) -> int:
     present = set(connection.execute(select(tag.c.name).where(tag.c.episode_row == number)).scalars())
-    fresh = [check_text(name, "a tag") for name in dict.fromkeys(names) if name not in present]
-    if fresh:
-        connection.execute(insert(tag), [{"name": name, "episode_row": number} for name in fresh])
-    return len(fresh)
+    new_names = [check_text(name, "a tag") for name in dict.fromkeys(names) if name not in present]
+    if new_names:
+        connection.execute(insert(tag), [{"name": name, "episode_row": number} for name in new_names])
+    return len(new_names)
 
 
 def _add_notes(connection: Connection, number: int, notes: Sequence[Entry]) -> int:
-    """Add notes, except those that are here, or were here and were removed."""
+    """Add notes, except those that exist, or existed and were removed."""
     columns = (note.c.text, note.c.who, note.c.at)
     present = Counter(tuple(row) for row in connection.execute(select(*columns).where(note.c.episode_row == number)))
-    fresh = []
-    for written in notes:
-        key = (check_text(written["text"], "a note"), check_who(written["who"]), check_text(written["at"], "a time"))
+    new_notes = []
+    for imported in notes:
+        key = (check_text(imported["text"], "a note"), check_who(imported["who"]), check_text(imported["at"], "a time"))
         if present[key]:
             present[key] -= 1
         else:
-            fresh.append(dict(zip(("text", "who", "at"), key, strict=True), episode_row=number))
-    if fresh:
-        connection.execute(insert(note), fresh)
-        index_words(connection, [number])
-    return len(fresh)
+            new_notes.append(dict(zip(("text", "who", "at"), key, strict=True), episode_row=number))
+    if new_notes:
+        connection.execute(insert(note), new_notes)
+        refresh_words(connection, [number])
+    return len(new_notes)
 
 
 def _add_reviews(connection: Connection, number: int, reviews: Sequence[Entry]) -> int:
@@ -194,16 +198,16 @@ def _add_reviews(connection: Connection, number: int, reviews: Sequence[Entry]) 
         present.setdefault((entry.state, entry.who, entry.at, entry.undoes), []).append(entry.id)
     ids: list[int] = []
     added = 0
-    for one in reviews:
-        state = None if one["state"] is None else check_text(one["state"], "a review state")
-        undoes = None if one["undoes"] is None else ids[one["undoes"]]
-        key = (state, check_who(one["who"]), check_text(one["at"], "a time"), undoes)
-        if waiting := present.get(key):
-            ids.append(waiting.pop(0))
+    for imported in reviews:
+        state = None if imported["state"] is None else check_text(imported["state"], "a review state")
+        undoes = None if imported["undoes"] is None else ids[imported["undoes"]]
+        key = (state, check_who(imported["who"]), check_text(imported["at"], "a time"), undoes)
+        if matching_ids := present.get(key):
+            ids.append(matching_ids.pop(0))
             continue
         values = dict(zip(("state", "who", "at", "undoes"), key, strict=True), episode_row=number)
-        made = connection.execute(insert(review).values(values)).inserted_primary_key
-        ids.append(int(made[0]) if made else 0)
+        new_key = connection.execute(insert(review).values(values)).inserted_primary_key
+        ids.append(int(new_key[0]) if new_key else 0)
         added += 1
     return added
 
@@ -223,23 +227,26 @@ def _add_scores(connection: Connection, number: int, scores: Mapping[str, float]
 def _add_collections(connection: Connection, entries: Sequence[Entry]) -> tuple[int, list[str]]:
     """Add the collections whose names are free; return how many, and why others were skipped."""
     added, skipped = 0, []
-    waiting = sorted(entries, key=lambda entry: "query" in entry)  # queries may ask for snapshots
+    remaining = sorted(entries, key=lambda entry: "query" in entry)  # snapshots first, as queries may refer to them
     uids = dict(connection.execute(select(episode.c.digest, episode.c.uid).order_by(episode.c.id.desc())).all())
     reasons: dict[str, str] = {}
-    while waiting:
-        later = []
-        for entry in waiting:
+    while remaining:
+        postponed = []
+        for entry in remaining:
             name = check_text(entry["name"], "a collection's name")
             try:
                 added += _add_query(connection, entry) if "query" in entry else _add_snapshot(connection, entry, uids)
-            except (EntryNotFoundError, FilterError) as error:  # of a query that asks for one that is not here yet
+            except (
+                EntryNotFoundError,
+                FilterError,
+            ) as error:  # a query that refers to another one, which may be added later
                 reasons[name] = str(error)
-                later.append(entry)
+                postponed.append(entry)
             except CollectionError as error:
                 skipped.append(f"collection {name}: {error}")
-        if len(later) == len(waiting):
-            return added, skipped + [f"collection {entry['name']}: {reasons[entry['name']]}" for entry in later]
-        waiting = later
+        if len(postponed) == len(remaining):
+            return added, skipped + [f"collection {entry['name']}: {reasons[entry['name']]}" for entry in postponed]
+        remaining = postponed
     return added, skipped
 
 
@@ -260,12 +267,12 @@ def _add_snapshot(connection: Connection, entry: Entry, uids: Mapping[str, str])
     for uid, digest, start, stop, weight in entry["picks"]:
         if digest not in uids:
             raise CollectionError(f"expected the data of all of its picks here, found none with the digest {digest}")
-        same = connection.execute(select(episode.c.digest).where(episode.c.uid == uid)).scalar() == digest
-        picks.append(Pick(uid if same else uids[digest], digest, start, stop, weight))
+        has_same_data = connection.execute(select(episode.c.digest).where(episode.c.uid == uid)).scalar() == digest
+        picks.append(Pick(uid if has_same_data else uids[digest], digest, start, stop, weight))
     for named in load_named(connection, entry["name"]):
         if named.snapshot is None or named.snapshot.hash != hash_of(ordered(picks)):
             raise CollectionError("expected its name to be free here, found another collection")
         return False
-    made = store_snapshot(connection, picks, origin=entry["origin"])
-    name_snapshot(connection, entry["name"], hash_=made.hash, who=entry["who"])
+    stored = store_snapshot(connection, picks, origin=entry["origin"])
+    name_snapshot(connection, entry["name"], hash_=stored.hash, who=entry["who"])
     return True

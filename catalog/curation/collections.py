@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from catalog.curation.annotations import check_text, check_who, now
+from catalog.curation.annotations import check_text, check_who, utc_now
 from catalog.curation.selection import Pick, hash_of, ordered
-from catalog.database.bulk_rows import append
+from catalog.database.bulk_rows import insert_rows
 from catalog.database.engine import one_of
 from catalog.database.schema import collection, episode, pick, snapshot
 from catalog.filters.parse import as_where, parse_where
@@ -58,7 +58,7 @@ class Named:
 
 
 def load_named(connection: Connection, name: str | None = None) -> list[Named]:
-    """Return the collections, or that of the name, by name."""
+    """Return all collections, sorted by name, or only the one with this name."""
     if not storable(name):
         return []
     statement = select(*collection.c, *_SNAPSHOT).select_from(collection.outerjoin(snapshot))
@@ -72,8 +72,8 @@ def load_snapshot(connection: Connection, hash_: str) -> Snapshot | None:
     """Return the snapshot of that hash."""
     if not storable(hash_):
         return None
-    found = connection.execute(select(*_SNAPSHOT).where(snapshot.c.hash == hash_)).first()
-    return None if found is None else _snapshot(found)
+    row = connection.execute(select(*_SNAPSHOT).where(snapshot.c.hash == hash_)).first()
+    return None if row is None else _snapshot(row)
 
 
 def load_picks(connection: Connection, hash_: str) -> tuple[Pick, ...]:
@@ -91,28 +91,28 @@ def picks_of(connection: Connection, where: Where, *, base: str | None) -> tuple
 
 
 def store_snapshot(connection: Connection, picks: Sequence[Pick], *, origin: Mapping[str, Any]) -> Snapshot:
-    """Return the snapshot of these picks, made unless it is there; every pick is of a catalogued episode's span."""
-    listed = ordered(picks)
-    hash_ = hash_of(listed)
-    if found := load_snapshot(connection, hash_):
-        return found
-    ids = _rows_of(connection, listed)
-    values = {"hash": hash_, "origin": json.dumps(dict(origin)), "picks": len(listed), "made_at": now()}
-    made = connection.execute(insert(snapshot).values(values)).inserted_primary_key
-    key = int(made[0]) if made else 0
-    rows = ((key, place, ids[part.uid], *part.key, part.weight) for place, part in enumerate(listed))
-    append(connection, pick, _PICK, rows)
-    return Snapshot(hash_, len(listed), str(values["made_at"]), dict(origin))
+    """Return the snapshot of these picks, created if necessary; spans must lie within their episodes."""
+    ordered_picks = ordered(picks)
+    hash_ = hash_of(ordered_picks)
+    if existing := load_snapshot(connection, hash_):
+        return existing
+    ids = _episode_ids(connection, ordered_picks)
+    values = {"hash": hash_, "origin": json.dumps(dict(origin)), "picks": len(ordered_picks), "made_at": utc_now()}
+    new_key = connection.execute(insert(snapshot).values(values)).inserted_primary_key
+    key = int(new_key[0]) if new_key else 0
+    rows = ((key, position, ids[part.uid], *part.key, part.weight) for position, part in enumerate(ordered_picks))
+    insert_rows(connection, pick, _PICK, rows)
+    return Snapshot(hash_, len(ordered_picks), str(values["made_at"]), dict(origin))
 
 
-def _rows_of(connection: Connection, picks: Sequence[Pick]) -> dict[str, int]:
-    """Return the id of each pick's episode, 0 for gone ones; CollectionError for a span beyond an episode's end."""
+def _episode_ids(connection: Connection, picks: Sequence[Pick]) -> dict[str, int]:
+    """Return {uid: episode id}, 0 for missing episodes; CollectionError for a span beyond an episode's end."""
     uids = {part.uid for part in picks}
     statement = select(episode.c.uid, episode.c.id, episode.c.digest, episode.c.length)
     rows = connection.execute(statement.where(one_of(connection, episode.c.uid, uids))).all()
-    known = {uid: (digest, length) for uid, _, digest, length in rows}
+    digests_and_lengths = {uid: (digest, length) for uid, _, digest, length in rows}
     for part in picks:
-        digest, length = known.get(part.uid, ("", 0))
+        digest, length = digests_and_lengths.get(part.uid, ("", 0))
         if digest == part.digest and part.stop > length:
             raise CollectionError(
                 f"expected a span within the {length} timesteps of {part.uid}, found {part.start}:{part.stop}"
@@ -120,8 +120,8 @@ def _rows_of(connection: Connection, picks: Sequence[Pick]) -> dict[str, int]:
     return dict.fromkeys(uids, 0) | {uid: id_ for uid, id_, _, _ in rows}
 
 
-def check_known(connection: Connection, picks: Sequence[Pick]) -> None:
-    """Raise CollectionError where a pick is of no catalogued episode, or of other data than it has now."""
+def check_current(connection: Connection, picks: Sequence[Pick]) -> None:
+    """Raise CollectionError for a pick whose episode is not catalogued or has other data now."""
     uids = {part.uid for part in picks}
     statement = select(episode.c.uid, episode.c.digest).where(one_of(connection, episode.c.uid, uids))
     digests = dict(connection.execute(statement).all())
@@ -141,7 +141,7 @@ def name_query(connection: Connection, name: str, *, where: Where | str, who: st
 
 
 def name_snapshot(connection: Connection, name: str, *, hash_: str, who: str) -> Named:
-    """Give a name to a snapshot, taking it from what had it before."""
+    """Name a snapshot; a collection that had the name loses it."""
     number = connection.execute(select(snapshot.c.id).where(snapshot.c.hash == hash_)).scalar_one()
     return _name(connection, name, query=None, snapshot_id=number, who=who)
 
@@ -151,18 +151,18 @@ def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: 
     check_who(who)
     if load_snapshot(connection, name):
         raise CollectionError(f"expected a name that is not the hash of a snapshot, found {name!r}")
-    values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": now()}
-    before = load_named(connection, name)
+    values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": utc_now()}
+    previous = load_named(connection, name)
     if connection.execute(update(collection).where(collection.c.name == name).values(values)).rowcount == 0:
         connection.execute(insert(collection).values(name=name, **values))
     advance(connection)
     named = load_named(connection, name)[0]
-    others = [old for old in before if (old.query, old.snapshot) != (named.query, named.snapshot)]
-    return replace(named, replaced=others[0] if others else None)
+    replaced = [old for old in previous if (old.query, old.snapshot) != (named.query, named.snapshot)]
+    return replace(named, replaced=replaced[0] if replaced else None)
 
 
 def drop(connection: Connection, name: str) -> Named:
-    """Remove a name and return what had it; its snapshot stays, by its hash. EntryNotFoundError for none."""
+    """Remove a name and return its collection; a snapshot stays available by hash. EntryNotFoundError if unknown."""
     named = load_named(connection, name)
     if not named:
         raise EntryNotFoundError(f"expected a collection's name, found {name!r} (`wshard collection ls` lists them)")
@@ -172,7 +172,7 @@ def drop(connection: Connection, name: str) -> Named:
 
 
 def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapshot:
-    """Return the snapshot of that name or hash; a saved query is answered now, and the answer kept.
+    """Return the snapshot with this name or hash; a saved query is evaluated now, and its result stored.
 
     EntryNotFoundError when there is neither.
     """
@@ -187,7 +187,7 @@ def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapsh
 def load_stored(connection: Connection, ref: str) -> list[Snapshot]:
     """Return the snapshot of that name or hash, none for a saved query; EntryNotFoundError when there is neither."""
     if named := load_named(connection, ref):
-        return [found.snapshot for found in named if found.snapshot is not None]
+        return [collection_.snapshot for collection_ in named if collection_.snapshot is not None]
     if snapshot := load_snapshot(connection, ref):
         return [snapshot]
     raise EntryNotFoundError(explain_unknown(ref))

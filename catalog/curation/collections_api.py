@@ -33,11 +33,11 @@ _OPERATIONS: dict[str, Callable[[Sequence[Pick], Sequence[Pick]], tuple[Pick, ..
     "intersection": selection.intersection,
     "without": selection.without,
 }
-_GROUPED_AT_ONCE = 10_000
+_BATCH_SIZE = 10_000
 
 
 class Collections:
-    """Saved queries and snapshots; `ref` is a collection's name or a snapshot's hash, a saved query is answered now."""
+    """Saved queries and snapshots; `ref`: the name of a collection (a query is evaluated now) or a snapshot's hash."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -56,32 +56,32 @@ class Collections:
             return collections.name_query(connection, name, where=where, who=who)
 
     def save_snapshot(self, name: str, source: Where | str | Sequence[Pick], *, who: str = "") -> Named:
-        """Keep what passes a filter now, or these picks, as a snapshot that never changes, under a name.
+        """Save the episodes that match a filter now, or these picks, as an immutable snapshot with a name.
 
         See Named.replaced.
         """
         with self._session.write() as connection:
             if not isinstance(source, str | Where):
-                listed = selection.as_picks(source)
-                collections.check_known(connection, listed)
-                stored = collections.store_snapshot(connection, listed, origin={"made": "picks"})
+                picks = selection.as_picks(source)
+                collections.check_current(connection, picks)
+                stored = collections.store_snapshot(connection, picks, origin={"made": "picks"})
             else:
                 where = self._session.resolve(connection, source)
-                found = collections.picks_of(connection, where, base=self._session.base)
+                matching = collections.picks_of(connection, where, base=self._session.base)
                 stored = collections.store_snapshot(
-                    connection, found, origin={"made": "query", "where": where_text(where)}
+                    connection, matching, origin={"made": "query", "where": where_text(where)}
                 )
             return collections.name_snapshot(connection, name, hash_=stored.hash, who=who)
 
     def combine(self, name: str, operation: Operation, left: str, right: str, *, who: str = "") -> Named:
-        """Keep the union, the intersection, or left without right, under a name. See picks.py for what is equal."""
+        """Save the union, the intersection, or left without right, under a name; selection.py defines equal picks."""
         if operation not in _OPERATIONS:
             raise CollectionError(f"expected an operation among {', '.join(_OPERATIONS)}, found {operation!r}")
         with self._session.write() as connection:
             parents = [collections.snapshot_of(connection, ref, base=self._session.base) for ref in (left, right)]
-            found = _OPERATIONS[operation](*(collections.load_picks(connection, parent.hash) for parent in parents))
+            picks = _OPERATIONS[operation](*(collections.load_picks(connection, parent.hash) for parent in parents))
             origin = {"made": operation, "of": [parent.hash for parent in parents]}
-            stored = collections.store_snapshot(connection, found, origin=origin)
+            stored = collections.store_snapshot(connection, picks, origin=origin)
             return collections.name_snapshot(connection, name, hash_=stored.hash, who=who)
 
     def split(
@@ -93,18 +93,20 @@ class Collections:
         the same data. Without fields only copies stay together. CollectionError for a field, such as a metadata key or
         score, that none of the episodes has.
         """
-        shares, seed = selection.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
+        checked_fractions, seed = selection.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
         with self._session.write() as connection:
             parent = collections.snapshot_of(connection, ref, base=self._session.base)
-            whole = collections.load_picks(connection, parent.hash)
-            groups = self._groups(connection, {pick.uid for pick in whole}, by)
-            done = []
-            for part, found in selection.split(whole, groups, fractions=shares, seed=seed).items():
+            picks = collections.load_picks(connection, parent.hash)
+            groups = self._groups(connection, {pick.uid for pick in picks}, by)
+            saved = []
+            for part, part_picks in selection.split(picks, groups, fractions=checked_fractions, seed=seed).items():
                 origin = {"made": "split", "of": [parent.hash], "part": part, "by": list(by), "seed": seed}
-                stored = collections.store_snapshot(connection, found, origin={**origin, "fractions": shares})
-                done.append(collections.name_snapshot(connection, f"{ref}/{part}", hash_=stored.hash, who=who))
-            return done
+                stored = collections.store_snapshot(
+                    connection, part_picks, origin={**origin, "fractions": checked_fractions}
+                )
+                saved.append(collections.name_snapshot(connection, f"{ref}/{part}", hash_=stored.hash, who=who))
+            return saved
 
     def picks(self, ref: str) -> tuple[Pick, ...]:
         """Return the picks of a collection; EntryNotFoundError when there is none."""
@@ -122,33 +124,33 @@ class Collections:
             return collections.snapshot_of(connection, ref, base=self._session.base)
 
     def ancestors(self, ref: str) -> list[Snapshot]:
-        """Return the snapshot and all those that it was made from, the nearest first; none for a saved query."""
+        """Return the snapshot and all snapshots that it was made from, nearest first; [] for a saved query."""
         with self._session.read() as connection:
-            found = collections.load_stored(connection, ref)
-            for known in found:  # grows while it is walked
-                there = {other.hash for other in found}
-                for parent in dict.fromkeys(known.origin.get("of", ())):
-                    found += [] if parent in there else collections.load_stored(connection, parent)
-            return found
+            snapshots = collections.load_stored(connection, ref)
+            for snapshot_ in snapshots:  # grows during the loop
+                hashes = {other.hash for other in snapshots}
+                for parent in dict.fromkeys(snapshot_.origin.get("of", ())):
+                    snapshots += [] if parent in hashes else collections.load_stored(connection, parent)
+            return snapshots
 
     def naming(self, name: str) -> list[str]:
-        """Return the names of the saved queries that name this collection, sorted: without it they fail."""
+        """Return the names of the saved queries that refer to this collection, sorted: without it they fail."""
         with self._session.read() as connection:
             return queries_naming(connection, name)
 
     def drop(self, name: str) -> Named:
-        """Remove a name and return what had it; a snapshot stays, by its hash. See `naming`."""
+        """Remove a name and return its collection; a snapshot stays available by its hash. See `naming`."""
         with self._session.write() as connection:
             return collections.drop(connection, name)
 
     def picked(self, ref: str) -> list[tuple[Pick, EpisodeRow | None]]:
         """Return each pick with its episode as it is now, None where that is missing or has changed."""
         with self._session.read() as connection:
-            listed = self._picks(connection, ref)
-            rows = pages.load_uids(connection, {pick.uid for pick in listed}, base=self._session.base)
+            picks = self._picks(connection, ref)
+            rows = pages.load_uids(connection, {pick.uid for pick in picks}, base=self._session.base)
         return [
             (pick, row if (row := rows.get(pick.uid)) is not None and row.digest == pick.digest else None)
-            for pick in listed
+            for pick in picks
         ]
 
     def _picks(self, connection: Connection, ref: str) -> tuple[Pick, ...]:
@@ -162,16 +164,18 @@ class Collections:
         self, connection: Connection, uids: set[str], by: Sequence[str]
     ) -> dict[str, list[tuple[str, Scalar | None]]]:
         """Return (field, value) of every episode, for each field and value; a missing value is a group too."""
-        fields, there = [field_of(name) for name in by], set[str]()
+        fields, fields_with_values = [field_of(name) for name in by], set[str]()
         rows = list(pages.load_uids(connection, uids, base=self._session.base).values()) if fields else []
         groups: dict[str, list[Group]] = {}
-        for start in range(0, len(rows), _GROUPED_AT_ONCE):
-            batch = rows[start : start + _GROUPED_AT_ONCE]
+        for start in range(0, len(rows), _BATCH_SIZE):
+            batch = rows[start : start + _BATCH_SIZE]
             facts = load_facts(connection, [row.id for row in batch], parts_of(fields))
             for row in batch:
-                found = {field.name: read_field(field, row, facts[row.id]) for field in fields}
-                there.update(name for name, values in found.items() if values)
-                groups[row.uid] = [(name, value) for name, values in found.items() for value in values or [None]]
-        if rows and (missing := {field.name for field in fields if field.free} - there):
+                values_by_field = {field.name: read_field(field, row, facts[row.id]) for field in fields}
+                fields_with_values.update(name for name, values in values_by_field.items() if values)
+                groups[row.uid] = [
+                    (name, value) for name, values in values_by_field.items() for value in values or [None]
+                ]
+        if rows and (missing := {field.name for field in fields if field.free} - fields_with_values):
             raise CollectionError(f"by: expected fields that some of the episodes have, found {min(missing)!r}")
         return groups

@@ -35,25 +35,25 @@ _PICKED: Final = ("uid", "digest", "start", "stop", "weight")
 
 _BEYOND_ASCII: Final = re.compile(r"[^\n -~]")
 FORMATS: Final = {"json": b'{\n "hash": ', "csv": b"uid,digest,", "parquet": b"PAR1"}
-"""Name -> how a file of it begins."""
+"""Format -> the first bytes of its files."""
 
 
-def encode_list(picked: Sequence[tuple[Pick, EpisodeRow | None]], form: str) -> bytes:
+def encode_list(picked: Sequence[tuple[Pick, EpisodeRow | None]], format_name: str) -> bytes:
     """Return the list in one of FORMATS. MissingExtraError without pyarrow, CollectionError for another format."""
     rows = [_row(pick, row) for pick, row in picked]
-    if form == "json":
-        about = {"hash": hash_of(pick for pick, _ in picked), "picks": rows}
-        return _escaped(json.dumps(about, indent=1, ensure_ascii=False)).encode() + b"\n"
-    if form == "csv":
+    if format_name == "json":
+        document = {"hash": hash_of(pick for pick, _ in picked), "picks": rows}
+        return _escaped(json.dumps(document, indent=1, ensure_ascii=False)).encode() + b"\n"
+    if format_name == "csv":
         return _csv(rows)
-    if form == "parquet":
+    if format_name == "parquet":
         return _parquet(rows)
-    raise CollectionError(f"expected a format among {', '.join(FORMATS)}, found {form!r}")
+    raise CollectionError(f"expected a format among {', '.join(FORMATS)}, found {format_name!r}")
 
 
 def _escaped(text: str) -> str:
-    """Return JSON with its control characters escaped that JSON lets be: a terminal may be what shows it."""
-    return _BEYOND_ASCII.sub(lambda sign: sign[0] if sign[0].isprintable() else json.dumps(sign[0])[1:-1], text)
+    """Escape the control characters that JSON leaves unescaped, as a terminal may show the text."""
+    return _BEYOND_ASCII.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
 
 def _row(pick: Pick, row: EpisodeRow | None) -> dict[str, Any]:
@@ -74,8 +74,10 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
         import pyarrow.parquet as pq  # noqa: PLC0415  (as above)
     except ImportError as error:
         raise MissingExtraError(f"Parquet needs pyarrow: {how_to_install('parquet')}, or choose json or csv") from error
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-    table = pa.table({name: pa.array([row[name] for row in rows], kinds[kind]) for name, kind in COLUMNS.items()})
+    arrow_types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    table = pa.table(
+        {name: pa.array([row[name] for row in rows], arrow_types[type_]) for name, type_ in COLUMNS.items()}
+    )
     sink = io.BytesIO()
     pq.write_table(table, sink)
     return sink.getvalue()

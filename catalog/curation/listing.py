@@ -1,4 +1,4 @@
-"""Collections and what differs between them as JSON-able dicts, for the command line and for web pages."""
+"""Collections and their differences as JSON-able dicts, for the command line and for web pages."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def list_named(named: Named) -> dict[str, Any]:
 def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
     """Return the picks of a collection, the number of missing ones, its query, and its lineage."""
     picked = collections.picked(ref)
-    query = next((found.query for found in collections.all() if found.name == ref), None)
+    query = next((named.query for named in collections.all() if named.name == ref), None)
     return {
         "items": [asdict(pick) for pick, _ in picked],
         "total": len(picked),
         "gone": sum(row is None for _, row in picked),
         "query": query,
-        "lineage": [asdict(one) for one in collections.ancestors(ref)],
+        "lineage": [asdict(ancestor) for ancestor in collections.ancestors(ref)],
     }
 
 
 def list_difference(collections: Collections, before: str, after: str) -> dict[str, Any]:
     """Return the picks that differ between two collections, each with its change, and the number of each."""
-    found = asdict(collections.compare(before, after))
-    items = [{"change": name, **pick} for name, picks in found.items() for pick in picks]
-    return {"items": items, "total": len(items), **{name: len(picks) for name, picks in found.items()}}
+    changes = asdict(collections.compare(before, after))
+    items = [{"change": name, **pick} for name, picks in changes.items() for pick in picks]
+    return {"items": items, "total": len(items), **{name: len(picks) for name, picks in changes.items()}}

@@ -40,16 +40,20 @@ class Pick:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if (type(self.start), type(self.stop), type(self.weight)) != (int, int, float):  # a snapshot may have millions
-            self._take_numbers()
+        if (type(self.start), type(self.stop), type(self.weight)) != (
+            int,
+            int,
+            float,
+        ):  # fast path, as a snapshot may have millions
+            self._convert_numbers()
         if not 0 <= self.start <= self.stop <= INTEGER_LIMIT:
             raise CollectionError(f"expected a span 0 <= start <= stop, found {self.start}:{self.stop} of {self.uid}")
         if not math.isfinite(self.weight) or self.weight < 0:
             raise CollectionError(f"expected a finite weight of 0 or more, found {self.weight!r} for {self.uid}")
         object.__setattr__(self, "weight", self.weight + 0.0)  # no -0.0
 
-    def _take_numbers(self) -> None:
-        """Take numbers of other libraries as Python's."""
+    def _convert_numbers(self) -> None:
+        """Convert numbers of other libraries to Python's."""
         for name in ("start", "stop"):
             number = whole_number(getattr(self, name), f"{name} of a pick of {self.uid}", CollectionError)
             object.__setattr__(self, name, number)
@@ -74,24 +78,24 @@ class Difference:
 def as_picks(picks: Iterable[Pick]) -> list[Pick]:
     """Return several picks; CollectionError for anything else."""
     listed = list(picks) if isinstance(picks, Iterable) else [picks]
-    for one in listed:
-        if not isinstance(picks, Iterable) or not isinstance(one, Pick):
-            raise CollectionError(f"expected a filter, its text, or several picks, found {shown(one)}")
+    for pick in listed:
+        if not isinstance(picks, Iterable) or not isinstance(pick, Pick):
+            raise CollectionError(f"expected a filter, its text, or several picks, found {shown(pick)}")
     return listed
 
 
 def ordered(picks: Iterable[Pick]) -> tuple[Pick, ...]:
-    """Return the picks in their one order; CollectionError when one is there twice."""
+    """Return the picks in canonical order; CollectionError for a duplicate."""
     listed = sorted(picks, key=_KEY)
-    for before, after in itertools.pairwise(map(_KEY, listed)):
-        if before == after:
-            uid, _, start, stop = after
+    for previous, following in itertools.pairwise(map(_KEY, listed)):
+        if previous == following:
+            uid, _, start, stop = following
             raise CollectionError(f"expected each pick once, found {start}:{stop} of {uid} twice")
     return tuple(listed)
 
 
 def hash_of(picks: Iterable[Pick]) -> str:
-    """Return the hash that names picks in their one order; equal in every archive."""
+    """Return the hash of picks in canonical order; equal in every archive."""
     digest = xxhash.xxh3_128()
     for pick in picks:
         digest.update(_JSON.encode([*pick.key, pick.weight]).encode() + b"\n")
@@ -105,21 +109,21 @@ def union(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
 
 def intersection(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
     """Return the picks of the left that the right has too."""
-    there = {pick.key for pick in right}
-    return ordered(pick for pick in left if pick.key in there)
+    right_keys = {pick.key for pick in right}
+    return ordered(pick for pick in left if pick.key in right_keys)
 
 
 def without(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
     """Return the picks of the left that the right does not have."""
-    there = {pick.key for pick in right}
-    return ordered(pick for pick in left if pick.key not in there)
+    right_keys = {pick.key for pick in right}
+    return ordered(pick for pick in left if pick.key not in right_keys)
 
 
 def difference(before: Sequence[Pick], after: Sequence[Pick]) -> Difference:
     """Return what was added, removed and reweighted."""
-    known = {pick.key: pick.weight for pick in before}
+    weights_before = {pick.key: pick.weight for pick in before}
     common = intersection(after, before)
-    changed = tuple(pick for pick in common if known[pick.key] != pick.weight)
+    changed = tuple(pick for pick in common if weights_before[pick.key] != pick.weight)
     return Difference(without(after, before), without(before, after), changed)
 
 
@@ -134,13 +138,13 @@ def split(
     fractions = checked_fractions(fractions)
     parts: dict[str, list[Pick]] = {name: [] for name in fractions}
     bundles = _bundles(picks, groups, seed=seed)
-    for left, bundle in zip(range(len(bundles), 0, -1), bundles, strict=True):
-        # The part that lacks most, of those that want any; the last bundles go where there is nothing yet.
-        wanted = [name for name, share in fractions.items() if share > 0]
-        empty = [name for name in wanted if not parts[name]]
-        lacking = {name: fractions[name] * len(picks) - len(parts[name]) for name in wanted}
-        chosen = max(empty if left <= len(empty) else wanted, key=lambda name: lacking[name])
-        parts[chosen] += bundle
+    for remaining, bundle in zip(range(len(bundles), 0, -1), bundles, strict=True):
+        # Choose the part that lacks most picks; the last bundles go to parts that are still empty.
+        nonzero_parts = [name for name, fraction in fractions.items() if fraction > 0]
+        empty = [name for name in nonzero_parts if not parts[name]]
+        missing = {name: fractions[name] * len(picks) - len(parts[name]) for name in nonzero_parts}
+        part_name = max(empty if remaining <= len(empty) else nonzero_parts, key=lambda name: missing[name])
+        parts[part_name] += bundle
     return {name: ordered(part) for name, part in parts.items()}
 
 
@@ -148,29 +152,31 @@ def checked_fractions(fractions: Mapping[str, float]) -> dict[str, float]:
     """Return the fractions as floats; CollectionError unless they are 0 or more and add up to 1."""
     if not isinstance(fractions, Mapping):
         raise CollectionError(f"expected fractions by the names of parts, found {shown(fractions)}")
-    shares = {name: finite_number(share, f"fractions, {name!r}", CollectionError) for name, share in fractions.items()}
-    if not shares or min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):
-        raise CollectionError(f"expected fractions of 0 or more that add up to 1, found {shares}")
-    return shares
+    checked = {
+        name: finite_number(fraction, f"fractions, {name!r}", CollectionError) for name, fraction in fractions.items()
+    }
+    if not checked or min(checked.values()) < 0 or not math.isclose(sum(checked.values()), 1.0, abs_tol=1e-9):
+        raise CollectionError(f"expected fractions of 0 or more that add up to 1, found {checked}")
+    return checked
 
 
 def _bundles(picks: Sequence[Pick], groups: Mapping[str, Iterable[Hashable]], *, seed: int) -> list[list[Pick]]:
     """Return the picks that must stay together, the largest bundles first, equal ones shuffled by the seed."""
-    leader: dict[Hashable, Hashable] = {}
+    parents: dict[Hashable, Hashable] = {}
 
-    def lead(item: Hashable) -> Hashable:
-        leader.setdefault(item, item)
-        while leader[item] != item:
-            leader[item] = leader[leader[item]]
-            item = leader[item]
+    def find_root(item: Hashable) -> Hashable:
+        parents.setdefault(item, item)
+        while parents[item] != item:
+            parents[item] = parents[parents[item]]
+            item = parents[item]
         return item
 
     for pick in picks:
-        for group in (("digest", pick.digest), *(("group", found) for found in groups.get(pick.uid, ()))):
-            leader[lead(group)] = lead(("uid", pick.uid))
+        for group in (("digest", pick.digest), *(("group", group_value) for group_value in groups.get(pick.uid, ()))):
+            parents[find_root(group)] = find_root(("uid", pick.uid))
     bundles: dict[Hashable, list[Pick]] = {}
     for pick in picks:
-        bundles.setdefault(lead(("uid", pick.uid)), []).append(pick)
+        bundles.setdefault(find_root(("uid", pick.uid)), []).append(pick)
 
     def shuffled(bundle: list[Pick]) -> tuple[int, str]:
         name = min(pick.digest + pick.uid for pick in bundle)

@@ -1,4 +1,4 @@
-"""Statements for somebody who may leave: whoever asked no longer waits, and the database need not go on."""
+"""Cancel running statements when the client that requested them no longer waits."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-class Asker:
-    """Who waits for what is read in this context; when it leaves, statements that run for it end with an error."""
+class Cancellation:
+    """Cancels the statements that read for a client: when it disconnects, they end with an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[Any] = set()
 
-    def leave(self) -> None:
-        """Interrupt what runs. Any thread may call it."""
+    def cancel(self) -> None:
+        """Interrupt the running statements. Any thread may call it."""
         with self._lock:
             for driver in self._running:
                 interrupt = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None)
                 if interrupt is not None:
-                    with suppress(Exception):  # it ends by itself
+                    with suppress(Exception):  # the statement has just ended
                         interrupt()
 
     @contextmanager
     def reading(self, connection: Connection) -> Iterator[None]:
-        """Run statements of a connection until the block ends."""
+        """Let `cancel` interrupt the statements of a connection until the block ends."""
         driver = connection.connection.driver_connection
         with self._lock:
             self._running.add(driver)
         try:
             yield
         finally:
-            with self._lock:  # afterwards the connection is another one's
+            with self._lock:  # afterwards, the pool may lend the connection to another client
                 self._running.discard(driver)
 
 
-ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
+CANCELLATION: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)

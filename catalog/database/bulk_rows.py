@@ -1,4 +1,4 @@
-"""Many rows at once, as each product takes and finds them fastest."""
+"""Insert, update and look up many rows at once, in the fastest way of each database product."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_AT_ONCE = 200  # rows in one statement of SQLite: a fifth less time than one by one
+_BATCH_SIZE = 200  # rows in one statement of SQLite: a fifth less time than one by one
 _FLAGS = {True: 1, False: 0}
 _KINDS = ((Integer, "int8"), (Text, "text"), (Double, "float8"), (Boolean, "bool"))
 
 
-def append(connection: Connection, table: Table, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+def insert_rows(connection: Connection, table: Table, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Insert rows with a value for each of these columns, packed numbers unchanged.
 
     Use a generator: many live rows at once would be traversed by the garbage collector. It must not query the database.
@@ -36,46 +36,49 @@ def append(connection: Connection, table: Table, names: Sequence[str], rows: Ite
     listed = ", ".join(f'"{name}"' for name in names)
     raw: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite":
-        statement, marks = f"INSERT INTO {table.name} ({listed}) VALUES", f"({', '.join('?' * len(names))})"
-        many = min(_AT_ONCE, raw.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(names))
-        several, kinds = f"{statement} {', '.join([marks] * many)}", [table.c[name].type for name in names]
-        given = iter(rows)
-        while len(some := list(islice(given, many))) == many:
-            raw.execute(several, _quickly_bound(some, kinds))
-        raw.executemany(f"{statement} {marks}", some)
+        statement, placeholders = f"INSERT INTO {table.name} ({listed}) VALUES", f"({', '.join('?' * len(names))})"
+        batch_size = min(_BATCH_SIZE, raw.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(names))
+        batch_statement, types = (
+            f"{statement} {', '.join([placeholders] * batch_size)}",
+            [table.c[name].type for name in names],
+        )
+        remaining = iter(rows)
+        while len(batch := list(islice(remaining, batch_size))) == batch_size:
+            raw.execute(batch_statement, _bind_quickly(batch, types))
+        raw.executemany(f"{statement} {placeholders}", batch)
         return
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if isinstance(table.c[name].type, NumberArray):
-            rows = _with_arrays(list(rows), place)
+            rows = _with_arrays(list(rows), index)
     with raw.cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types([_kind(table, name) for name in names])
+        copy.set_types([_sql_type(table, name) for name in names])
         for row in rows:
             copy.write_row(row)
 
 
-def _quickly_bound(rows: Rows, kinds: Sequence[TypeEngine[Any]]) -> list[Any]:
+def _bind_quickly(rows: Rows, types: Sequence[TypeEngine[Any]]) -> list[Any]:
     """Return the values of all rows, concatenated; flags and bytes are converted to equivalent values.
 
     Python's driver looks for an adapter for each flag and each bytes object, which takes longer than storing them.
     """
     values = list(chain.from_iterable(rows))
-    for place, kind in enumerate(kinds):
-        column = slice(place, None, len(kinds))
-        if isinstance(kind, Boolean):
+    for index, type_ in enumerate(types):
+        column = slice(index, None, len(types))
+        if isinstance(type_, Boolean):
             values[column] = map(_FLAGS.get, values[column])
-        elif isinstance(kind, LargeBinary | NumberArray):
+        elif isinstance(type_, LargeBinary | NumberArray):
             values[column] = [value and bytearray(value) for value in values[column]]
     return values
 
 
-def _with_arrays(rows: Rows, place: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows with the packed numbers at that place as PostgreSQL takes them."""
-    for row, array in zip(rows, NumberArray.arrays([row[place] for row in rows]), strict=True):
-        yield (*row[:place], array, *row[place + 1 :])
+def _with_arrays(rows: Rows, index: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows with the packed numbers in this column converted to PostgreSQL's binary arrays."""
+    for row, array in zip(rows, NumberArray.arrays([row[index] for row in rows]), strict=True):
+        yield (*row[:index], array, *row[index + 1 :])
 
 
-def renew(connection: Connection, table: Table, names: Sequence[str], rows: Rows) -> None:
-    """Give each row that the last of these columns names the values in front of it."""
+def update_rows(connection: Connection, table: Table, names: Sequence[str], rows: Rows) -> None:
+    """Update rows: the last of these columns is the key, the others are set."""
     *changed, key = names
     if not rows:
         return
@@ -84,7 +87,7 @@ def renew(connection: Connection, table: Table, names: Sequence[str], rows: Rows
         connection.exec_driver_sql(f'UPDATE {table.name} SET {assignments} WHERE "{key}" = ?', list(rows))
         return
     assignments = ", ".join(f'"{name}" = given."{name}"' for name in changed)
-    arrays = ", ".join(f"%s::{_kind(table, name)}[]" for name in names)
+    arrays = ", ".join(f"%s::{_sql_type(table, name)}[]" for name in names)
     listed = ", ".join(f'"{name}"' for name in names)
     connection.exec_driver_sql(
         f"UPDATE {table.name} SET {assignments} FROM unnest({arrays}) AS given ({listed}) "
@@ -93,14 +96,14 @@ def renew(connection: Connection, table: Table, names: Sequence[str], rows: Rows
     )
 
 
-def find(
+def find_rows(
     connection: Connection,
     table: Table,
     keys: tuple[str, str],
     wanted: Mapping[int, Collection[str]],
     names: Sequence[str],
     *,
-    among: tuple[str, Collection[str]] | None = None,
+    filter_column: tuple[str, Collection[str]] | None = None,
 ) -> list[tuple[Any, ...]]:
     """Return the rows with one of these pairs of keys (a number and text): the keys, then these columns.
 
@@ -112,38 +115,38 @@ def find(
     lists = {key: storables(texts) for key, texts in wanted.items()}
     listed = ", ".join(f'{table.name}."{name}"' for name in (*keys, *names))
     if connection.dialect.name == "sqlite":
-        # A cross join begins with what is wanted; the index on the keys then finds each.
+        # CROSS JOIN makes SQLite start with the requested pairs and look up each by the index on the keys.
         pairs = "(SELECT CAST(a.key AS INTEGER) AS k, b.value AS v FROM json_each(?) AS a, json_each(a.value) AS b)"
         statement = (
             f"SELECT {listed} FROM {pairs} AS wanted CROSS JOIN {table.name} "
             f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v'
         )
         parameters = [json.dumps(lists, ensure_ascii=False)]
-        if among is not None:
-            statement += f' AND {table.name}."{among[0]}" IN (SELECT value FROM json_each(?))'
-            parameters.append(json.dumps(storables(among[1]), ensure_ascii=False))
+        if filter_column is not None:
+            statement += f' AND {table.name}."{filter_column[0]}" IN (SELECT value FROM json_each(?))'
+            parameters.append(json.dumps(storables(filter_column[1]), ensure_ascii=False))
         return _fetch(connection, statement, tuple(parameters))
     numbers = [key for key, texts in lists.items() for _ in texts]
-    values = [one for texts in lists.values() for one in texts]
+    values = [value for texts in lists.values() for value in texts]
     statement = (
         f"SELECT {listed} FROM unnest(%s::int8[], %s::text[]) AS wanted (k, v) JOIN {table.name} "
         f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v'
     )
     limits: list[Any] = [numbers, values]
-    if among is not None:
-        statement += f' AND {table.name}."{among[0]}" = ANY(%s)'
-        limits.append(storables(among[1]))
+    if filter_column is not None:
+        statement += f' AND {table.name}."{filter_column[0]}" = ANY(%s)'
+        limits.append(storables(filter_column[1]))
     return _fetch(connection, statement, tuple(limits))
 
 
 def _fetch(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Return plain tuples: rows that know their names take as long again."""
+    """Return plain tuples of the driver: SQLAlchemy's rows would double the time."""
     with connection.exec_driver_sql(statement, parameters) as result:
         return list(result.cursor.fetchall())
 
 
-def _kind(table: Table, name: str) -> str:
-    return next((spelled for kind, spelled in _KINDS if isinstance(table.c[name].type, kind)), "bytea")
+def _sql_type(table: Table, name: str) -> str:
+    return next((sql_name for type_, sql_name in _KINDS if isinstance(table.c[name].type, type_)), "bytea")
 
 
 Shape: TypeAlias = tuple[str, str, tuple[int, ...]]
@@ -152,6 +155,6 @@ Shape: TypeAlias = tuple[str, str, tuple[int, ...]]
 
 @lru_cache(maxsize=1024)
 def encode_lanes(shapes: tuple[Shape, ...]) -> str:
-    """Return the one text of a set of lanes, whatever their order."""
+    """Return the canonical text of a set of lanes, independent of their order."""
     ordered = sorted(([name, dtype, list(shape)] for name, dtype, shape in shapes), key=lambda lane: str(lane[0]))
     return json.dumps(ordered, separators=(",", ":"))

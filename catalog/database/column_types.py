@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Dialect
     from sqlalchemy.types import TypeEngine
 
-# SQLite makes a key its row address, which is what a range of it reads fastest, only under the plain name INTEGER.
+# SQLite uses a key as rowid, which makes range reads fastest, only if its type is named INTEGER.
 BIG = BigInteger().with_variant(Integer(), "sqlite")
 # Code point order everywhere: SQLite's default, the collation "C" of PostgreSQL.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -31,7 +31,7 @@ _ELEMENT = len(_LENGTH) + _BYTES
 
 
 class NumberArray(TypeDecorator[Any]):
-    """Several float64, given as packed little-endian bytes and read as numbers: PostgreSQL keeps them as an array."""
+    """Several float64, bound as packed little-endian bytes and read as numbers; an array in PostgreSQL."""
 
     impl = LargeBinary
     cache_ok = True
@@ -41,11 +41,11 @@ class NumberArray(TypeDecorator[Any]):
         return dialect.type_descriptor(ARRAY(Double()) if dialect.name == "postgresql" else LargeBinary())
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> Any:
-        """Return packed numbers as the product takes them."""
+        """Convert packed numbers for the product."""
         return value if value is None or dialect.name != "postgresql" else list(unpack_numbers(value))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> tuple[float, ...] | None:
-        """Return a value that the product gave."""
+        """Return the numbers of a value from the product."""
         if value is None or dialect.name == "postgresql":
             return value if value is None else tuple(value)
         return unpack_numbers(value)
@@ -53,18 +53,18 @@ class NumberArray(TypeDecorator[Any]):
     @staticmethod
     def arrays(packed: Sequence[bytes | None]) -> list[bytes | None]:
         """Return packed numbers as arrays in the binary form of PostgreSQL: big-endian, a length before each."""
-        together = b"".join(filter(None, packed))
-        elements = bytearray((_LENGTH + bytes(_BYTES)) * (len(together) // _BYTES))
-        for place in range(_BYTES):  # of all numbers at once
-            elements[len(_LENGTH) + place :: _ELEMENT] = together[_BYTES - 1 - place :: _BYTES]
-        found: list[bytes | None] = []
+        all_bytes = b"".join(filter(None, packed))
+        elements = bytearray((_LENGTH + bytes(_BYTES)) * (len(all_bytes) // _BYTES))
+        for byte in range(_BYTES):  # reverse the bytes of all numbers at once
+            elements[len(_LENGTH) + byte :: _ELEMENT] = all_bytes[_BYTES - 1 - byte :: _BYTES]
+        arrays: list[bytes | None] = []
         start = 0
         for value in packed:
             count = len(value or b"") // _BYTES
             stop = start + count * _ELEMENT
-            found.append(None if value is None else _ARRAY.pack(1, 0, _FLOAT8, count, 1) + elements[start:stop])
+            arrays.append(None if value is None else _ARRAY.pack(1, 0, _FLOAT8, count, 1) + elements[start:stop])
             start = stop
-        return found
+        return arrays
 
 
 def unpack_numbers(value: bytes) -> tuple[float, ...]:
@@ -88,17 +88,17 @@ class JsonNumber(TypeDecorator[Any]):
         return dialect.type_descriptor(Numeric() if dialect.name == "postgresql" else NullType())
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> Any:
-        """Return a value as the product takes it."""
+        """Convert a number for the product."""
         if value is None or dialect.name != "postgresql":
             return value
-        known = comparable_number(value)
-        if isinstance(known, float) and known.is_integer() and storable(int(known)):
-            known = int(known)
-        return Decimal(repr(known))
+        number = comparable_number(value)
+        if isinstance(number, float) and number.is_integer() and storable(int(number)):
+            number = int(number)
+        return Decimal(repr(number))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002  (its caller names it)
-        """Return a value that the product gave: of a decimal the integer, or the float, that it stands for."""
+        """Return a number from the product: a decimal becomes the integer or float that it represents."""
         if not isinstance(value, Decimal):
             return value
-        whole = int(value)
-        return whole if whole == value and storable(whole) else float(value)
+        integer_part = int(value)
+        return integer_part if integer_part == value and storable(integer_part) else float(value)

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Glance:
-    """Looks at the file that `connect` opens; any thread may use it. It holds the file open from the first look on."""
+class DataVersion:
+    """The version of the file that `connect` opens; stays open after the first use. Any thread may use it."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
-        self._looks = 0
+        self._openings = 0
         self._closed = False
         self._lock = threading.Lock()
 
@@ -31,26 +31,26 @@ class Glance:
             if self._closed:
                 return None
             if self._connection is None:
-                self._connection, self._looks = self._connect(), self._looks + 1
+                self._connection, self._openings = self._connect(), self._openings + 1
             (number,) = self._connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error:
-            self._drop()
+            self._disconnect()
             return None
         else:
-            return self._looks, number
+            return self._openings, number
         finally:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the file. In a forked process the lock may be held by a thread that does not exist."""
+        """Close the file. After a fork, a thread that no longer exists may hold the lock."""
         self._closed = True
         if self._lock.acquire(timeout=1.0):
             try:
-                self._drop()
+                self._disconnect()
             finally:
                 self._lock.release()
 
-    def _drop(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

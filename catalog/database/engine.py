@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from catalog.database.abandon import ASKER
+from catalog.database.abandon import CANCELLATION
 from catalog.values import Scalar, storables
 from wshard.errors import CatalogBusyError, CatalogError, CatalogWriteError
 from wshard.messages import public_url, shown
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL
 
-    from catalog.database.data_version import Glance
+    from catalog.database.data_version import DataVersion
 
 BUSY_SECONDS = 30.0
 
@@ -67,17 +67,17 @@ SQLITE_REASONS = (
     ),
 )
 Reasons = Sequence[tuple[tuple[str, ...], type[CatalogError], str]]
-"""What the beginnings of a product's error codes mean here."""
+"""(prefixes of a product's error codes, error class, message) in order of precedence."""
 NO_ANSWER = "no answer"
-"""Stands for the code where there was nobody to give one."""
+"""The code of errors that have none because no server answered."""
 
 
 class Database:
     """An open database: short transactions, and errors of this project only.
 
-    name says where it is, in messages; reasons what the product's errors mean; reading what its connections need for
-    that; glance says whether anything was written. Any thread may use it. A forked process must open its own:
-    connections do not survive a fork.
+    name: its location, in messages. reasons: what the product's errors mean. reading: execution options of reading
+    transactions. data_version: detects commits. Any thread may use it. A forked process must open its own: connections
+    do not survive a fork.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Database:
         *,
         reasons: Reasons,
         reading: Mapping[str, Any] = MappingProxyType({}),
-        glance: Glance | None = None,
+        data_version: DataVersion | None = None,
     ) -> None:
         self._engine = engine
         self.name = name
         self._reasons = reasons
         self._reading = reading
-        self._glance = glance
-        self._peeked: tuple[object, str, tuple[Any, ...]] | None = None
+        self._data_version = data_version
+        self._last_peek: tuple[object, str, tuple[Any, ...]] | None = None
         self._process = os.getpid()
         self._closed = False
 
@@ -108,8 +108,8 @@ class Database:
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
-            asker = ASKER.get() if mode == "read" else None
-            with asker.reading(connection) if asker else contextlib.nullcontext():
+            cancellation = CANCELLATION.get() if mode == "read" else None
+            with cancellation.reading(connection) if cancellation else contextlib.nullcontext():
                 yield connection
 
     def peek(self, statement: str) -> tuple[Any, ...]:
@@ -118,10 +118,10 @@ class Database:
         For queries that every search needs, so that they take little time.
         """
         self._check_open()
-        seen, known = None if self._glance is None else self._glance.version(), self._peeked
-        if seen is None or known is None or known[:2] != (seen, statement):
-            known = self._peeked = seen, statement, self._fetch_row(statement)
-        return known[2]
+        version, cached = None if self._data_version is None else self._data_version.version(), self._last_peek
+        if version is None or cached is None or cached[:2] != (version, statement):
+            cached = self._last_peek = version, statement, self._fetch_row(statement)
+        return cached[2]
 
     def _fetch_row(self, statement: str) -> tuple[Any, ...]:
         """Return the single row of a statement, in an eighth of the time of a transaction."""
@@ -131,8 +131,8 @@ class Database:
                 cursor.execute(statement)
                 for row in cursor.fetchall():
                     return tuple(row)
-        with self.transaction("read") as again:  # which says in words what is wrong
-            return tuple(again.exec_driver_sql(statement).one())
+        with self.transaction("read") as connection_:  # repeated, so that the error is translated
+            return tuple(connection_.exec_driver_sql(statement).one())
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
         return translate_errors(self.name, self._reasons, self._engine.dialect.loaded_dbapi)
@@ -148,20 +148,20 @@ class Database:
 
     @property
     def url(self) -> URL:
-        """Where the database is, password included."""
+        """The URL of the database, password included."""
         return self._engine.url
 
     def close(self) -> None:
         """Close every connection."""
         self._closed = True
-        if self._glance is not None:
-            self._glance.close()
+        if self._data_version is not None:
+            self._data_version.close()
         self._engine.dispose()
 
 
 @contextlib.contextmanager
 def translate_errors(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlite3) -> Iterator[None]:
-    """Turn every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
+    """Translate every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
     try:
         yield
     except (DBAPIError, driver.Error) as error:
@@ -169,10 +169,10 @@ def translate_errors(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any =
         code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "")
         if not code and isinstance(raw, driver.OperationalError):
             code = NO_ANSWER
-        words = " ".join(str(raw).split())  # a server's have several lines
-        for prefixes, kind, reason in reasons:
+        words = " ".join(str(raw).split())  # a server's messages have several lines
+        for prefixes, error_class, reason in reasons:
             if code.startswith(prefixes):
-                raise kind(f"cannot use the catalog at {name}: {reason} ({words})") from error
+                raise error_class(f"cannot use the catalog at {name}: {reason} ({words})") from error
         raise CatalogError(f"cannot use the catalog at {name}: {words}") from error
     except UnicodeEncodeError as error:
         raise CatalogError(f"expected text in UTF-8 without NUL, found {shown(error.object)}") from error
@@ -200,38 +200,38 @@ def file_of(location: str | Path) -> Path | None:
     return absolute_path(url.database)
 
 
-def look(path: Path) -> str:
+def file_kind(path: Path) -> str:
     """Return "a file", "a folder", "something else" or "nothing"; CatalogWriteError if it cannot be determined."""
     try:
         mode = path.stat().st_mode
         return A_FILE if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "something else"
     except (FileNotFoundError, NotADirectoryError):
         return "nothing"
-    except (OSError, ValueError) as error:  # the latter of NUL, and of text that is no UTF-8
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path, or text that is not UTF-8
         reason = getattr(error, "strerror", None) or str(error)
         raise CatalogWriteError(f"cannot look for a catalog at {path}: {reason}") from error
 
 
 def one_of(connection: Connection, column: ColumnElement[Any], values: Collection[Scalar]) -> ColumnElement[bool]:
     """Return `column is any of values` with a single parameter, so that no limit on their number applies."""
-    listed = storables(values)
+    storable_values = storables(values)
     if connection.dialect.name != "sqlite":
-        return column == any_(literal(listed, ARRAY(column.type)))
-    if any(isinstance(value, float) for value in listed):
-        # SQLite's own reading of decimals may be off by the last bit.
-        exact = func.json_each(json.dumps([float(value).hex() for value in listed])).table_valued("value")
+        return column == any_(literal(storable_values, ARRAY(column.type)))
+    if any(isinstance(value, float) for value in storable_values):
+        # SQLite's conversion of decimals may differ in the last bit.
+        exact = func.json_each(json.dumps([float(value).hex() for value in storable_values])).table_valued("value")
         return column.in_(select(func.float_from_hex(exact.c.value)))
-    # In most statements, and made in half the time of a table-valued function.
-    return column.in_(select(_VALUE).select_from(func.json_each(json.dumps(listed, ensure_ascii=False))))
+    # Most statements need this; building it takes half the time of a table-valued function.
+    return column.in_(select(_VALUE).select_from(func.json_each(json.dumps(storable_values, ensure_ascii=False))))
 
 
-def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+def in_parameter(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return `column IN parameter`, for cached statements."""
     if product != "sqlite":
         return column == any_(bindparam("listed", type_=ARRAY(column.type)))
     return column.in_(select(func.json_each(bindparam("listed")).table_valued("value").c.value))
 
 
-def listed(connection: Connection, values: Collection[Scalar]) -> dict[str, Any]:
-    """Return the parameter of such a statement."""
+def list_parameter(connection: Connection, values: Collection[Scalar]) -> dict[str, Any]:
+    """Return the parameter of a statement with in_parameter."""
     return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}

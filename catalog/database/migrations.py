@@ -1,4 +1,4 @@
-"""How an empty database becomes a catalog, and an older catalog one of the present version."""
+"""Create the tables in an empty database, and upgrade older catalogs to the current version."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def _make_tables(connection: Connection) -> None:
 
 @cache
 def _tables(driver: str) -> tuple[str, ...]:
-    """Return the statements that make all tables in an empty database, written once: that takes longer than they do."""
-    found: list[str] = []
+    """Return the statements that create all tables in an empty database; cached, as compiling is slow."""
+    statements: list[str] = []
 
-    def collect(made: ExecutableDDLElement, *_: object, **__: object) -> None:
-        found.append(str(made.compile(dialect=mock_engine.dialect)))
+    def collect(ddl: ExecutableDDLElement, *_: object, **__: object) -> None:
+        statements.append(str(ddl.compile(dialect=mock_engine.dialect)))
 
     mock_engine = create_mock_engine(f"{driver}://", collect)
     for index in (index for table in metadata.tables.values() for index in table.indexes):
-        # Named where the tables are defined, they would have every process import all of this dialect.
+        # Set here and not in schema.py, where every process would import PostgreSQL's dialect.
         index.dialect_options[mock_engine.dialect.name]["where"] = index.dialect_options["sqlite"]["where"]
     metadata.create_all(mock_engine, checkfirst=False)
-    return tuple(found)
+    return tuple(statements)
 
 
 STEPS: tuple[Migration, ...] = (Migration(1, "tables of 0.1.0", _make_tables),)
@@ -69,48 +69,51 @@ def prepare(
     that cannot be upgraded here. A failing step leaves the database unchanged.
     """
     with database.transaction("read") as connection:
-        found = _ledger(connection, name=database.name)
-    if not found and not create:
+        applied = _applied_steps(connection, name=database.name)
+    if not applied and not create:
         raise CatalogNotFoundError(
             f"expected a catalog at {database.name}, found an empty database: `wshard restore` a backup or ingest again"
         )
-    check_ledger(found, place=database.name, steps=steps)
-    if len(found) == len(steps):
+    check_ledger(applied, place=database.name, steps=steps)
+    if len(applied) == len(steps):
         return
     try:
         with database.transaction("write") as connection:
-            now = len(_ledger(connection, name=database.name))  # another process may have upgraded meanwhile
-            if copy is not None and 0 < now < len(steps):
-                copy(steps[now - 1].version)
-            _upgrade(connection, now, steps=steps)
+            applied_count = len(
+                _applied_steps(connection, name=database.name)
+            )  # another process may have upgraded meanwhile
+            if copy is not None and 0 < applied_count < len(steps):
+                copy(steps[applied_count - 1].version)
+            _upgrade(connection, applied_count, steps=steps)
     except CatalogWriteError as error:
-        if not found:
+        if not applied:
             raise
         raise CatalogWriteError(
-            f"expected a catalog of version {steps[-1].version} at {database.name}, found version {found[-1][0]}: "
+            f"expected a catalog of version {steps[-1].version} at {database.name}, found version {applied[-1][0]}: "
             f"open it once where it can be written, which upgrades it; here it cannot: {error}"
         ) from error
 
 
-def check_ledger(found: Sequence[tuple[int, str]], *, place: str, steps: Sequence[Migration] = STEPS) -> None:
+def check_ledger(applied: Sequence[tuple[int, str]], *, place: str, steps: Sequence[Migration] = STEPS) -> None:
     """Raise CatalogVersionError unless (version, name) are those of the first steps."""
-    known = [(step.version, step.name) for step in steps]
-    for there, ours in zip(found, known, strict=False):
-        if there != ours:
+    expected = [(step.version, step.name) for step in steps]
+    for applied_step, expected_step in zip(applied, expected, strict=False):
+        if applied_step != expected_step:
             raise CatalogVersionError(
-                f"expected the schema {ours[0]} ({ours[1]}) of the catalog at {place}, found {there[0]} ({there[1]}): "
+                f"expected the schema {expected_step[0]} ({expected_step[1]}) of the catalog at {place}, "
+                f"found {applied_step[0]} ({applied_step[1]}): "
                 "written by an earlier development version; ingest again; take tags and notes along with "
                 "`wshard annotations export` and `wshard annotations import`"
             )
-    if len(found) > len(known):
+    if len(applied) > len(expected):
         raise CatalogVersionError(
-            f"expected a catalog of version {known[-1][0]} or older at {place}, found version {found[-1][0]}: "
+            f"expected a catalog of version {expected[-1][0]} or older at {place}, found version {applied[-1][0]}: "
             "a newer version of this software wrote it; update the software, or ingest into a new catalog"
         )
 
 
-def _ledger(connection: Connection, *, name: str) -> list[tuple[int, str]]:
-    """Return (version, name) of the steps that the tables have been through, none for an empty database."""
+def _applied_steps(connection: Connection, *, name: str) -> list[tuple[int, str]]:
+    """Return (version, name) of the steps that were applied to the tables; [] for an empty database."""
     tables = set(inspect(connection).get_table_names())
     if migration.name in tables:
         statement = select(migration.c.version, migration.c.name).order_by(migration.c.version)
@@ -120,17 +123,17 @@ def _ledger(connection: Connection, *, name: str) -> list[tuple[int, str]]:
     return []
 
 
-def _upgrade(connection: Connection, found: int, *, steps: Sequence[Migration]) -> None:
+def _upgrade(connection: Connection, applied_count: int, *, steps: Sequence[Migration]) -> None:
     # The first step makes the current tables, so a new archive needs none of the later ones.
-    for step in steps[found:] if found else steps[:1]:
+    for step in steps[applied_count:] if applied_count else steps[:1]:
         step.apply(connection)
-    if not found:
+    if not applied_count:
         connection.execute(
             insert(archive).values(archive_id=str(uuid.uuid4()), clock=0, last_episode=0, edition=str(uuid.uuid4()))
         )
-        # What lies in the catalog's own folder moves with it. A server has no folder: there this row matches no path.
+        # The root of the catalog's own folder, which moves with it. For a server, this row matches no path.
         connection.execute(insert(root).values(place="", inside=True))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    done = [{"version": s.version, "name": s.name, "applied_at": now} for s in steps[found:]]
-    if done:
-        connection.execute(insert(migration), done)
+    rows = [{"version": s.version, "name": s.name, "applied_at": now} for s in steps[applied_count:]]
+    if rows:
+        connection.execute(insert(migration), rows)

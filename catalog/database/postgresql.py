@@ -1,4 +1,4 @@
-"""PostgreSQL: how a server is reached, its transactions, its errors."""
+"""PostgreSQL: connections to a server, its transactions, its errors."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ DRIVER = "postgresql+psycopg"
 LOCK = 0x777368617264
 """Key of the advisory lock that every writing transaction takes first: the letters "wshard"."""
 
-_FORM = "expected the URL postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_URL_FORM = "expected the URL postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 _SERVER = re.compile(r"postgres(ql)?(\+\w*)?://", re.IGNORECASE)
-_SHOWN = re.compile(
+_PUBLIC_OPTIONS = re.compile(
     r"host|hostaddr|port|dbname|user|options|service|servicefile|passfile|application_name|client_encoding|replication|"
     r"ssl(?!password)\w+|requirepeer|target_session_attrs|load_balance_hosts|channel_binding|gss\w+|krb\w+|keepalives\w*|"
     r"\w+_timeout|(min|max)_protocol_version"
 )
 """Options of libpq that are shown; others hold secrets, or are unknown."""
 _CONNECT_SECONDS = 10
-_HELPERS = 6000
-"""What the planner counts for starting processes that help: not worth it for a page, but for facets of everything."""
-_IN_USE = 5.0
+_PARALLEL_SETUP_COST = 6000
+"""The planner's cost of starting parallel workers: too high for pages, not for facets of everything."""
+_PING_AFTER_SECONDS = 5.0
 """Seconds after which a connection may have been dropped by anything between here and the server."""
 _UNREACHABLE = (
     "its server cannot be reached: is it running, and are host, port, user and database right? What was committed is "
@@ -72,8 +72,8 @@ def open_server(location: str) -> Database:
                 "prepare_threshold": None,  # plans fit their values, and proxies that share connections work
                 "connect_timeout": _CONNECT_SECONDS,
                 "application_name": "wshard",
-                # Compiling takes longer than these questions do, and starting helpers than most.
-                "options": f"-c jit=off -c parallel_setup_cost={_HELPERS} {url.query.get('options', '')}",
+                # JIT compilation takes longer than these statements, and so does starting workers for most.
+                "options": f"-c jit=off -c parallel_setup_cost={_PARALLEL_SETUP_COST} {url.query.get('options', '')}",
             },
         )
     except ImportError as error:
@@ -84,18 +84,18 @@ def open_server(location: str) -> Database:
     except NoSuchModuleError as error:
         raise CatalogError(f"expected sqlite or postgresql, found the database {_shown(url)}") from error
     event.listen(engine, "begin", _begin)
-    event.listen(engine, "checkin", _put_back)
-    event.listen(engine, "checkout", partial(_look_at, engine.dialect))
+    event.listen(engine, "checkin", _note_return)
+    event.listen(engine, "checkout", partial(_check_connection, engine.dialect))
     # All statements of a reading transaction see the same state, as they do in SQLite.
     reading = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     return Database(engine, _shown(url), reasons=_REASONS, reading=reading)
 
 
-def _put_back(_connection: Any, record: ConnectionPoolEntry) -> None:
+def _note_return(_connection: Any, record: ConnectionPoolEntry) -> None:
     record.info["used"] = monotonic()
 
 
-def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _borrowed: Any) -> None:
+def _check_connection(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _borrowed: Any) -> None:
     """Reconnect if the server was restarted, before a statement fails.
 
     A stopping server notifies every connection, so checking one in use needs no query; others may have been dropped on
@@ -105,28 +105,28 @@ def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _bo
     if used is None:
         return
     try:
-        if monotonic() - used > _IN_USE or not _silent(connection):
+        if monotonic() - used > _PING_AFTER_SECONDS or not _is_quiet(connection):
             dialect.do_ping(connection)
     except (dialect.loaded_dbapi.Error, OSError) as error:
         raise InvalidatePoolError from error
 
 
-def _silent(connection: Any) -> bool:
+def _is_quiet(connection: Any) -> bool:
     """Return True if nothing arrived from the server since its last response; False if that cannot be determined."""
     if not (hasattr(select, "poll") and hasattr(connection, "fileno")):  # Windows, other drivers
         return False
-    looked = select.poll()
-    looked.register(connection.fileno(), select.POLLIN)
-    return not looked.poll(0)
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    return not poller.poll(0)
 
 
 def server_url(location: str) -> URL:
-    """Return the URL with the driver that is used unless it names another, and the password where passwords are hidden.
+    """Return the URL with the default driver unless it names another, and the password moved out of the query.
 
-    In a query, as in postgresql://HOST/DATABASE?password=..., it would be shown wherever the URL is. CatalogError for a
-    URL that cannot be read, or is of another product.
+    In a query, as in postgresql://HOST/DATABASE?password=..., it would be shown with the URL. CatalogError for an
+    invalid URL, or one of another product.
     """
-    url = _read(location)
+    url = _parse_url(location)
     if (in_query := url.query.get("password")) is not None:
         url = url.difference_update_query(["password"]).set(
             password=in_query if isinstance(in_query, str) else in_query[-1]
@@ -134,22 +134,22 @@ def server_url(location: str) -> URL:
     return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
 
 
-def _read(location: str) -> URL:
+def _parse_url(location: str) -> URL:
     """Parse a URL; invalid parts may be part of a password, and are not shown."""
     try:
         url = make_url(location)
         url = url.set(drivername=url.drivername.lower())
     except (ArgumentError, ValueError) as error:  # the latter of ports
-        raise CatalogError(f"{_FORM}, found {public_url(location)}") from error
+        raise CatalogError(f"{_URL_FORM}, found {public_url(location)}") from error
     if url.drivername.partition("+")[0] not in ("postgresql", "postgres"):
         raise CatalogError(f"expected a catalog on PostgreSQL or in a folder, found {public_url(location)}")
     if "@" in (url.host or ""):
-        raise CatalogError(f"{_FORM} with %40 for each @ in a password, found {public_url(location)}")
+        raise CatalogError(f"{_URL_FORM} with %40 for each @ in a password, found {public_url(location)}")
     return url
 
 
 def is_server(text: str) -> bool:
-    """Say whether the text is the URL of a PostgreSQL server."""
+    """Return True if the text is the URL of a PostgreSQL server."""
     return _SERVER.match(text) is not None
 
 
@@ -170,6 +170,6 @@ def _begin(connection: Connection) -> None:
 
 
 def _shown(url: URL) -> str:
-    """Return the URL without passwords: the server's, that of the client's key, and what no option is called."""
-    hidden = [name for name in url.query if not _SHOWN.fullmatch(name)]
+    """Return the URL without secrets: passwords, and all options that are not known to be public."""
+    hidden = [name for name in url.query if not _PUBLIC_OPTIONS.fullmatch(name)]
     return url.difference_update_query(hidden).render_as_string(hide_password=True)

@@ -1,4 +1,4 @@
-"""SQL from people: statements that read, for a limited time."""
+"""Run SQL of users: read-only statements, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 VALUE_BYTES: Final = 4 << 20
-"""The longest value that a statement may make or read in SQLite."""
+"""Maximum size of a value that a statement may create or read in SQLite."""
 ANSWER_BYTES: Final = 64 << 20
-"""Where an answer ends, whatever the number of its rows."""
+"""Size after which a result is truncated."""
 
 _MESSAGES: Final = {
     "interrupted": "it took longer than {seconds:g} s",
@@ -29,14 +29,14 @@ _MESSAGES: Final = {
     "25006": "it would do more than read",
     "string or blob too big": f"a value of it has more than {VALUE_BYTES:,} bytes: name other columns",
 }
-# A function is not interrupted; on values of these sizes it takes milliseconds.
+# SQLite cannot interrupt a function; on values of these sizes it takes milliseconds.
 _LIMITS: Final = ((sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES), (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200))
-_STEPS: Final = 200  # between two looks at the clock
-# What only reads the database may still write files of the server's machine, or end its work, for one who may do all.
-_LESS_RIGHTS: Final = (
+_PROGRESS_STEPS: Final = 200  # virtual machine steps between two checks of the time
+# A superuser's read-only statement could still write files on the server or stop it, so superusers lose their rights.
+_DROP_SUPERUSER: Final = (
     "SELECT set_config('role', 'pg_read_all_data', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
 )
-_READING: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_READ_ACTIONS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class QueryResult:
     more: bool
 
 
-def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> QueryResult:
+def run_readonly(connection: Connection, text: str, *, seconds: float, limit: int) -> QueryResult:
     """Return the first rows of one statement; StatementError when it is wrong, would write, or takes too long."""
     limit = whole_number(limit, "limit", StatementError, least=1)
     seconds = finite_number(seconds, "seconds", StatementError)
     if not storable(text):
         raise StatementError(f"expected one read-only statement, in UTF-8 without NUL, found {text!r}")
-    answer = _ask_sqlite if connection.dialect.name == "sqlite" else _ask_postgresql
+    run = _run_sqlite if connection.dialect.name == "sqlite" else _run_postgresql
     dbapi: Any = connection.dialect.dbapi
     try:
-        columns, rows, more = answer(connection, text, seconds=seconds, limit=limit)
+        columns, rows, more = run(connection, text, seconds=seconds, limit=limit)
     except dbapi.Error as error:
-        known = _MESSAGES.get(getattr(error, "sqlstate", None) or str(error))
-        message = known.format(seconds=seconds) if known else str(error)
+        explanation = _MESSAGES.get(getattr(error, "sqlstate", None) or str(error))
+        message = explanation.format(seconds=seconds) if explanation else str(error)
         raise StatementError(f"expected one read-only statement: {message}") from error
     if not columns:
         raise StatementError("expected one read-only statement: it has no columns")
@@ -70,69 +70,71 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Que
 _Rows = tuple[tuple[str, ...], list[tuple[Any, ...]], bool]
 
 
-def _first(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
-    """Return the first rows, taken one by one, at least one of them, and whether there are more."""
-    taken: list[tuple[Any, ...]] = []
-    room = ANSWER_BYTES
+def _take_rows(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """Return the first rows, at least one, up to `limit` and ANSWER_BYTES, and whether there are more."""
+    first_rows: list[tuple[Any, ...]] = []
+    bytes_left = ANSWER_BYTES
     for row in rows:
-        room -= sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
-        if len(taken) == limit or (taken and room < 0):
-            return taken, True
-        taken.append(row)
-    return taken, False
+        bytes_left -= sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+        if len(first_rows) == limit or (first_rows and bytes_left < 0):
+            return first_rows, True
+        first_rows.append(row)
+    return first_rows, False
 
 
-def _ask_sqlite(connection: Connection, text: str, *, seconds: float, limit: int) -> _Rows:
+def _run_sqlite(connection: Connection, text: str, *, seconds: float, limit: int) -> _Rows:
     raw: Any = connection.connection.driver_connection
-    with _reading_only(raw, seconds), closing(raw.execute(text)) as cursor:
-        return tuple(name for name, *_ in cursor.description or ()), *_first(cursor, limit)
+    with _read_only(raw, seconds), closing(raw.execute(text)) as cursor:
+        return tuple(name for name, *_ in cursor.description or ()), *_take_rows(cursor, limit)
 
 
 @contextmanager
-def _reading_only(raw: sqlite3.Connection, seconds: float) -> Iterator[None]:
+def _read_only(raw: sqlite3.Connection, seconds: float) -> Iterator[None]:
     """Make the connection read-only, and interrupt statements after the time limit.
 
     Values are limited in size, since one function on a larger one may exceed the time limit.
     """
     end = time.monotonic() + seconds
-    before = [(kind, raw.setlimit(kind, most)) for kind, most in _LIMITS]
-    raw.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    old_limits = [(category, raw.setlimit(category, limit)) for category, limit in _LIMITS]
+    raw.set_progress_handler(lambda: time.monotonic() > end, _PROGRESS_STEPS)
     raw.set_authorizer(_authorize)
     try:
         yield
     finally:
-        for kind, most in before:
-            raw.setlimit(kind, most)
+        for category, limit in old_limits:
+            raw.setlimit(category, limit)
         raw.set_authorizer(None)
         raw.set_progress_handler(None, 0)
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    # Full text asks for the version of its data.
-    known = action in _READING or (action == sqlite3.SQLITE_PRAGMA and (first, second) == ("data_version", None))
-    return sqlite3.SQLITE_OK if known else sqlite3.SQLITE_DENY
+    # Full-text search reads this PRAGMA.
+    is_allowed = action in _READ_ACTIONS or (
+        action == sqlite3.SQLITE_PRAGMA and (first, second) == ("data_version", None)
+    )
+    return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
 
-def _ask_postgresql(connection: Connection, text: str, *, seconds: float, limit: int) -> _Rows:
-    """Run it in a transaction that only reads, on a connection that goes afterwards, and its locks with it.
+def _run_postgresql(connection: Connection, text: str, *, seconds: float, limit: int) -> _Rows:
+    """Run it in a read-only transaction, on a connection that is closed afterwards, which releases its locks.
 
-    A statement without columns does something else than read, and is never begun.
+    A statement without columns does something else than read, and is not run.
     """
     connection.exec_driver_sql(f"SELECT set_config('statement_timeout', '{max(1, round(1000 * seconds))}', true)")
-    connection.exec_driver_sql(_LESS_RIGHTS)
+    connection.exec_driver_sql(_DROP_SUPERUSER)
     raw: Any = connection.connection.driver_connection
     connection.detach()
     try:
-        columns = _described(raw, text, connection.dialect.dbapi)
+        columns = _column_names(raw, text, connection.dialect.dbapi)
         with raw.cursor() as cursor:
-            # Row by row: no more rows than asked for are held, and the protocol then takes one statement only.
-            return columns, *_first(cursor.stream(text) if columns else (), limit)
+            # Row by row: no more rows than requested are in memory, and the protocol then allows one statement only.
+            return columns, *_take_rows(cursor.stream(text) if columns else (), limit)
     finally:
         raw.rollback()
 
 
-def _described(raw: Any, text: str, dbapi: Any) -> tuple[str, ...]:
-    """Return the names of the columns of the statement; the server neither plans nor runs anything."""
+def _column_names(raw: Any, text: str, dbapi: Any) -> tuple[str, ...]:
+    """Return the names of the columns of the statement; the server neither plans nor runs it."""
     for answer in (raw.pgconn.prepare(b"", text.encode()), raw.pgconn.describe_prepared(b"")):
         if answer.status == dbapi.pq.ExecStatus.FATAL_ERROR:
             raise dbapi.errors.error_from_result(answer, raw.info.encoding)

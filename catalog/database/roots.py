@@ -1,4 +1,4 @@
-"""Absolute paths and where they are stored: a root row and a path relative to it.
+"""How absolute paths are stored: as a row of the table root and a path relative to it.
 
 `base` is the catalog's folder, None for a server.
 """
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-Spot: TypeAlias = tuple[int, str]
-"""A place in the terms of the database: the id of a root, the path relative to it."""
+StoredPath: TypeAlias = tuple[int, str]
+"""A path as stored: the id of a root, and the path relative to it."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +28,34 @@ class Roots:
     folders: dict[str, list[int]] = field(default_factory=dict)
     _above: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # folder -> (root, where paths begin)
 
-    def spots(self, path: str) -> list[Spot]:
-        """Return every spot that means this absolute path, the deepest root first."""
-        return [(root_id, path[begin:]) for root_id, begin in self._roots_of(path)]
+    def stored_paths(self, path: str) -> list[StoredPath]:
+        """Return all stored forms of this absolute path, the deepest root first."""
+        return [(root_id, path[start:]) for root_id, start in self._roots_of(path)]
 
-    def spot(self, path: str) -> Spot:
-        """Return the first of these spots; there must be one."""
-        root_id, begin = self._roots_of(path)[0]
-        return root_id, path[begin:]
+    def stored_path(self, path: str) -> StoredPath:
+        """Return the first of these; there must be one."""
+        root_id, start = self._roots_of(path)[0]
+        return root_id, path[start:]
 
     def _roots_of(self, path: str) -> list[tuple[int, int]]:
         folder = path.rpartition("/")[0]
         if folder not in self._above:
             self._above[folder] = [
-                (root_id, len(above.rstrip("/")) + 1)
-                for above in ancestors(path)
-                for root_id in self.folders.get(above, ())
+                (root_id, len(ancestor.rstrip("/")) + 1)
+                for ancestor in ancestors(path)
+                for root_id in self.folders.get(ancestor, ())
             ]
         return self._above[folder]
 
     def add(self, folder: str, root_id: int) -> None:
-        """Take in a root."""
+        """Add a root."""
         self.folders.setdefault(folder, []).append(root_id)
         self._above.clear()
 
 
-_ROOTS: Final = select(root.c.id, root.c.place, root.c.inside).order_by(root.c.id)  # made once: searches ask it
+_ROOTS: Final = select(root.c.id, root.c.place, root.c.inside).order_by(
+    root.c.id
+)  # built once, as every search runs it
 
 
 def load_roots(connection: Connection, *, base: str | None) -> Roots:
@@ -65,16 +67,16 @@ def load_roots(connection: Connection, *, base: str | None) -> Roots:
 
 
 def used_roots(connection: Connection, *, base: str | None) -> list[str]:
-    """Return the absolute folders of the roots of at least one episode, in order."""
-    used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
-    found = connection.execute(select(root.c.place, root.c.inside).where(used))
-    return sorted({join(base, place) if inside and base else place for place, inside in found})
+    """Return the absolute folders of the roots that have episodes, sorted."""
+    is_used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
+    rows = connection.execute(select(root.c.place, root.c.inside).where(is_used))
+    return sorted({join(base, place) if inside and base else place for place, inside in rows})
 
 
 def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
-    """Return the id of the root at this absolute folder, made (and added to roots) when there is none."""
-    if known := roots.folders.get(folder):
-        return known[0]
+    """Return the id of the root at this absolute folder; created, and added to `roots`, if there is none."""
+    if existing := roots.folders.get(folder):
+        return existing[0]
     inside = relative(folder, roots.base)
     values = {"place": folder if inside is None else inside, "inside": inside is not None}
     key = connection.execute(insert(root).values(values)).inserted_primary_key
@@ -84,10 +86,10 @@ def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
 
 
 def add_roots(connection: Connection, paths: Iterable[str], *, roots: Roots) -> None:
-    """Create roots for the folders of paths that are under no root."""
-    one_in_each = {path.rpartition("/")[0]: path for path in paths}
-    for folder, path in one_in_each.items():
-        if not roots.spots(path):
+    """Create roots for the folders of paths that are not below any root."""
+    path_by_folder = {path.rpartition("/")[0]: path for path in paths}
+    for folder, path in path_by_folder.items():
+        if not roots.stored_paths(path):
             add_root(connection, folder or "/", roots=roots)
 
 

@@ -72,7 +72,7 @@ episode = Table(
     Column("ingested_at", TEXT, nullable=False),
 )
 index_json(episode.c.metadata)
-# Indexes, not constraints, which SQLite could not make after the rows of a load.
+# Indexes instead of constraints, as SQLite can create them after a bulk load.
 Index("episode_uid", episode.c.uid, unique=True)
 Index("episode_place", episode.c.root_id, episode.c.path, episode.c.key, unique=True)
 Index("episode_digest", episode.c.digest)
@@ -102,7 +102,7 @@ lane = Table(
     Column("stored", BIG),
 )
 
-# Only of episodes that consist of several files; a single file's facts stand in episode.
+# Only of episodes that consist of several files; those of a single file are in the table episode.
 asset = Table(
     "asset",
     metadata,
@@ -136,7 +136,7 @@ space = Table(
     CheckConstraint("state IN ('building', 'active', 'retired')", name="space_state"),
 )
 
-# No foreign key to episode: a tombstone outlives the episode it speaks of.
+# No foreign key to episode: a tombstone outlives its episode.
 embedding = Table(
     "embedding",
     metadata,
@@ -196,7 +196,7 @@ score = Table(
 )
 Index("score_name_value", score.c.name, score.c.value, score.c.episode_row)
 
-# What was checked, with which version of the checks; measures of the episodes that say what is usual in their family.
+# Checked episodes and the version of the checks; measures of those that define what is normal in their family.
 checked = Table(
     "checked",
     metadata,
@@ -236,7 +236,7 @@ snapshot = Table(
     Column("made_at", TEXT, nullable=False),
 )
 
-# No foreign key to episode: a snapshot never changes, also when an episode it picked is gone.
+# No foreign key to episode: a snapshot never changes, even if one of its episodes is removed.
 pick = Table(
     "pick",
     metadata,
@@ -277,7 +277,7 @@ index_copy = Table(
     UniqueConstraint("place", "space_id"),
 )
 
-# No foreign key to embedding: what is left of a replaced row must be removed from the index before it is forgotten.
+# No foreign key to embedding: the vectors of a replaced row must be removed from the index before its row here.
 synced = Table(
     "synced",
     metadata,

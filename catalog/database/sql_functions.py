@@ -1,4 +1,4 @@
-"""Expressions that each database product writes in its own way: JSON, lists of numbers, text search.
+"""Expressions that differ between database products: JSON, arrays of numbers, text search.
 
 sqlite_functions.py adds what SQLite lacks.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy.schema import ExecutableDDLElement
     from sqlalchemy.sql.compiler import SQLCompiler
 
-_ORDINARY: Final = re.compile(r"\w+", re.ASCII)
+_PLAIN_KEY: Final = re.compile(r"\w+", re.ASCII)
 
 
 # A JSON number in PostgreSQL as catalog.values.comparable_number has it: beyond 64 bits a float, beyond floats nothing.
@@ -46,133 +46,133 @@ _EXACT: Final = (
 )
 
 
-class _Spelled(FunctionElement[Any]):
-    """An expression of some clauses, which stand as {0}, {1}, ... in its spelling by each product."""
+class _DialectFunction(FunctionElement[Any]):
+    """An expression with one template per product, in which {0}, {1}, ... stand for its clauses."""
 
-    spelling: ClassVar[Mapping[str, str]]
+    templates: ClassVar[Mapping[str, str]]
     inherit_cache = True
 
 
-@compiles(_Spelled)
-def _spell(element: _Spelled, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_DialectFunction)
+def _compile(element: _DialectFunction, compiler: SQLCompiler, **options: Any) -> str:
     clauses = [compiler.process(clause, **options) for clause in element.clauses]
-    return element.spelling[compiler.dialect.name].format(*clauses)
+    return element.templates[compiler.dialect.name].format(*clauses)
 
 
-class _NumberAt(_Spelled):
+class _NumberAt(_DialectFunction):
     """(numbers, index)."""
 
     type = Double()
     inherit_cache = True
-    spelling: ClassVar = {"sqlite": "number_at({0}, {1})", "postgresql": "({0})[{1} + 1]"}
+    templates: ClassVar = {"sqlite": "number_at({0}, {1})", "postgresql": "({0})[{1} + 1]"}
 
 
-class _Arrow(_Spelled):
-    """(document, key). Text after the arrow is always a name: a list has none, also not under "0"."""
+class _Arrow(_DialectFunction):
+    """(document, key). The key is always text, the name of a member: lists have none, not even "0"."""
 
     inherit_cache = True
-    spelling: ClassVar = dict.fromkeys(("sqlite", "postgresql"), "({0} -> {1})")
+    templates: ClassVar = dict.fromkeys(("sqlite", "postgresql"), "({0} -> {1})")
 
 
-class _Member(_Spelled):
+class _Member(_DialectFunction):
     """(document, path of SQLite, element in PostgreSQL)."""
 
     inherit_cache = True
-    spelling: ClassVar = {"sqlite": "({0} -> {1})", "postgresql": "{2}"}
+    templates: ClassVar = {"sqlite": "({0} -> {1})", "postgresql": "{2}"}
 
 
-class _OddMember(_Spelled):
+class _QuotedMember(_DialectFunction):
     """(document, keys in JSON, element in PostgreSQL)."""
 
     inherit_cache = True
-    spelling: ClassVar = {"sqlite": "json_member({0}, {1})", "postgresql": "{2}"}
+    templates: ClassVar = {"sqlite": "json_member({0}, {1})", "postgresql": "{2}"}
 
 
-class _JsonText(_Spelled):
+class _JsonText(_DialectFunction):
     type = TEXT
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "CASE WHEN json_type({0}) = 'text' THEN json_extract({0}, '$') END",
         "postgresql": """CASE WHEN jsonb_typeof({0}) = 'string' THEN ({0} #>> '{{}}') COLLATE "C" END""",
     }
 
 
-class _JsonFlag(_Spelled):
+class _JsonFlag(_DialectFunction):
     type = Boolean()
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "CASE json_type({0}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END",
         "postgresql": "CASE {0} WHEN 'true'::jsonb THEN true WHEN 'false'::jsonb THEN false END",
     }
 
 
-class _JsonNumber(_Spelled):
+class _JsonNumber(_DialectFunction):
     type = JsonNumber()
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "json_number({0})",
         "postgresql": f"CASE WHEN jsonb_typeof({{0}}) = 'number' THEN {_EXACT} END",
     }
 
 
-class _JsonScalar(_Spelled):
+class _JsonScalar(_DialectFunction):
     type = TEXT
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "json_scalar({0})",
         "postgresql": f"(CASE jsonb_typeof({{0}}) WHEN 'number' THEN trim_scale({_EXACT})::text "
         """WHEN 'string' THEN {0}::text WHEN 'boolean' THEN {0}::text END) COLLATE "C\"""",
     }
 
 
-class _JsonThere(_Spelled):
+class _JsonExists(_DialectFunction):
     type = Boolean()
     inherit_cache = True
-    spelling: ClassVar = {"sqlite": "({0} <> 'null')", "postgresql": "(jsonb_typeof({0}) <> 'null')"}
+    templates: ClassVar = {"sqlite": "({0} <> 'null')", "postgresql": "(jsonb_typeof({0}) <> 'null')"}
 
 
-class _Position(_Spelled):
+class _Position(_DialectFunction):
     type = Integer()
     inherit_cache = True
-    spelling: ClassVar = {"sqlite": "instr({0}, {1})", "postgresql": "strpos({0}, {1})"}
+    templates: ClassVar = {"sqlite": "instr({0}, {1})", "postgresql": "strpos({0}, {1})"}
 
 
-class _Folder(_Spelled):
+class _Folder(_DialectFunction):
     """(path)."""
 
     type = TEXT
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "rtrim({0}, replace({0}, '/', ''))",
         "postgresql": "regexp_replace({0}, '[^/]*$', '')",
     }
 
 
-class _Bin(_Spelled):
+class _Bin(_DialectFunction):
     """(number, low, high, width, bins); PostgreSQL counts from 1."""
 
     type = Integer()
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "CAST((({0}) - {1}) / {3} AS INTEGER)",
         "postgresql": "width_bucket(CAST({0} AS double precision), CAST({1} AS double precision), "
         "CAST({2} AS double precision), {4}) - 1",
     }
 
 
-class _Square(_Spelled):
+class _Square(_DialectFunction):
     """(number). PostgreSQL refuses results that no float can hold, also those that are too close to 0."""
 
     type = Double()
     inherit_cache = True
-    spelling: ClassVar = {
+    templates: ClassVar = {
         "sqlite": "(({0}) * ({0}))",
         "postgresql": "CASE WHEN abs({0}) < 1e-150 THEN 0 WHEN abs({0}) > 1e150 THEN 'Infinity' ELSE ({0}) * ({0}) END",
     }
 
 
 def number_at(numbers: ColumnElement[Any], index: int) -> ColumnElement[Any]:
-    """Return one of the numbers of a column of type Numbers, NULL after their end."""
+    """Return a number by index from a column of type NumberArray, NULL beyond its end."""
     return _NumberAt(numbers, literal(index))
 
 
@@ -181,13 +181,13 @@ def json_element(document: Column[str], keys: Sequence[str]) -> ColumnElement[An
 
     PostgreSQL uses the jsonb column that index_json maintains.
     """
-    within: ColumnElement[Any] = literal_column(f"{document.table.name}.{document.name}_json")
+    element: ColumnElement[Any] = literal_column(f"{document.table.name}.{document.name}_json")
     for key in keys:
-        within = _Arrow(within, literal(key, Text()))
-    if all(_ORDINARY.fullmatch(key) for key in keys):
-        return _Member(document, literal("$" + "".join(f'."{key}"' for key in keys)), within)
+        element = _Arrow(element, literal(key, Text()))
+    if all(_PLAIN_KEY.fullmatch(key) for key in keys):
+        return _Member(document, literal("$" + "".join(f'."{key}"' for key in keys)), element)
     # SQLite compares other keys with their escaped form.
-    return _OddMember(document, literal(json.dumps(keys)), within)
+    return _QuotedMember(document, literal(json.dumps(keys)), element)
 
 
 def json_value(element: ColumnElement[Any], kind: str) -> ColumnElement[Any]:
@@ -196,13 +196,13 @@ def json_value(element: ColumnElement[Any], kind: str) -> ColumnElement[Any]:
 
 
 def json_scalar(element: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return one JSON value as text in one spelling, NULL for null, lists and objects: equal values, equal text."""
+    """Return a JSON scalar as canonical text, NULL for null, lists and objects: equal values have equal text."""
     return _JsonScalar(element)
 
 
-def json_there(element: ColumnElement[Any]) -> ColumnElement[bool]:
+def json_exists(element: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return whether there is a value other than null; NULL may stand for false."""
-    return _JsonThere(element)
+    return _JsonExists(element)
 
 
 def json_list(product: str, values: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -223,7 +223,7 @@ def folder_of(path: ColumnElement[Any]) -> ColumnElement[str]:
 
 
 def bin_of(number: ColumnElement[Any], low: float, high: float, *, bins: int) -> ColumnElement[int]:
-    """Return in which of so many ranges of equal width from low to high a number is, from 0; high itself: bins."""
+    """Return the index, from 0, of the bin of a number among `bins` equal ranges from low to high; `bins` for high."""
     width = high / bins - low / bins
     return _Bin(number, literal(low, Double()), literal(high, Double()), literal(width, Double()), literal(bins))
 
@@ -234,12 +234,12 @@ def square(number: ColumnElement[Any]) -> ColumnElement[float]:
 
 
 def index_json(document: Column[str]) -> None:
-    """Keep a column of JSON text in PostgreSQL's binary form too, as long as its table is there."""
-    named, column = document.table.name, f"{document.name}_json"
+    """In PostgreSQL, add a generated column with the binary form of a column of JSON text."""
+    table_name, column = document.table.name, f"{document.name}_json"
     _after_create(
         document.table,
         "postgresql",
-        f"ALTER TABLE {named} ADD COLUMN {column} jsonb GENERATED ALWAYS AS ({document.name}::jsonb) STORED",
+        f"ALTER TABLE {table_name} ADD COLUMN {column} jsonb GENERATED ALWAYS AS ({document.name}::jsonb) STORED",
     )
 
 

@@ -21,8 +21,8 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import LRUCache
 
 from catalog.database import engine as shared
-from catalog.database.data_version import Glance
-from catalog.database.engine import A_FILE, MODE, SQLITE_REASONS, Database, look
+from catalog.database.data_version import DataVersion
+from catalog.database.engine import A_FILE, MODE, SQLITE_REASONS, Database, file_kind
 from catalog.database.sqlite_functions import add_functions
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogWriteError
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 CACHE_KIBIBYTES = 32 * 1024
 
 
-# As much as SQLite maps: a row of a page that is not mapped takes three times as long.
+# The most that SQLite maps: reading a row from a page that is not mapped takes three times as long.
 MAPPED_BYTES = (2 << 30) - (64 << 10)
 
 
-# Of new files: an episode with its lanes takes a kilobyte and a half, and its vectors tens of them.
+# Page size of new files: an episode with its lanes takes 1.5 KB, and its vectors tens of KB.
 PAGE_BYTES = 16 * 1024
 
 
 # With the default of 4 MiB each batch of episodes would write the same index pages twice.
 LOG_BYTES = 64 << 20
-BESIDE = ("", "-wal", "-shm", "-journal")
-"""A database, and what SQLite keeps beside one."""
+FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")
+"""Suffixes of the files of a database: the file itself, and those that SQLite creates beside it."""
 
 
 _COMPILED: LRUCache[Any, Any] = LRUCache(2000)
-"""Statements of SQLite as text, by their form."""
+"""SQLAlchemy's cache of compiled statements, shared by all catalogs of this process."""
 
 
 _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
@@ -56,26 +56,26 @@ _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
 
 def open_file(path: Path) -> Database:
     """Open an existing SQLite file, read-only if it is not writable."""
-    if (found := look(path)) != A_FILE:
+    if (kind := file_kind(path)) != A_FILE:
         inside = path / "catalog.db"
-        hint = f": the catalog of an archive is its {inside.name}" if look(inside) == A_FILE else ""
-        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}{hint}")
+        hint = f": the catalog of an archive is its {inside.name}" if file_kind(inside) == A_FILE else ""
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found {kind}{hint}")
     if not os.access(path, os.R_OK):
         raise CatalogWriteError(f"cannot use the catalog at {path}: {os.strerror(errno.EACCES)}")
     return connect_file(path, query=access(path))
 
 
-def create_file(path: Path, found: Callable[[Database], None]) -> None:
+def create_file(path: Path, fill: Callable[[Database], None]) -> None:
     """Create a new SQLite file atomically; one that another process created meanwhile is kept."""
-    if look(path.parent) == A_FILE:
+    if file_kind(path.parent) == A_FILE:
         raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.touch()  # SQLite does not say why it cannot
+        draft.touch()  # SQLite would not report why it cannot create a file
         database = connect_file(draft, query="mode=rwc", journal="DELETE", name=str(path))
         try:
-            found(database)
+            fill(database)
         finally:
             database.close()
         publish(draft, path)
@@ -94,9 +94,9 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
     SQLite writes back only what there is room for, without an error. name: used in messages, if not the path.
     """
 
-    def connect(patience: float) -> sqlite3.Connection:
+    def connect(timeout: float) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?{query}", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?{query}", uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
         )
         add_functions(connection)
         pragmas = [
@@ -111,12 +111,12 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
         connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
         return connection
 
-    known, patient = _sqlite(), cast("Any", partial(connect, shared.BUSY_SECONDS))
+    shared_engine, open_connection = _sqlite(), cast("Any", partial(connect, shared.BUSY_SECONDS))
     # Threads wait for the write lock inside SQLite, never for a connection.
-    pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
-    engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
+    pool = QueuePool(open_connection, max_overflow=-1, dialect=shared_engine.dialect)
+    engine = Engine(pool, shared_engine.dialect, shared_engine.url, execution_options={"compiled_cache": _COMPILED})
     event.listen(engine, "begin", partial(_begin, path))
-    return Database(engine, name or str(path), reasons=SQLITE_REASONS, glance=Glance(partial(connect, 0.0)))
+    return Database(engine, name or str(path), reasons=SQLITE_REASONS, data_version=DataVersion(partial(connect, 0.0)))
 
 
 @cache
@@ -127,20 +127,20 @@ def _sqlite() -> Engine:
     """
     engine = create_engine("sqlite://")
     with engine.connect():
-        pass  # connecting asks this SQLite what it can do
+        pass  # connecting determines the features of this SQLite
     engine.dispose()
     return engine
 
 
 def _begin(path: Path, connection: Connection) -> None:
-    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting.
+    """Take SQLite's write lock at the start: a reader that becomes a writer could fail instead of waiting.
 
-    CatalogNotFoundError for writing to a file that was removed: SQLite would write where nobody reads.
+    CatalogNotFoundError for writing to a file that was removed: SQLite would write to the deleted file.
     """
     mode = connection.get_execution_options()[MODE]
-    if mode != "read" and look(path) == "nothing":
+    if mode != "read" and file_kind(path) == "nothing":
         raise CatalogNotFoundError(f"expected a catalog at {path}, found nothing: it was removed while it was open")
-    driver: Any = connection.connection.driver_connection  # SQLAlchemy takes ten times as long as SQLite for these
+    driver: Any = connection.connection.driver_connection  # by SQLAlchemy, these would take ten times as long
     if mode in _SYNCHRONOUS:
         driver.execute(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
     driver.execute("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
@@ -154,19 +154,21 @@ def access(path: Path) -> str:
     """
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return "mode=rw"
-    open_still = any(Path(f"{path}{left}").exists() for left in ("-wal", "-journal"))
-    return "mode=ro" if open_still else "mode=ro&immutable=1"
+    has_log = any(Path(f"{path}{suffix}").exists() for suffix in ("-wal", "-journal"))
+    return "mode=ro" if has_log else "mode=ro&immutable=1"
 
 
 def check_finished(draft: Path) -> None:
     """Raise CatalogWriteError for a database with a remaining log or journal."""
-    if left := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
-        raise CatalogWriteError(f"expected {draft.name} to be one complete file, found its {left[0]} file: disk full?")
+    if remaining := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
+        raise CatalogWriteError(
+            f"expected {draft.name} to be one complete file, found its {remaining[0]} file: disk full?"
+        )
 
 
 def remove_draft(draft: Path) -> None:
     """Remove a draft that was not published, or was renamed, and the SQLite files beside it."""
-    for suffix in BESIDE:
+    for suffix in FILE_SUFFIXES:
         with contextlib.suppress(OSError):
             Path(f"{draft}{suffix}").unlink()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
-    """Teach a SQLite connection what the expressions of dialect.py call."""
+    """Add the functions that the expressions of sql_functions.py call to a SQLite connection."""
     for name, arity, function in (
         ("float_from_hex", 1, float.fromhex),
         ("json_number", 1, _json_number),
@@ -31,12 +31,12 @@ def _parsed(document: str) -> Any:
 
 
 def _json_member(document: str, keys: str) -> str | None:
-    found = _parsed(document)
+    value = _parsed(document)
     for key in json.loads(keys):
-        if not isinstance(found, dict) or key not in found:
+        if not isinstance(value, dict) or key not in value:
             return None
-        found = found[key]
-    return json.dumps(found)
+        value = value[key]
+    return json.dumps(value)
 
 
 def _json_number(element: str | None) -> int | float | None:
@@ -46,12 +46,12 @@ def _json_number(element: str | None) -> int | float | None:
 
 
 def _json_scalar(element: str | None) -> str | None:
-    found = None if element is None or element[:1] in "[{n" else json.loads(element)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        found = comparable_number(found)
-        whole = isinstance(found, float) and found.is_integer() and storable(int(found))
-        found = int(found) if whole and found is not None else found
-    return None if found is None else json.dumps(found)
+    value = None if element is None or element[:1] in "[{n" else json.loads(element)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = comparable_number(value)
+        is_whole = isinstance(value, float) and value.is_integer() and storable(int(value))
+        value = int(value) if is_whole and value is not None else value
+    return None if value is None else json.dumps(value)
 
 
 def _number_at(numbers: bytes | None, index: int) -> float | None:

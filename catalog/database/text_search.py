@@ -1,4 +1,4 @@
-"""Full-text search in each database product: the index of words, and questions to it."""
+"""Full-text search in each database product: the index of words, and conditions that use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sqlalchemy import (
     true,
 )
 
-from catalog.database.sql_functions import _after_create, _Spelled, contains
+from catalog.database.sql_functions import _after_create, _DialectFunction, contains
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from sqlalchemy import FromClause
 
 
-_SEARCHED: Final = 250_000
-"""Letters of an episode's words that PostgreSQL keeps in its index: more would not fit into one value of its type."""
+_MAX_INDEXED_LENGTH: Final = 250_000
+"""Characters of an episode's words that PostgreSQL indexes: the type tsvector has a limit."""
 
 
-class _Query(_Spelled):
+class _Query(_DialectFunction):
     type = Boolean()
     inherit_cache = True
-    spelling: ClassVar = {"postgresql": "({0} @@ CAST({1} AS tsquery))"}
+    templates: ClassVar = {"postgresql": "({0} @@ CAST({1} AS tsquery))"}
 
 
 def index_words(words: Column[str], key: Column[int]) -> None:
@@ -52,7 +52,7 @@ def index_words(words: Column[str], key: Column[int]) -> None:
         f"CREATE TRIGGER {name}_delete AFTER DELETE ON {owner.name} BEGIN {removed} END",
         f"CREATE TRIGGER {name}_update AFTER UPDATE ON {owner.name} BEGIN {removed} {added} END",
     )
-    listed = f"array_to_tsvector(string_to_array(left({column_name}, {_SEARCHED}), ' '))"
+    listed = f"array_to_tsvector(string_to_array(left({column_name}, {_MAX_INDEXED_LENGTH}), ' '))"
     _after_create(
         owner,
         "postgresql",
@@ -61,7 +61,7 @@ def index_words(words: Column[str], key: Column[int]) -> None:
     )
 
 
-def words_index(
+def search_words(
     product: str,
     words: Column[str],
     key: Column[int],
@@ -69,30 +69,35 @@ def words_index(
     *,
     how: Literal["AND", "OR"] = "AND",
 ) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
-    """Return where a product finds the rows that hold every phrase: the index, the key of a row in it, the condition.
+    """Return (table, its key column, condition) to select the rows that contain all phrases, by the full-text index.
 
-    how: "OR" for those that hold any. A phrase is words (letters and digits only) that stand side by side, and whether
-    the last one is only begun. The index of SQLite gives keys in order, ascending or descending, and one after another:
-    the first ones cost little.
+    how: "OR" for rows that contain any. A phrase is (adjacent words of letters and digits, whether the last is a
+    prefix). SQLite's index yields keys in ascending or descending order, one by one, so that the first ones are fast.
     """
     if product == "postgresql":
-        listed = list(phrases)
-        either = [[one] for one in listed] if how == "OR" else [listed]
-        return words.table, key, or_(*(_lexemes(words, each) for each in either))
+        phrase_list = list(phrases)
+        alternatives = [[phrase] for phrase in phrase_list] if how == "OR" else [phrase_list]
+        return words.table, key, or_(*(_lexemes(words, alternative) for alternative in alternatives))
     name = f"{words.table.name}_index"
-    wanted = f" {how} ".join(f'"{" ".join(terms)}"' + ("*" if begun else "") for terms, begun in phrases)
+    query = f" {how} ".join(f'"{" ".join(terms)}"' + ("*" if is_prefix else "") for terms, is_prefix in phrases)
     source = table(name, column("rowid", Integer))
-    return source, source.c.rowid, literal_column(name).op("MATCH", is_comparison=True)(literal(wanted))
+    return source, source.c.rowid, literal_column(name).op("MATCH", is_comparison=True)(literal(query))
 
 
 def _lexemes(words: Column[str], phrases: Sequence[tuple[Sequence[str], bool]]) -> ColumnElement[bool]:
-    """Return the words' index as condition, and, for it does not know their order, a look at the text of those."""
-    terms = {f"'{word}'{':*' if begun and word is phrase[-1] else ''}" for phrase, begun in phrases for word in phrase}
-    found = _Query(literal_column(f"{words.table.name}.lexemes"), literal(" & ".join(sorted(terms)), Text()))
-    return and_(found, stand_in(words, [one for one in phrases if len(one[0]) > 1]))
+    """Return the condition for PostgreSQL: the index, then the text of its matches, as it has no order of words."""
+    terms = {
+        f"'{word}'{':*' if is_prefix and word is phrase[-1] else ''}"
+        for phrase, is_prefix in phrases
+        for word in phrase
+    }
+    matches = _Query(literal_column(f"{words.table.name}.lexemes"), literal(" & ".join(sorted(terms)), Text()))
+    return and_(matches, matches_text(words, [phrase_ for phrase_ in phrases if len(phrase_[0]) > 1]))
 
 
-def stand_in(words: Column[str], phrases: Iterable[tuple[Sequence[str], bool]]) -> ColumnElement[bool]:
-    """Return whether the words hold every phrase, by a look at the text instead of an index."""
+def matches_text(words: Column[str], phrases: Iterable[tuple[Sequence[str], bool]]) -> ColumnElement[bool]:
+    """Return the condition that the text contains all phrases, without an index."""
     padded = literal(" ") + words + literal(" ")
-    return and_(true(), *(contains(padded, f" {' '.join(phrase)}{'' if begun else ' '}") for phrase, begun in phrases))
+    return and_(
+        true(), *(contains(padded, f" {' '.join(phrase)}{'' if is_prefix else ' '}") for phrase, is_prefix in phrases)
+    )

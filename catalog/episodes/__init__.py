@@ -1,1 +1,1 @@
-"""Register episodes and reconcile them with what the catalog holds."""
+"""Register episodes and reconcile them with those in the catalog."""

@@ -52,7 +52,7 @@ class Episodes:
         """Return the absolute folders that episodes are stored relative to, without nested ones."""
         with self._session.read() as connection:
             folders = places.used_roots(connection, base=self._session.base)
-        return [folder for folder in folders if not any(around in folders for around in places.ancestors(folder))]
+        return [folder for folder in folders if not any(outer in folders for outer in places.ancestors(folder))]
 
     def register(self, records: Sequence[EpisodeRecord]) -> list[Registered]:
         """Write the records in one transaction and return the result of each, in order.
@@ -68,14 +68,14 @@ class Episodes:
             return register.register(connection, records, base=self._session.base)
 
     def remove(self, ids: Sequence[int]) -> int:
-        """Forget the episodes, leaving tombstones in the ledger, and return how many there were."""
+        """Remove the episodes, leaving tombstones in the ledger, and return their number."""
         with self._session.write() as connection:
             return register.remove(connection, episode_ids(ids))
 
     def withdraw(self, ids: Sequence[int]) -> None:
         """Delete the vectors of these episodes and keep the rest: their files have changed."""
         with self._session.write() as connection:
-            ledger.bury(connection, episode_ids(ids))
+            ledger.delete_vectors(connection, episode_ids(ids))
 
     def known(self, paths: Sequence[str], keys: Collection[str] | None = None) -> dict[str, tuple[Known, ...]]:
         """Return the catalogued episodes at these absolute paths, by key; unknown paths are ignored.
@@ -84,17 +84,19 @@ class Episodes:
         """
         with self._session.read() as connection:
             roots = places.load_roots(connection, base=self._session.base)
-            found = reconcile.load_occupants(connection, paths, roots=roots, keys=keys)
-            parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
+            stored_episodes = reconcile.load_stored_episodes(connection, paths, roots=roots, keys=keys)
+            files = assets.load_parts(connection, {stored.id: path for (path, _), stored in stored_episodes.items()})
         known: dict[str, list[Known]] = {}
-        for (path, key), one in sorted(found.items()):
-            how = read_as(one.format, one.lane_map)
-            entry = Known(one.id, key, one.digest, one.size, one.mtime_ns, parts.get(one.id, ()), how)
+        for (path, key), stored in sorted(stored_episodes.items()):
+            reading_options = read_as(stored.format, stored.lane_map)
+            entry = Known(
+                stored.id, key, stored.digest, stored.size, stored.mtime_ns, files.get(stored.id, ()), reading_options
+            )
             known.setdefault(path, []).append(entry)
         return {path: tuple(entries) for path, entries in known.items()}
 
     def read_as(self, paths: Sequence[str]) -> dict[str, str]:
-        """Return how the catalogued locations at these absolute paths are read; see EpisodeAddress.read_as."""
+        """Return the reading options of the catalogued locations at these absolute paths; EpisodeAddress.read_as."""
         with self._session.read() as connection:
             return reconcile.load_read_as(connection, paths, base=self._session.base)
 
@@ -112,10 +114,10 @@ class Episodes:
         column = episode.c.uid if isinstance(ref, str) else episode.c.id
         ref = ref if isinstance(ref, str) else whole_number(ref, "id of an episode", FilterError)
         with self._session.read() as connection:
-            found = pages.load_rows(connection, column == ref, base=self._session.base) if storable(ref) else []
-        if not found:
+            rows = pages.load_rows(connection, column == ref, base=self._session.base) if storable(ref) else []
+        if not rows:
             raise EntryNotFoundError(f"expected the {column.name} of a catalogued episode, found {ref!r}")
-        return found[0]
+        return rows[0]
 
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
         """Return the episodes with these ids; unknown ids are ignored."""
@@ -123,6 +125,6 @@ class Episodes:
             return {row.id: row for row in pages.load_ids(connection, episode_ids(ids), base=self._session.base)}
 
     def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
-        """Return the files of these episodes: one of most, manifest and chunks of chunked ones; no unknown ids."""
+        """Return the files of these episodes: mostly one; manifest and chunks of chunked ones; no unknown ids."""
         with self._session.read() as connection:
             return assets.load_assets(connection, pages.load_ids(connection, episode_ids(ids), base=self._session.base))

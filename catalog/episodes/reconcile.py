@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import xxhash
 from sqlalchemy import Connection, Select, bindparam, func, select, update
 
-from catalog.database.bulk_rows import find
-from catalog.database.engine import among_listed, listed, one_of
+from catalog.database.bulk_rows import find_rows
+from catalog.database.engine import in_parameter, list_parameter, one_of
 from catalog.database.roots import load_roots
 from catalog.database.schema import archive, episode
 from catalog.values import storable
@@ -27,7 +27,7 @@ Place: TypeAlias = tuple[str, str]
 
 
 # There are two of these for each record, so they must be made quickly.
-class Occupant(NamedTuple):
+class StoredEpisode(NamedTuple):
     """A catalogued episode, with the fields needed for registration."""
 
     id: int
@@ -39,7 +39,7 @@ class Occupant(NamedTuple):
     mtime_ns: int
 
     def is_same(self, record: EpisodeRecord) -> bool:
-        """Say whether the record has the same data, read in the same way."""
+        """Return True if the record has the same data, read in the same way."""
         return (self.digest, self.format, self.lane_map) == (record.digest, record.format, record.lane_map)
 
 
@@ -48,153 +48,163 @@ class Step(NamedTuple):
 
     record: EpisodeRecord
     outcome: Outcome
-    occupant: Occupant
+    stored: StoredEpisode
 
 
-def waves(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
+def split_by_place(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
     """Split before each record whose path occurred already."""
-    wave: dict[Place, EpisodeRecord] = {}
+    batch: dict[Place, EpisodeRecord] = {}
     for record in records:
         place = (record.path, record.key)
-        if place in wave:
-            yield list(wave.values())
-            wave = {}
-        wave[place] = record
-    if wave:
-        yield list(wave.values())
+        if place in batch:
+            yield list(batch.values())
+            batch = {}
+        batch[place] = record
+    if batch:
+        yield list(batch.values())
 
 
 def plan(
-    connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots
-) -> tuple[list[Step], dict[str, Occupant]]:
-    """Return what to do with records of different places, in their order, and who is set aside first, by new path."""
-    paths, keys = {record.path for record in wave}, {record.key for record in wave}
-    here = load_occupants(connection, paths, roots=roots, keys=keys)
-    displaced = _displaced(wave, here)
-    here = {place: occupant for place, occupant in here.items() if place not in displaced}
-    movers = _movers(connection, wave, here=here)
-    gone = {mover.id for mover in movers.values()}
+    connection: Connection, batch: Sequence[EpisodeRecord], *, roots: Roots
+) -> tuple[list[Step], dict[str, StoredEpisode]]:
+    """Return a step for each record, in order, and the displaced episodes, which move first, by their new path.
+
+    Records must have different paths or keys.
+    """
+    paths, keys = {record.path for record in batch}, {record.key for record in batch}
+    at_place = load_stored_episodes(connection, paths, roots=roots, keys=keys)
+    displaced = _find_displaced(batch, at_place)
+    at_place = {place: stored for place, stored in at_place.items() if place not in displaced}
+    moved = _find_moved(connection, batch, at_place=at_place)
+    moved_ids = {moved_episode.id for moved_episode in moved.values()}
     steps: list[Step | None] = []
-    for record in wave:
+    for record in batch:
         place = (record.path, record.key)
-        occupant = here.get(place)
-        if place in movers:
-            steps.append(Step(record, "moved", movers[place]))
-        elif occupant is None or occupant.id in gone:
+        stored = at_place.get(place)
+        if place in moved:
+            steps.append(Step(record, "moved", moved[place]))
+        elif stored is None or stored.id in moved_ids:
             steps.append(None)
         else:
-            steps.append(Step(record, "unchanged" if occupant.is_same(record) else "changed", occupant))
-    new = [record for record, step in zip(wave, steps, strict=True) if step is None]
-    fresh = iter(_newcomers(connection, new, _free_uids(connection, new)))
-    left = {_aside(path, occupant.uid): occupant for (path, _), occupant in displaced.items()}
-    return [step or next(fresh) for step in steps], left
+            steps.append(Step(record, "unchanged" if stored.is_same(record) else "changed", stored))
+    new = [record for record, step in zip(batch, steps, strict=True) if step is None]
+    new_steps = iter(_new_steps(connection, new, _free_uids(connection, new)))
+    set_aside = {_displaced_path(path, stored.uid): stored for (path, _), stored in displaced.items()}
+    return [step or next(new_steps) for step in steps], set_aside
 
 
-def load_occupants(
+def load_stored_episodes(
     connection: Connection, paths: Collection[str], *, roots: Roots, keys: Collection[str] | None = None
-) -> dict[Place, Occupant]:
-    """Return who is at each absolute path, by place; of one key at one path, the deepest root's.
+) -> dict[Place, StoredEpisode]:
+    """Return the catalogued episodes at these absolute paths by (path, key); if two have the same, the deepest root's.
 
     keys: only episodes of these, of a location that may have many others.
     """
-    wanted: dict[int, dict[str, tuple[int, str]]] = {}
+    paths_by_root: dict[int, dict[str, tuple[int, str]]] = {}
     for path in filter(storable, paths):
-        for rank, (root_id, inside) in enumerate(roots.spots(path)):
-            wanted.setdefault(root_id, {})[inside] = (rank, path)
-    names = ("key", *Occupant._fields)
-    found: dict[Place, Occupant] = {}
+        for rank, (root_id, inside) in enumerate(roots.stored_paths(path)):
+            paths_by_root.setdefault(root_id, {})[inside] = (rank, path)
+    names = ("key", *StoredEpisode._fields)
+    stored_episodes: dict[Place, StoredEpisode] = {}
     ranks: dict[Place, int] = {}
-    for root_id, inside, key, *values in find(
-        connection, episode, ("root_id", "path"), wanted, names, among=None if keys is None else ("key", keys)
+    for root_id, inside, key, *values in find_rows(
+        connection,
+        episode,
+        ("root_id", "path"),
+        paths_by_root,
+        names,
+        filter_column=None if keys is None else ("key", keys),
     ):
-        rank, path = wanted[root_id][inside]
+        rank, path = paths_by_root[root_id][inside]
         if rank <= ranks.setdefault((path, key), rank):
-            found[path, key] = Occupant(*values)
+            stored_episodes[path, key] = StoredEpisode(*values)
             ranks[path, key] = rank
-    return found
+    return stored_episodes
 
 
 def load_read_as(connection: Connection, paths: Collection[str], *, base: str | None) -> dict[str, str]:
-    """Return how the locations at these absolute paths were read when they were ingested last."""
+    """Return the reading options of the locations at these absolute paths, as of their last ingest."""
     roots = load_roots(connection, base=base)
-    spots: dict[int, dict[str, str]] = {}
+    paths_by_root: dict[int, dict[str, str]] = {}
     for path in filter(storable, paths):
-        for root_id, inside in roots.spots(path):
-            spots.setdefault(root_id, {})[inside] = path
-    found: dict[str, str] = {}
-    for root_id, named in spots.items():  # by root, as the index goes
-        parameters = {"root_id": root_id, **listed(connection, list(named))}
+        for root_id, inside in roots.stored_paths(path):
+            paths_by_root.setdefault(root_id, {})[inside] = path
+    reading_options: dict[str, str] = {}
+    for root_id, path_of in paths_by_root.items():  # by root, as the index is ordered
+        parameters = {"root_id": root_id, **list_parameter(connection, list(path_of))}
         rows = connection.execute(_read_as_rows(connection.dialect.name), parameters)
-        found |= {named[path]: read_as(*how) for path, *how in rows}
-    return found
+        reading_options |= {path_of[path]: read_as(*format_columns) for path, *format_columns in rows}
+    return reading_options
 
 
 @lru_cache(maxsize=2)
 def _read_as_rows(product: str) -> Select[Any]:
     """Return the cached statement for how locations were read, the latest last, which searches by a path use."""
     columns = (episode.c.path, episode.c.format, episode.c.lane_map)
-    here = (episode.c.root_id == bindparam("root_id"), among_listed(product, episode.c.path))
-    return select(*columns).where(*here).group_by(*columns).order_by(func.max(episode.c.id))
+    conditions = (episode.c.root_id == bindparam("root_id"), in_parameter(product, episode.c.path))
+    return select(*columns).where(*conditions).group_by(*columns).order_by(func.max(episode.c.id))
 
 
-def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) -> dict[Place, Occupant]:
-    """Return those who must leave their places."""
-    left: dict[Place, Occupant] = {}
-    for record in wave:
-        occupant = here.get((record.path, record.key)) if record.displaces is not None else None
-        if occupant is not None and occupant.id == record.displaces and occupant.digest != record.digest:
-            left[record.path, record.key] = occupant
-    return left
+def _find_displaced(
+    batch: Sequence[EpisodeRecord], at_place: Mapping[Place, StoredEpisode]
+) -> dict[Place, StoredEpisode]:
+    """Return the episodes that must leave their path for a record that displaces them."""
+    displaced: dict[Place, StoredEpisode] = {}
+    for record in batch:
+        stored = at_place.get((record.path, record.key)) if record.displaces is not None else None
+        if stored is not None and stored.id == record.displaces and stored.digest != record.digest:
+            displaced[record.path, record.key] = stored
+    return displaced
 
 
-def _aside(path: str, uid: str) -> str:
-    """Return the path of a displaced episode, which no file has."""
+def _displaced_path(path: str, uid: str) -> str:
+    """Return the new path of a displaced episode, at which there is no file."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.replaced/{uid}/{name}"
 
 
-def _movers(
-    connection: Connection, wave: Sequence[EpisodeRecord], *, here: Mapping[Place, Occupant]
-) -> dict[Place, Occupant]:
+def _find_moved(
+    connection: Connection, batch: Sequence[EpisodeRecord], *, at_place: Mapping[Place, StoredEpisode]
+) -> dict[Place, StoredEpisode]:
     """Return the episodes that move to a free path, by that path.
 
     An episode moves once, keeps its digest, and does not move while the same data is still found at its old path.
     """
-    claims = {record.moved_from for record in wave if record.moved_from is not None}
-    if not claims:
+    requested_ids = {record.moved_from for record in batch if record.moved_from is not None}
+    if not requested_ids:
         return {}
-    columns = (episode.c[name] for name in Occupant._fields)
-    statement = select(*columns).where(one_of(connection, episode.c.id, claims))
-    free = {row.id: Occupant(*row) for row in connection.execute(statement)}
-    for record in wave:
-        occupant = here.get((record.path, record.key))
-        if occupant is not None and occupant.digest == record.digest:
-            free.pop(occupant.id, None)
-    movers: dict[Place, Occupant] = {}
-    for record in wave:
+    columns = (episode.c[name] for name in StoredEpisode._fields)
+    statement = select(*columns).where(one_of(connection, episode.c.id, requested_ids))
+    movable = {row.id: StoredEpisode(*row) for row in connection.execute(statement)}
+    for record in batch:
+        stored = at_place.get((record.path, record.key))
+        if stored is not None and stored.digest == record.digest:
+            movable.pop(stored.id, None)
+    moved: dict[Place, StoredEpisode] = {}
+    for record in batch:
         place = (record.path, record.key)
-        claimed = free.get(record.moved_from) if record.moved_from is not None else None
-        if claimed is not None and claimed.digest == record.digest and place not in here:
-            movers[place] = free.pop(claimed.id)
-    return movers
+        moved_episode = movable.get(record.moved_from) if record.moved_from is not None else None
+        if moved_episode is not None and moved_episode.digest == record.digest and place not in at_place:
+            moved[place] = movable.pop(moved_episode.id)
+    return moved
 
 
-def _newcomers(connection: Connection, records: Sequence[EpisodeRecord], uids: Sequence[str]) -> list[Step]:
-    """Give each record an id."""
+def _new_steps(connection: Connection, records: Sequence[EpisodeRecord], uids: Sequence[str]) -> list[Step]:
+    """Return a step for each new record, with a new id."""
     if not records:
         return []
     return [
         Step(
             record,
             "new",
-            Occupant(number, uid, record.digest, record.format, record.lane_map, record.size, record.mtime_ns),
+            StoredEpisode(number, uid, record.digest, record.format, record.lane_map, record.size, record.mtime_ns),
         )
         for number, record, uid in zip(_new_ids(connection, len(records)), records, uids, strict=True)
     ]
 
 
 def _new_ids(connection: Connection, count: int) -> range:
-    """Return so many ids that were never given out."""
+    """Return `count` ids that were never used."""
     connection.execute(update(archive).values(last_episode=archive.c.last_episode + count))
     last = int(connection.execute(select(archive.c.last_episode)).scalar_one())
     return range(last - count + 1, last + 1)

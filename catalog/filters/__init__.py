@@ -1,1 +1,1 @@
-"""The filter language: one value, three notations, evaluation in Python and in SQL."""
+"""The filter language: filters as values, three notations, evaluation in Python and in SQL."""

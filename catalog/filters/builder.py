@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 class Name:
     """A field, or the beginning of one; comparing it makes a filter."""
 
-    def __init__(self, written: str) -> None:
-        self._written = written
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def __getattr__(self, part: str) -> Name:
-        if part.startswith("__"):  # what Python asks every object for is no field
+        if part.startswith("__"):  # a special method that Python looks up, not a field
             raise AttributeError(part)
-        if not self._written:
+        if not self._text:
             return Name(part)
-        if self._written.split(".", 1)[0] not in FAMILIES:
-            raise FilterError(f"expected a comparison of {self._written}, found the attribute {part!r}")
+        if self._text.split(".", 1)[0] not in FAMILIES:
+            raise FilterError(f"expected a comparison of {self._text}, found the attribute {part!r}")
         return self[part]
 
     def __getitem__(self, part: str | int) -> Name:
         more = f"[{part}]" if isinstance(part, int) else f".{quoted(part)}"
-        return Name(self._written + more if self._written else str(part))
+        return Name(self._text + more if self._text else str(part))
 
     def __contains__(self, value: object) -> bool:
         raise FilterError(f"expected a filter, found a use of 'in', which gives none: see {self!r}.contains and one_of")
@@ -45,7 +45,7 @@ class Name:
 
     def __ne__(self, value: object) -> Where:  # type: ignore[override]  # as __eq__
         # Of many values "another one" is rarely meant: no value must be equal.
-        return negation(self == value) if field_of(self._written).many else self._compare("ne", value)
+        return negation(self == value) if field_of(self._text).many else self._compare("ne", value)
 
     def __lt__(self, value: Scalar) -> Where:
         return self._compare("lt", value)
@@ -70,11 +70,11 @@ class Name:
         return self._compare("between", (low, high))
 
     def contains(self, text: str) -> Where:
-        """Part of the value; for F.text: the words stand side by side."""
+        """Match values that contain the text; for F.text: its words, adjacent."""
         return self._compare("contains", text)
 
     def startswith(self, text: str) -> Where:
-        """Its beginning."""
+        """Match values that start with the text."""
         return self._compare("startswith", text)
 
     def exists(self) -> Where:
@@ -82,10 +82,10 @@ class Name:
         return self._compare("exists", None)
 
     def __repr__(self) -> str:
-        return f"F.{self._written}"
+        return f"F.{self._text}"
 
     def _compare(self, op: str, value: Any) -> Where:
-        return Compare(self._written, op, value)
+        return Compare(self._text, op, value)
 
 
 F = Name("")

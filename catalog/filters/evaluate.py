@@ -1,6 +1,6 @@
-"""What a filter means, in plain Python: the reference that every database and every index must agree with.
+"""Evaluation of filters in Python: the reference that every database and every index must agree with.
 
-A filter by a saved query must have it put in before (Catalog does): here a collection is a snapshot.
+Saved queries must be substituted before (Catalog does): here, a collection is a snapshot.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from catalog.database.roots import join
 from catalog.filters.fields import SPREAD
 from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
-from catalog.full_text import holds, texts
+from catalog.full_text import contains_phrase, texts
 from catalog.records import EpisodeRow, Facts
 from catalog.values import Scalar, comparable_number
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
 )
-"""Operators between a field and one value that Python and SQL write alike."""
+"""Operators between a field and one value that Python and SQLAlchemy share."""
 
 _TESTS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {
@@ -73,37 +73,37 @@ def read_field(field: Field, row: EpisodeRow, facts: Facts = NO_FACTS) -> Sequen
     """Return the values of the field in this episode: none if missing, several for a multi-valued field."""
     if field.root in _LISTS:
         return _LISTS[field.root](field, row, facts)
-    found = _SINGLES[field.root](field, row, facts) if field.root in _SINGLES else getattr(row, field.root)
-    return () if found is None else (found,)
+    value = _SINGLES[field.root](field, row, facts) if field.root in _SINGLES else getattr(row, field.root)
+    return () if value is None else (value,)
 
 
 def parts_of(fields: Iterable[Field]) -> frozenset[str]:
-    """Return the names of the parts of Facts that read_field looks at for these fields, none where rows suffice."""
+    """Return the names of the parts of Facts that read_field needs for these fields; empty if rows suffice."""
     return frozenset(_PARTS[field.root] for field in fields if field.root in _PARTS)
 
 
-def meets(clause: Compare, found: Any) -> bool:
+def meets(clause: Compare, value: Any) -> bool:
     """Return True if a value of the clause's field matches it."""
     if clause.op == "exists":
         return True
     if clause.field == "text":
-        return holds(found, clause.value)
+        return contains_phrase(value, clause.value)
     if clause.about.type is None:
-        found = _of_kind(found, clause.kind)
-    return found is not None and _TESTS[clause.op](found, clause.value)
+        value = _as_kind(value, clause.kind)
+    return value is not None and _TESTS[clause.op](value, clause.value)
 
 
-def _of_kind(found: Any, kind: str) -> Scalar | None:
+def _as_kind(value: Any, kind: str) -> Scalar | None:
     if kind == "number":
-        return comparable_number(found)
-    return found if isinstance(found, bool if kind == "flag" else str) else None
+        return comparable_number(value)
+    return value if isinstance(value, bool if kind == "flag" else str) else None
 
 
 def _metadata(field: Field, row: EpisodeRow, _: Facts) -> Any:
-    found: Any = row.metadata
+    value: Any = row.metadata
     for key in field.parts:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _lane(field: Field, _: EpisodeRow, facts: Facts) -> Scalar | None:

@@ -54,17 +54,17 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "text": str,
     }
 )
-"""Plain field -> type of its values. `text` is the full text of task and notes, `flag` a check that found something,
-`root` the folder that an episode is stored relative to, `vectors` how many it has in a space, `asset` the role of a
-file, where an episode consists of several."""
+"""Plain field -> type of its values. `text`: the full text of task and notes; `flag`: the name of a check with a
+finding; `root`: the folder that an episode's path is relative to; `vectors`: their number in a space; `asset`: the role
+of a file of an episode that consists of several."""
 
 FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
     {"meta": None, "score": float, "lane": float, "lineage": str}
 )
-"""First part of a field of a family -> type of its values; None = text, number or flag, as the value compared with."""
+"""Family, the first part of a field -> type of its values; None: text, number or flag, like the compared value."""
 
 SPREAD: Final = ("min", "max", "mean", "std")
-"""What is known of a lane's numbers, all of them or those of one channel."""
+"""Statistics of a lane's numbers, of all of them or of one channel."""
 
 STATISTICS: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -74,11 +74,11 @@ STATISTICS: Final[Mapping[str, type]] = MappingProxyType(
         "rate": float,
     }
 )
-"""What is known of a lane -> type of its values: count in timesteps, rate per second, bytes decoded and as stored,
-shape of one timestep as in "64x64x3", "scalar" for that of one number."""
+"""Property of a lane -> type of its values. count: in timesteps; rate: timesteps per second; bytes, stored: decoded and
+stored size; shape: of one timestep, such as "64x64x3", or "scalar"."""
 
 TEXT_OPERATORS: Final = ("contains", "startswith")
-"""Operators that only text knows."""
+"""Operators of text only."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
@@ -93,15 +93,15 @@ _MANY: Final = frozenset(
     }
 )
 _SHORT: Final = {name: short for short, name in ALIASES.items()}
-_BARE: Final = r"[\w/+-]+"
-_PLAIN: Final = rf"{_BARE}(?:\.{_BARE})*"
-_DOTTED: Final = frozenset(
+_PLAIN_PART: Final = r"[\w/+-]+"
+_PLAIN_NAME: Final = rf"{_PLAIN_PART}(?:\.{_PLAIN_PART})*"
+_DOTTED_FAMILIES: Final = frozenset(
     {"score", "lane"}
 )  # whose names may have dots: score.quality.spike, lane.signal/arm.pose.max
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
-NAME: Final = re.compile(rf"[A-Za-z_]\w*(?:\.(?:{_QUOTED}|{_BARE}))*(?:\[\d{{1,9}}\])?", re.DOTALL)
-"""How a field's name is written: parts after dots, quoted where they hold other signs than word / + -."""
-_PART: Final = re.compile(rf"\.({_QUOTED}|{_BARE})|\[(\d+)\]", re.DOTALL)
+NAME: Final = re.compile(rf"[A-Za-z_]\w*(?:\.(?:{_QUOTED}|{_PLAIN_PART}))*(?:\[\d{{1,9}}\])?", re.DOTALL)
+"""The notation of a field's name: parts separated by dots, quoted if they have other characters than word / + -."""
+_PART: Final = re.compile(rf"\.({_QUOTED}|{_PLAIN_PART})|\[(\d+)\]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Field:
 
     @property
     def free(self) -> bool:
-        """Whether files and people give the names, so that a mistyped one is missing everywhere instead of unknown."""
+        """Whether names are defined by the data, so that a mistyped one matches nothing instead of raising an error."""
         return self.root in ("meta", "score", "lane", "lineage")
 
     @property
@@ -144,11 +144,13 @@ class Field:
 
     @property
     def name(self) -> str:
-        """The one full way to write it."""
+        """The canonical notation."""
         channel = "" if self.channel is None else f"[{self.channel}]"
-        plain = _PLAIN if self.root in _DOTTED else _BARE
+        unquoted_pattern = _PLAIN_NAME if self.root in _DOTTED_FAMILIES else _PLAIN_PART
         return (
-            ".".join((self.root, *(part if re.fullmatch(plain, part) else quoted(part) for part in self.parts)))
+            ".".join(
+                (self.root, *(part if re.fullmatch(unquoted_pattern, part) else quoted(part) for part in self.parts))
+            )
             + channel
         )
 
@@ -161,16 +163,16 @@ class Field:
 @lru_cache(maxsize=1024)
 def field_of(name: str) -> Field:
     """Parse a field's name; FilterError if there is no such field."""
-    whole = NAME.fullmatch(name) if isinstance(name, str) else None
-    if whole is None or not storable(name):
+    match = NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None or not storable(name):
         raise FilterError(f"expected the name of a field ({_listed()}), found {name!r}")
     root, parts, channel = re.split(r"[.\[]", name, maxsplit=1)[0], [], None
     for part, number in _PART.findall(name[len(root) :]):
         channel = int(number) if number else channel
         parts += [_read(part)] if part else []
-    if root in _DOTTED:
-        ends = len(parts) - (root == "lane")  # where the name does
-        parts = [".".join(parts[:ends]), *parts[ends:]] if ends > 0 else parts
+    if root in _DOTTED_FAMILIES:
+        name_parts = len(parts) - (root == "lane")  # number of parts that make up the name
+        parts = [".".join(parts[:name_parts]), *parts[name_parts:]] if name_parts > 0 else parts
     field = Field(ALIASES.get(root, root), tuple(parts), channel)
     _check(field, name)
     return field
@@ -178,22 +180,22 @@ def field_of(name: str) -> Field:
 
 def _check(field: Field, name: str) -> None:
     if field.root in FIELDS:
-        fine = not field.parts and field.channel is None
-        wanted = f"{field.root} without further parts"
+        is_valid = not field.parts and field.channel is None
+        expected = f"{field.root} without further parts"
     elif field.root == "lane":
-        fine = len(field.parts) == 2 and field.parts[1] in STATISTICS
-        fine = fine and (field.channel is None or field.parts[1] in SPREAD)
-        wanted = f"lane.NAME.STATISTIC or lane.NAME.STATISTIC[CHANNEL] with a statistic among {', '.join(STATISTICS)}"
+        is_valid = len(field.parts) == 2 and field.parts[1] in STATISTICS
+        is_valid = is_valid and (field.channel is None or field.parts[1] in SPREAD)
+        expected = f"lane.NAME.STATISTIC or lane.NAME.STATISTIC[CHANNEL] with a statistic among {', '.join(STATISTICS)}"
     elif field.root in FAMILIES:
-        fine = (len(field.parts) == 1 or (field.root == "meta" and field.parts != ())) and field.channel is None
-        wanted = "meta.KEY, further keys after dots" if field.root == "meta" else f"{field.root}.NAME"
+        is_valid = (len(field.parts) == 1 or (field.root == "meta" and field.parts != ())) and field.channel is None
+        expected = "meta.KEY, further keys after dots" if field.root == "meta" else f"{field.root}.NAME"
     else:
         close = get_close_matches(name, [*FIELDS, *ALIASES], n=1)
-        others = f"a key of the metadata is meta.{name}; the fields are {_listed()}"
-        advice = f"did you mean {close[0]}?" if close else others
+        default_advice = f"a key of the metadata is meta.{name}; the fields are {_listed()}"
+        advice = f"did you mean {close[0]}?" if close else default_advice
         raise FilterError(f"expected a field, found {name!r} ({advice})")
-    if not fine:
-        raise FilterError(f"expected {wanted}, found {name!r}")
+    if not is_valid:
+        raise FilterError(f"expected {expected}, found {name!r}")
 
 
 def _listed() -> str:
@@ -210,5 +212,5 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Return what stands between the quotes."""
+    """Return the text between the quotes, with escapes resolved."""
     return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from catalog.values import Scalar
 
-Made = TypeVar("Made")
+Parsed = TypeVar("Parsed")
 
 _OPERATORS: Final = {"..": "le", ">=": "ge", "<=": "le", "!=": "ne", ">": "gt", "<": "lt"}
 QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -52,24 +52,24 @@ FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False}
 def parse_where(text: str) -> Where:
     """Parse a filter; FilterSyntaxError, a FilterError, has the position of the first mistake."""
     parser = _Parser(plain_text(text, "a filter", FilterError))
-    found = parser.any_of(0)
+    parsed = parser.any_of(0)
     if parser.position < len(text):
         parser.fail("expected the end of the filter", parser.position)
-    return found
+    return parsed
 
 
 def parse_comparison(field: str, text: str) -> Where:
     """Parse the text after `field:`; error positions count from its beginning."""
     parser = _Parser(plain_text(text, "a filter", FilterError))
     try:
-        found = parser.test(field_of(field))
+        parsed = parser.test(field_of(field))
     except FilterSyntaxError:
         raise
     except FilterError as error:
         raise FilterSyntaxError(str(error)) from error
     if parser.position < len(text):
         parser.fail("expected one value (in double quotes if need be)", parser.position)
-    return found
+    return parsed
 
 
 def as_where(where: Where | str | None) -> Where:
@@ -89,57 +89,57 @@ class _Parser:
         self.position = 0
 
     def fail(self, reason: str, position: int) -> NoReturn:
-        rest = self.text[position : position + 30]
-        found = repr(rest) if rest else "its end"
+        following = self.text[position : position + 30]
+        found = repr(following) if following else "its end"
         raise FilterSyntaxError(f"{reason}, found {found} at character {position + 1} of the filter", position)
 
     def any_of(self, depth: int) -> Where:
         if depth > MAX_DEPTH:
             self.fail(f"expected at most {MAX_DEPTH} levels", self.position)
-        begun = self.position
+        start = self.position
         parts = [self.all_of(depth)]
         while self.keyword("OR"):
-            parts.append(self.all_of(depth, needed=True))
-        return self.checked(begun, lambda: any_of(*parts))
+            parts.append(self.all_of(depth, required=True))
+        return self.checked(start, lambda: any_of(*parts))
 
-    def all_of(self, depth: int, *, needed: bool = False) -> Where:
-        begun = self.position
+    def all_of(self, depth: int, *, required: bool = False) -> Where:
+        start = self.position
         parts: list[Where] = []
         while True:
             self.space()
             if self.keyword("AND"):
                 if not parts:
-                    self.fail("expected a comparison before AND", begun)
+                    self.fail("expected a comparison before AND", start)
                 parts.append(self.one(depth))
             elif self.ended() or self.peek("OR"):
                 break
             else:
                 parts.append(self.one(depth))
-        if needed and not parts:
+        if required and not parts:
             self.fail("expected a comparison", self.position)
         if not parts and self.peek("OR"):
             self.fail("expected a comparison before OR", self.position)
-        return self.checked(begun, lambda: all_of(*parts))
+        return self.checked(start, lambda: all_of(*parts))
 
     def one(self, depth: int) -> Where:
         self.space()
-        begun = self.position
+        start = self.position
         if depth > MAX_DEPTH:
-            self.fail(f"expected at most {MAX_DEPTH} levels", begun)
+            self.fail(f"expected at most {MAX_DEPTH} levels", start)
         if self.keyword("NOT") or self.take("-"):
-            return self.checked(begun, lambda: negation(self.one(depth + 1)))
+            return self.checked(start, lambda: negation(self.one(depth + 1)))
         if self.take("("):
-            found = self.any_of(depth + 1)
+            inner = self.any_of(depth + 1)
             self.space()
             if not self.take(")"):
-                self.fail(f"expected a closing parenthesis for the one at character {begun + 1}", self.position)
-            return found
-        name = NAME.match(self.text, begun)
+                self.fail(f"expected a closing parenthesis for the one at character {start + 1}", self.position)
+            return inner
+        name = NAME.match(self.text, start)
         if name and self.text.startswith(":", name.end()):
-            field = self.checked(begun, lambda: field_of(name[0]))
+            field = self.checked(start, lambda: field_of(name[0]))
             self.position = name.end() + 1
-            return self.checked(begun, lambda: self.bounded(self.test(field)))
-        return self.checked(begun, lambda: self.bounded(self.words()))
+            return self.checked(start, lambda: self.bounded(self.test(field)))
+        return self.checked(start, lambda: self.bounded(self.words()))
 
     def words(self) -> Where:
         if self.text.startswith('"', self.position):
@@ -152,18 +152,18 @@ class _Parser:
 
     def test(self, field: Field) -> Where:
         """Read a test and return the comparison."""
-        if sign := next((sign for sign in _OPERATORS if self.take(sign)), None):
-            return Compare(field.name, _OPERATORS[sign], self.value(field))
+        if operator := next((operator for operator in _OPERATORS if self.take(operator)), None):
+            return Compare(field.name, _OPERATORS[operator], self.value(field))
         if self.take("()"):
             return Compare(field.name, "in", ())
         if self.take("*"):
-            return self.within(field)
-        found = self.value(field)
+            return self.contained(field)
+        value = self.value(field)
         if self.take(".."):
-            return self.upwards(field, found)
+            return self.lower_bound(field, value)
         if self.take("*"):
-            return Compare(field.name, "startswith", found)
-        return self.equal(field, found)
+            return Compare(field.name, "startswith", value)
+        return self.equal(field, value)
 
     def equal(self, field: Field, first: Scalar) -> Where:
         values = [first]
@@ -173,55 +173,55 @@ class _Parser:
             return Compare(field.name, "contains", first)
         return Compare(field.name, "in", values)
 
-    def upwards(self, field: Field, low: Scalar) -> Where:
+    def lower_bound(self, field: Field, low: Scalar) -> Where:
         if self.at_end():
             return Compare(field.name, "ge", low)
         return Compare(field.name, "between", (low, self.value(field)))
 
-    def within(self, field: Field) -> Where:
+    def contained(self, field: Field) -> Where:
         if self.at_end():
             return Compare(field.name, "exists")
-        found = self.value(field)
+        value = self.value(field)
         if not self.take("*"):
             self.fail("expected a second * after the text that must be contained", self.position)
-        return Compare(field.name, "contains", found)
+        return Compare(field.name, "contains", value)
 
     def value(self, field: Field | None) -> Scalar:
         """Read one value of the field's type."""
-        begun = self.position
-        if self.text.startswith('"', begun):
-            string = QUOTED.match(self.text, begun)
-            if string is None:
+        start = self.position
+        if self.text.startswith('"', start):
+            match_quoted = QUOTED.match(self.text, start)
+            if match_quoted is None:
                 self.fail("expected a closing double quote", len(self.text))
-            self.position = string.end()
-            return unquoted(string[0])
-        plain = VALUE.match(self.text, begun)
-        if plain is None:
-            self.fail("expected a value (in double quotes if need be)", begun)
-        self.position = plain.end()
-        return self.typed(plain[0], field.type if field else str, begun)
+            self.position = match_quoted.end()
+            return unquoted(match_quoted[0])
+        match = VALUE.match(self.text, start)
+        if match is None:
+            self.fail("expected a value (in double quotes if need be)", start)
+        self.position = match.end()
+        return self.typed(match[0], field.type if field else str, start)
 
-    def typed(self, text: str, kind: type | None, begun: int) -> Scalar:
-        found = _as_type(text, kind)
-        if found is None:
-            self.fail(f"expected {_EXPECTED[kind]}", begun)
-        return found
+    def typed(self, text: str, type_: type | None, start: int) -> Scalar:
+        value = _as_type(text, type_)
+        if value is None:
+            self.fail(f"expected {_EXPECTED[type_]}", start)
+        return value
 
-    def bounded(self, found: Where) -> Where:
-        """Return what was read, unless something hangs on to it."""
+    def bounded(self, parsed: Where) -> Where:
+        """Return the parsed part; fails if it is not followed by a space or the end."""
         if not self.at_end():
-            colon = self.text[self.position] in "<>="
-            self.fail(f"expected a {'colon, as in reward:>3' if colon else 'space'}", self.position)
-        return found
+            is_comparison = self.text[self.position] in "<>="
+            self.fail(f"expected a {'colon, as in reward:>3' if is_comparison else 'space'}", self.position)
+        return parsed
 
-    def checked(self, begun: int, make: Callable[[], Made]) -> Made:
-        """Make something; a mistake in it is one at this position."""
+    def checked(self, start: int, make: Callable[[], Parsed]) -> Parsed:
+        """Return make(); a FilterError becomes a FilterSyntaxError at this position."""
         try:
             return make()
         except FilterSyntaxError:
             raise
         except FilterError as error:
-            raise FilterSyntaxError(f"{error}, at character {begun + 1} of the filter", begun) from error
+            raise FilterSyntaxError(f"{error}, at character {start + 1} of the filter", start) from error
 
     def space(self) -> None:
         while self.position < len(self.text) and self.text[self.position].isspace():
@@ -234,30 +234,30 @@ class _Parser:
         return self.ended() or self.text[self.position].isspace()
 
     def take(self, sign: str) -> bool:
-        there = self.text.startswith(sign, self.position)
-        self.position += len(sign) * there
-        return there
+        is_next = self.text.startswith(sign, self.position)
+        self.position += len(sign) * is_next
+        return is_next
 
     def peek(self, keyword: str) -> bool:
-        after = self.position + len(keyword)
+        end = self.position + len(keyword)
         return self.text.startswith(keyword, self.position) and (
-            after >= len(self.text) or self.text[after].isspace() or self.text[after] in "()"
+            end >= len(self.text) or self.text[end].isspace() or self.text[end] in "()"
         )
 
     def keyword(self, keyword: str) -> bool:
         self.space()
-        there = self.peek(keyword)
-        self.position += len(keyword) * there
-        return there
+        is_next = self.peek(keyword)
+        self.position += len(keyword) * is_next
+        return is_next
 
 
-def _as_type(text: str, kind: type | None) -> Scalar | None:
+def _as_type(text: str, type_: type | None) -> Scalar | None:
     """Return bare text as a value of the type (None = inferred), None if it is not one."""
-    if kind is str or (kind is None and text.lower() not in FLAGS and NUMBER.fullmatch(text) is None):
+    if type_ is str or (type_ is None and text.lower() not in FLAGS and NUMBER.fullmatch(text) is None):
         return text
-    if kind in (bool, None) and text.lower() in FLAGS:
+    if type_ in (bool, None) and text.lower() in FLAGS:
         return FLAGS[text.lower()]
-    if kind in (int, None) and _INTEGER.fullmatch(text):
+    if type_ in (int, None) and _INTEGER.fullmatch(text):
         return int(text)
-    endless = kind is float and text.lower().lstrip("+-") == "inf"
-    return float(text) if kind in (float, None) and (endless or NUMBER.fullmatch(text)) else None
+    is_infinity = type_ is float and text.lower().lstrip("+-") == "inf"
+    return float(text) if type_ in (float, None) and (is_infinity or NUMBER.fullmatch(text)) else None

@@ -1,4 +1,4 @@
-"""Put saved queries in place of their names in a filter."""
+"""Substitute the saved queries that a filter names."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def explain_unknown(ref: str) -> str:
 
 
 def resolve_saved_queries(connection: Connection, where: Where) -> Where:
-    """Return the filter with every saved query that it names put in place of its name.
+    """Return the filter with every saved query that it names substituted.
 
-    FilterError for a collection that is not there, and for queries that name one another in a circle.
+    FilterError for an unknown collection, and for queries that refer to each other in a cycle.
     """
     for _ in range(_MAX_QUERIES):
-        if _asks_for_any(where):
-            where = _substitute(where, {}, anywhere=_member_of_any(connection))
-        names = _named_in(where)
+        if _tests_any_membership(where):
+            where = _substitute(where, {}, any_collection=_member_of_any(connection))
+        names = _collections_in(where)
         if not names:
             return where
         rows = select(collection.c.name, collection.c.query).where(one_of(connection, collection.c.name, names))
@@ -41,24 +41,24 @@ def resolve_saved_queries(connection: Connection, where: Where) -> Where:
         missing = names - queries.keys() - set(connection.execute(hashes).scalars())
         if missing:
             raise FilterError(explain_unknown(min(missing)))
-        live = {name: parse_where(query) for name, query in queries.items() if query is not None}
-        if not live:
+        queries_by_name = {name: parse_where(query) for name, query in queries.items() if query is not None}
+        if not queries_by_name:
             return where
-        where = _substitute(where, live)
+        where = _substitute(where, queries_by_name)
     raise FilterError(f"expected at most {_MAX_QUERIES} saved queries inside one another, found more: is it a circle?")
 
 
 def queries_naming(connection: Connection, name: str) -> list[str]:
     """Return the names of the saved queries that name a collection, sorted."""
     rows = connection.execute(select(collection.c.name, collection.c.query).where(collection.c.query.is_not(None)))
-    return sorted(own for own, query in rows if name in _named_in(parse_where(query)))
+    return sorted(query_name for query_name, query in rows if name in _collections_in(parse_where(query)))
 
 
-def _asks_for_any(where: Where) -> bool:
+def _tests_any_membership(where: Where) -> bool:
     return any(clause.field == "collection" and clause.op == "exists" for clause in comparisons(where))
 
 
-def _named_in(where: Where) -> set[str]:
+def _collections_in(where: Where) -> set[str]:
     return {str(value) for clause in comparisons(where) if clause.field == "collection" for value in clause.values}
 
 
@@ -68,31 +68,31 @@ def _member_of_any(connection: Connection) -> Where:
     Saved queries that refer to this filter, directly or through others, and those that refer to a dropped collection,
     are ignored: they cannot be evaluated.
     """
-    named: dict[str, str | None] = dict(connection.execute(select(collection.c.name, collection.c.query)).all())
-    queries = {name: parse_where(query) for name, query in named.items() if query is not None}
-    needed = {name: _named_in(query) for name, query in queries.items()}
-    hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, set().union(*needed.values())))
-    there = {name for name, query in named.items() if query is None or not _asks_for_any(queries[name])}
-    there |= set(connection.execute(hashes).scalars())
-    while broken := {name for name, names in needed.items() if name in there and names - there}:
-        there -= broken
-    names = sorted(there & named.keys())
+    query_texts: dict[str, str | None] = dict(connection.execute(select(collection.c.name, collection.c.query)).all())
+    queries = {name: parse_where(query) for name, query in query_texts.items() if query is not None}
+    references = {name: _collections_in(query) for name, query in queries.items()}
+    hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, set().union(*references.values())))
+    usable = {name for name, query in query_texts.items() if query is None or not _tests_any_membership(queries[name])}
+    usable |= set(connection.execute(hashes).scalars())
+    while broken := {name for name, names in references.items() if name in usable and names - usable}:
+        usable -= broken
+    names = sorted(usable & query_texts.keys())
     return Compare("collection", "in", names) if names else any_of()
 
 
-def _substitute(where: Where, live: Mapping[str, Where], *, anywhere: Where | None = None) -> Where:
-    """Return the filter with those saved queries put in, and `anywhere`, if given, for membership of any collection."""
+def _substitute(where: Where, queries: Mapping[str, Where], *, any_collection: Where | None = None) -> Where:
+    """Return the filter with these saved queries substituted, and any_collection, if given, for `collection:*`."""
     match where:
         case AllOf(parts):
-            return all_of(*(_substitute(part, live, anywhere=anywhere) for part in parts))
+            return all_of(*(_substitute(part, queries, any_collection=any_collection) for part in parts))
         case AnyOf(parts):
-            return any_of(*(_substitute(part, live, anywhere=anywhere) for part in parts))
+            return any_of(*(_substitute(part, queries, any_collection=any_collection) for part in parts))
         case Not(part):
-            return negation(_substitute(part, live, anywhere=anywhere))
+            return negation(_substitute(part, queries, any_collection=any_collection))
         case Compare() if where.field == "collection" and where.op == "exists":
-            return where if anywhere is None else anywhere
+            return where if any_collection is None else any_collection
         case Compare() if where.field == "collection":
-            rest = [value for value in where.values if value not in live]
-            rest_filter = [Compare("collection", "in", rest)] if rest else []
-            return any_of(*rest_filter, *(live[str(value)] for value in where.values if value in live))
+            snapshots = [value for value in where.values if value not in queries]
+            snapshot_filter = [Compare("collection", "in", snapshots)] if snapshots else []
+            return any_of(*snapshot_filter, *(queries[str(value)] for value in where.values if value in queries))
     return where

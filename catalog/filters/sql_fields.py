@@ -1,4 +1,4 @@
-"""Fields as SQL: in which table each lives, and how it is read from there.
+"""Fields as SQL: the table of each field, and the expression that reads it.
 
 `base` is the catalog's folder, None for a server.
 """
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 
 Rows = tuple[Select[Any], ColumnElement[Any]]
-"""The ids of the episodes that have a value, once for each of these, and the column that holds it."""
+"""A statement for the ids of episodes, one row per value of a field, and the column with the value."""
 
 
 def value_of(connection: Connection, field: Field, *, kind: str = "text", base: str | None) -> ColumnElement[Any]:
     """Return a single-valued field as an expression, NULL if missing; kind is the type to read metadata as."""
     if field.root == "meta":
         return json_value(json_element(episode.c.metadata, field.parts), kind)
-    if (shared := shared_by(connection, field, base=base)) is not None:
-        return _chosen(*shared)
+    if (by_key := values_by_key(connection, field, base=base)) is not None:
+        return _case_of(*by_key)
     if field.root == "path":
         return _path(connection, base=base)
-    if field.root in _ASKED:
-        return _ASKED[field.root](field).correlate(episode).scalar_subquery()
+    if field.root in _SELECTS:
+        return _SELECTS[field.root](field).correlate(episode).scalar_subquery()
     return episode.c[field.root]
 
 
@@ -62,18 +62,18 @@ def rows_of(connection: Connection, field: Field, *, base: str | None) -> Rows |
     return _ROWS[field.root](field) if field.root in _ROWS else None
 
 
-def shared_by(
+def values_by_key(
     connection: Connection, field: Field, *, base: str | None
 ) -> tuple[ColumnElement[int], dict[int, str]] | None:
-    """Return, of a field that few values of a key decide, this key and what the field is for each; None of others."""
+    """Return (key column, {key: value}) of a field whose value depends on a root or layout only; None for others."""
     if field.root == "root":
         return episode.c.root_id, _folders(connection, base=base)
     if field.root == "lane" and field.parts[1] in ("dtype", "shape"):
-        return episode.c.layout_id, _by_layout(connection, *field.parts)
+        return episode.c.layout_id, _lane_types_by_layout(connection, *field.parts)
     return None
 
 
-def is_looked_up(field: Field) -> bool:
+def depends_on_data(field: Field) -> bool:
     """Return True if the SQL of such a field depends on the contents of the database, which may change."""
     return field.root in ("root", "path", "asset_path") or (
         field.root == "lane" and field.parts[1] in ("dtype", "shape")
@@ -85,72 +85,72 @@ def statistic(field: Field) -> ColumnElement[Any]:
     name = field.parts[1]
     if name not in SPREAD:
         return lane.c[name]
-    place = 0 if field.channel is None else field.channel + 1
-    return number_at(lane.c.spread, len(SPREAD) * place + SPREAD.index(name))
+    index = 0 if field.channel is None else field.channel + 1
+    return number_at(lane.c.spread, len(SPREAD) * index + SPREAD.index(name))
 
 
-def _by_layout(connection: Connection, wanted: str, about: str) -> dict[int, str]:
-    """Return the dtype or the shape of a lane by the id of each layout that has it; there are few layouts."""
+def _lane_types_by_layout(connection: Connection, lane_name: str, property_: str) -> dict[int, str]:
+    """Return the dtype or shape of a lane by the id of each layout that has the lane; there are few layouts."""
     return {
-        number: dtype if about == "dtype" else shape_text(shape)
+        number: dtype if property_ == "dtype" else shape_text(shape)
         for number, definition in connection.execute(select(layout.c.id, layout.c.definition))
         for name, dtype, shape in json.loads(definition)
-        if name == wanted
+        if name == lane_name
     }
 
 
 def _folders(connection: Connection, *, base: str | None) -> dict[int, str]:
-    """Return the absolute folder of each root; there are few, and a moved archive has others tomorrow."""
+    """Return the absolute folder of each root id; read each time, as folders change when an archive is moved."""
     folders = load_roots(connection, base=base).folders.items()
     return {number: folder for folder, numbers in folders for number in numbers}
 
 
 def _path(connection: Connection, *, base: str | None) -> ColumnElement[Any]:
     folders = _folders(connection, base=base).items()
-    begins = {number: folder.rstrip("/") + "/" for number, folder in folders}
-    return _chosen(episode.c.root_id, begins) + episode.c.path
+    prefixes = {number: folder.rstrip("/") + "/" for number, folder in folders}
+    return _case_of(episode.c.root_id, prefixes) + episode.c.path
 
 
-def _chosen(key: ColumnElement[int], values: Mapping[int, str]) -> ColumnElement[Any]:
-    """Return the text under a key, compared by code point like a column; NULL for another key."""
+def _case_of(key: ColumnElement[int], values: Mapping[int, str]) -> ColumnElement[Any]:
+    """Return the text of a key as a CASE expression, compared by code point like a column; NULL for unknown keys."""
     return cast(case(values, value=key) if values else null(), TEXT)
 
 
-def _asked_lane(field: Field) -> Select[Any]:
+def _select_lane_statistic(field: Field) -> Select[Any]:
     return select(statistic(field)).where(lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0])
 
 
-def _asked_score(field: Field) -> Select[Any]:
+def _select_score(field: Field) -> Select[Any]:
     return select(score.c.value).where(score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
 
 
-def _asked_review(field: Field) -> Select[Any]:
+def _select_last_review(field: Field) -> Select[Any]:
     last = select(case((review.c.state.is_not(None), REVIEW[field.root]))).where(review.c.episode_row == episode.c.id)
     return last.order_by(review.c.id.desc()).limit(1)
 
 
-def _rows(column: Column[Any]) -> Rows:
+def _table_rows(column: Column[Any]) -> Rows:
     return select(column.table.c.episode_row), column
 
 
-def _noted(column: Column[Any]) -> Rows:
+def _note_rows(column: Column[Any]) -> Rows:
     return select(note.c.episode_row).where(note.c.removed_at.is_(None)), column
 
 
-def _scored(field: Field) -> Rows:
+def _score_rows(field: Field) -> Rows:
     return select(score.c.episode_row).where(score.c.name == field.parts[0]), score.c.value
 
 
-def _descended(field: Field) -> Rows:
+def _lineage_rows(field: Field) -> Rows:
     return select(lineage.c.episode_row).where(lineage.c.relation == field.parts[0]), lineage.c.source
 
 
-def _embedded(column: Column[Any]) -> Rows:
-    living = select(embedding.c.episode_row).select_from(embedding.join(space)).where(embedding.c.count.is_not(None))
-    return living, column
+def _embedding_rows(column: Column[Any]) -> Rows:
+    rows = select(embedding.c.episode_row).select_from(embedding.join(space)).where(embedding.c.count.is_not(None))
+    return rows, column
 
 
-def _reviewed(field: Field) -> Rows:
+def _review_rows(field: Field) -> Rows:
     later = review.alias("later")
     last = (
         ~select(literal_column("1"))
@@ -161,7 +161,7 @@ def _reviewed(field: Field) -> Rows:
     return select(review.c.episode_row).where(review.c.state.is_not(None), last), REVIEW[field.root]
 
 
-def _named(_: Field) -> Rows:
+def _collection_rows(_: Field) -> Rows:
     picks = pick.join(collection, collection.c.snapshot_id == pick.c.snapshot_id)
     return select(pick.c.episode_row).select_from(picks), collection.c.name
 
@@ -169,27 +169,27 @@ def _named(_: Field) -> Rows:
 REVIEW: Final[Mapping[str, Column[Any]]] = MappingProxyType(
     {"review": review.c.state, "reviewer": review.c.who, "reviewed_at": review.c.at}
 )
-_ASKED: Final[Mapping[str, Callable[[Field], Select[Any]]]] = MappingProxyType(
-    {"lane": _asked_lane, "score": _asked_score, **dict.fromkeys(REVIEW, _asked_review)}
+_SELECTS: Final[Mapping[str, Callable[[Field], Select[Any]]]] = MappingProxyType(
+    {"lane": _select_lane_statistic, "score": _select_score, **dict.fromkeys(REVIEW, _select_last_review)}
 )
 _ROWS: Final[Mapping[str, Callable[[Field], Rows]]] = MappingProxyType(
     {
-        "tag": lambda _: _rows(tag.c.name),
-        "flag": lambda _: _rows(finding.c.name),
-        "note": lambda _: _noted(note.c.text),
-        "note_by": lambda _: _noted(note.c.who),
-        "note_at": lambda _: _noted(note.c.at),
-        "collection": _named,
-        "score": _scored,
-        "lineage": _descended,
-        "space": lambda _: _embedded(space.c.fingerprint),
-        "space_family": lambda _: _embedded(space.c.family),
-        "space_state": lambda _: _embedded(space.c.state),
-        "vectors": lambda _: _embedded(embedding.c.count),
-        "asset": lambda _: _rows(asset.c.role),
-        "asset_digest": lambda _: _rows(asset.c.digest),
-        "asset_size": lambda _: _rows(asset.c.size),
-        "asset_mtime_ns": lambda _: _rows(asset.c.mtime_ns),
-        **dict.fromkeys(REVIEW, _reviewed),
+        "tag": lambda _: _table_rows(tag.c.name),
+        "flag": lambda _: _table_rows(finding.c.name),
+        "note": lambda _: _note_rows(note.c.text),
+        "note_by": lambda _: _note_rows(note.c.who),
+        "note_at": lambda _: _note_rows(note.c.at),
+        "collection": _collection_rows,
+        "score": _score_rows,
+        "lineage": _lineage_rows,
+        "space": lambda _: _embedding_rows(space.c.fingerprint),
+        "space_family": lambda _: _embedding_rows(space.c.family),
+        "space_state": lambda _: _embedding_rows(space.c.state),
+        "vectors": lambda _: _embedding_rows(embedding.c.count),
+        "asset": lambda _: _table_rows(asset.c.role),
+        "asset_digest": lambda _: _table_rows(asset.c.digest),
+        "asset_size": lambda _: _table_rows(asset.c.size),
+        "asset_mtime_ns": lambda _: _table_rows(asset.c.mtime_ns),
+        **dict.fromkeys(REVIEW, _review_rows),
     }
 )

@@ -26,10 +26,10 @@ from sqlalchemy import (
 
 from catalog.database.engine import one_of
 from catalog.database.schema import collection, document, episode, lane, pick, snapshot
-from catalog.database.sql_functions import contains, json_element, json_there
-from catalog.database.text_search import words_index
+from catalog.database.sql_functions import contains, json_element, json_exists
+from catalog.database.text_search import search_words
 from catalog.filters.evaluate import OPERATORS, meets
-from catalog.filters.sql_fields import rows_of, shared_by, statistic, value_of
+from catalog.filters.sql_fields import rows_of, statistic, value_of, values_by_key
 from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
 from catalog.full_text import phrase
 
@@ -43,13 +43,13 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
     """Return the filter as a condition on the table episode; NULL counts as false."""
     match where:
         case AllOf(parts):
-            spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
-            others = [condition(connection, part, base=base) for part in parts if part not in spoken]
-            return and_(true(), *([_match_words(connection, spoken)] if spoken else []), *others)
+            text_parts = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+            others = [condition(connection, part, base=base) for part in parts if part not in text_parts]
+            return and_(true(), *([_match_words(connection, text_parts)] if text_parts else []), *others)
         case AnyOf(parts):
-            spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
-            others = [condition(connection, part, base=base) for part in parts if part not in spoken]
-            return or_(false(), *([_match_words(connection, spoken, how="OR")] if spoken else []), *others)
+            text_parts = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+            others = [condition(connection, part, base=base) for part in parts if part not in text_parts]
+            return or_(false(), *([_match_words(connection, text_parts, how="OR")] if text_parts else []), *others)
         case Not(part):
             return not_(func.coalesce(condition(connection, part, base=base), false()))
         case Compare():
@@ -61,41 +61,41 @@ def _comparison(connection: Connection, clause: Compare, *, base: str | None) ->
     field = clause.about
     if field.root == "text":
         return _match_words(connection, [clause])
-    if (shared := shared_by(connection, field, base=base)) is not None:
-        key, values = shared
+    if (by_key := values_by_key(connection, field, base=base)) is not None:
+        key, values = by_key
         return one_of(connection, key, [number for number, value in values.items() if meets(clause, value)])
     if field.root in ("lane", "collection"):
-        return (_of_lane if field.root == "lane" else _collected)(connection, clause)
-    if (elsewhere := rows_of(connection, field, base=base)) is not None:
-        rows, column = elsewhere
+        return (_lane_comparison if field.root == "lane" else _in_collections)(connection, clause)
+    if (rows_and_column := rows_of(connection, field, base=base)) is not None:
+        rows, column = rows_and_column
         return episode.c.id.in_(rows.where(_test(connection, clause, column)))
     if field.root == "meta" and clause.op == "exists":
-        return json_there(json_element(episode.c.metadata, field.parts))
+        return json_exists(json_element(episode.c.metadata, field.parts))
     return _test(connection, clause, value_of(connection, field, kind=clause.kind, base=base))
 
 
-def _of_lane(connection: Connection, clause: Compare) -> ColumnElement[bool]:
-    found = _test(connection, clause, statistic(clause.about))
-    there = (lane.c.episode_row == episode.c.id, lane.c.name == clause.about.parts[0], found)
-    return select(literal_column("1")).where(*there).correlate(episode).exists()
+def _lane_comparison(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    matches = _test(connection, clause, statistic(clause.about))
+    conditions = (lane.c.episode_row == episode.c.id, lane.c.name == clause.about.parts[0], matches)
+    return select(literal_column("1")).where(*conditions).correlate(episode).exists()
 
 
 def _match_words(
     connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
 ) -> ColumnElement[bool]:
-    source, key, found = words_found(connection, clauses, how)
-    return episode.c.id.in_(select(key).select_from(source).where(found))
+    source, key, matching = find_words(connection, clauses, how)
+    return episode.c.id.in_(select(key).select_from(source).where(matching))
 
 
-def words_found(
+def find_words(
     connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
 ) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
-    """Return the table of the episodes with all these words, or with any; their ids there, and the condition.
+    """Return the full-text table, its column of episode ids, and the condition for all (or any) of these phrases.
 
-    Words are looked up in one query, so that the index can choose where to begin.
+    All phrases are in one condition, so that the index can start with the rarest word.
     """
     phrases = [phrase(clause.value) for clause in clauses]
-    return words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases, how=how)
+    return search_words(connection.dialect.name, document.c.words, document.c.episode_row, phrases, how=how)
 
 
 def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -103,10 +103,10 @@ def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -
     if clause.op == "exists":
         return column.is_not(None)
     if clause.op == "in":
-        # Lists are bound as of one type, and an integer beyond 2**53 is no float.
+        # A list is bound with one type, and integers beyond 2**53 are not exact as floats.
         floats = [value for value in clause.values if isinstance(value, float)]
-        others = [value for value in clause.values if not isinstance(value, float)]
-        return or_(false(), *(one_of(connection, column, part) for part in (floats, others) if part))
+        other_values = [value for value in clause.values if not isinstance(value, float)]
+        return or_(false(), *(one_of(connection, column, part) for part in (floats, other_values) if part))
     if clause.op in _TEXT_TESTS:
         return _TEXT_TESTS[clause.op](column, str(clause.value))
     values = [literal(value, column.type) for value in clause.values]
@@ -116,7 +116,7 @@ def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -
 
 
 def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:
-    """Return a range, which an index can answer: text is ordered by code point."""
+    """Return the condition as a range, which an index can answer: text is ordered by code point."""
     bounds = [column >= literal(start)]
     stem = start.rstrip("\U0010ffff")
     if stem:
@@ -131,16 +131,16 @@ _TEXT_TESTS: Final[Mapping[str, Callable[[ColumnElement[Any], str], ColumnElemen
 )
 
 
-def _collected(connection: Connection, clause: Compare) -> ColumnElement[bool]:
-    return episode.c.id.in_(_picked(connection, clause))
+def _in_collections(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    return episode.c.id.in_(_episodes_in_collections(connection, clause))
 
 
-def _picked(connection: Connection, clause: Compare) -> Select[Any]:
+def _episodes_in_collections(connection: Connection, clause: Compare) -> Select[Any]:
     """Return the episodes in the snapshots with one of these names or hashes, or with any name."""
     rows = select(pick.c.episode_row)
     if clause.op == "exists":
-        named = select(collection.c.snapshot_id).where(collection.c.snapshot_id.is_not(None))
-        return rows.where(pick.c.snapshot_id.in_(named))
-    named = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
-    hashed = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
-    return rows.where(pick.c.snapshot_id.in_(union_all(named, hashed)))
+        snapshot_ids = select(collection.c.snapshot_id).where(collection.c.snapshot_id.is_not(None))
+        return rows.where(pick.c.snapshot_id.in_(snapshot_ids))
+    snapshot_ids = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
+    snapshots_by_hash = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
+    return rows.where(pick.c.snapshot_id.in_(union_all(snapshot_ids, snapshots_by_hash)))

@@ -65,6 +65,6 @@ def _value_text(value: Scalar, field: Field) -> str:
         return "true" if value else "false"
     if not isinstance(value, str):
         return repr(value)
-    plain = VALUE.fullmatch(value) is not None and value.isprintable() and not value.startswith(".")
-    typed = field.type is None and (value.lower() in FLAGS or NUMBER.fullmatch(value) is not None)
-    return value if plain and not typed and not value.endswith(".") else quoted(value)
+    is_bare = VALUE.fullmatch(value) is not None and value.isprintable() and not value.startswith(".")
+    looks_typed = field.type is None and (value.lower() in FLAGS or NUMBER.fullmatch(value) is not None)
+    return value if is_bare and not looks_typed and not value.endswith(".") else quoted(value)

@@ -14,8 +14,8 @@ from catalog.filters.where import Compare, Not, Where, all_of, negation, parts_o
 from wshard.arguments import plain_text
 from wshard.errors import FilterError, FilterSyntaxError
 
-_WORDS: Final = "q"
-_REST: Final = "where"
+_TEXT_PARAMETER: Final = "q"
+_FILTER_PARAMETER: Final = "where"
 
 
 def where_query(where: Where) -> str:
@@ -36,22 +36,22 @@ def parse_query(query: str) -> Where:
 def _parameter(part: Where) -> tuple[str, str]:
     sign, inner = ("-", part.part) if isinstance(part, Not) else ("", part)
     if not isinstance(inner, Compare):
-        return _REST, where_text(part)
+        return _FILTER_PARAMETER, where_text(part)
     if inner.field == "text":
-        return sign + _WORDS, str(inner.value)
+        return sign + _TEXT_PARAMETER, str(inner.value)
     return sign + inner.about.short, comparison_text(inner)
 
 
 def _read(name: str, value: str) -> Where:
-    plain = name.removeprefix("-")
+    field_name = name.removeprefix("-")
     try:
-        if plain == _REST:
-            found = parse_where(value)
-        elif plain == _WORDS:
-            found = Compare("text", "contains", value)
+        if field_name == _FILTER_PARAMETER:
+            parsed = parse_where(value)
+        elif field_name == _TEXT_PARAMETER:
+            parsed = Compare("text", "contains", value)
         else:
-            found = parse_comparison(plain, value)
-        return negation(found) if plain != name else found
+            parsed = parse_comparison(field_name, value)
+        return negation(parsed) if field_name != name else parsed
     except FilterError as error:
         position = error.position if isinstance(error, FilterSyntaxError) else 0
         raise FilterSyntaxError(f"parameter {name!r}: {error}", position) from error

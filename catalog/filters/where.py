@@ -24,7 +24,7 @@ Value: TypeAlias = Scalar | tuple[Scalar, ...] | None
 
 MAX_COMPARISONS: Final = 500
 MAX_DEPTH: Final = 50
-"""What every database can take in one statement; long lists of values belong into one `in`, which has no limit."""
+"""Limits that every database accepts in one statement; an `in` may have any number of values."""
 
 
 class Where:
@@ -66,17 +66,17 @@ class Compare(Where):
     kind: str = member(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        about = field_of(self.field)
-        if self.op not in about.operators:
+        field = field_of(self.field)
+        if self.op not in field.operators:
             raise FilterError(
-                f"expected an operator among {', '.join(about.operators)} for {about.name}, found {self.op!r}"
+                f"expected an operator among {', '.join(field.operators)} for {field.name}, found {self.op!r}"
             )
-        op, value = self.op, _checked(about, self.op, self.value)
+        op, value = self.op, _normal_value(field, self.op, self.value)
         if op == "in" and isinstance(value, tuple) and len(value) == 1:
             op, value = "eq", value[0]
         kinds = {_kind(part) for part in (value if isinstance(value, tuple) else (value,))}
-        for name, found in (("field", about.name), ("op", op), ("value", value), ("kind", "".join(sorted(kinds)))):
-            object.__setattr__(self, name, found)
+        for name, normalised in (("field", field.name), ("op", op), ("value", value), ("kind", "".join(sorted(kinds)))):
+            object.__setattr__(self, name, normalised)
 
     @property
     def about(self) -> Field:
@@ -125,7 +125,7 @@ class Not(Where):
 
 def all_of(*parts: Where) -> Where:
     """Return the filter that matches if every part does."""
-    flat = _flat(AllOf, parts)
+    flat = _flatten(AllOf, parts)
     if NOTHING in flat:
         return NOTHING
     return flat[0] if len(flat) == 1 else AllOf(flat)
@@ -133,14 +133,14 @@ def all_of(*parts: Where) -> Where:
 
 def any_of(*parts: Where) -> Where:
     """Return the filter that matches if any part does."""
-    flat = _flat(AnyOf, parts)
+    flat = _flatten(AnyOf, parts)
     if EVERYTHING in flat:
         return EVERYTHING
     return flat[0] if len(flat) == 1 else AnyOf(flat)
 
 
 def negation(part: Where) -> Where:
-    """Return the filter that holds exactly where the part does not."""
+    """Return the filter that matches exactly what the part does not."""
     if isinstance(part, Not):
         return part.part
     if part in (EVERYTHING, NOTHING):
@@ -162,7 +162,7 @@ def build_where(
     for name, names in (("env_id", env_id), ("tag", tag)):
         if names is not None and not isinstance(names, str | Collection):
             raise FilterError(f"{name}: expected a name or several names, found {shown(names)}")
-    wanted = (
+    conditions = (
         ("env_id", "eq" if isinstance(env_id, str) else "in", env_id),
         ("length", "ge", min_length),
         ("length", "le", max_length),
@@ -171,7 +171,7 @@ def build_where(
         ("success", "eq", success),
         ("tag", "eq" if isinstance(tag, str) else "in", tag),
     )
-    return all_of(*(Compare(name, op, value) for name, op, value in wanted if value is not None))
+    return all_of(*(Compare(name, op, value) for name, op, value in conditions if value is not None))
 
 
 def _bounds(reward_range: Any) -> tuple[Any, Any]:
@@ -201,16 +201,16 @@ def comparisons(where: Where) -> Iterator[Compare]:
             yield from comparisons(part)
 
 
-def _flat(kind: type[AllOf | AnyOf], parts: Sequence[Where]) -> tuple[Where, ...]:
+def _flatten(class_: type[AllOf | AnyOf], parts: Sequence[Where]) -> tuple[Where, ...]:
     for part in parts:
         if not isinstance(part, Where):
             raise FilterError(f"expected a filter, found {part!r}")
-    return tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,)))
+    return tuple(inner for part in parts for inner in (part.parts if isinstance(part, class_) else (part,)))
 
 
 def _check_parts(where: AllOf | AnyOf, parts: Sequence[Where]) -> None:
-    wrong = [part for part in parts if not isinstance(part, Where) or isinstance(part, type(where))]
-    if len(parts) == 1 or wrong or any(isinstance(part, AllOf | AnyOf) and not part.parts for part in parts):
+    invalid = [part for part in parts if not isinstance(part, Where) or isinstance(part, type(where))]
+    if len(parts) == 1 or invalid or any(isinstance(part, AllOf | AnyOf) and not part.parts for part in parts):
         raise FilterError(f"expected several filters of other kinds, found {parts!r}; use & and |")
     _check_size(where)
 
@@ -230,20 +230,20 @@ def _depth(where: Where) -> int:
     return 1 + max(map(_depth, where.parts), default=0) if isinstance(where, AllOf | AnyOf) else 1
 
 
-def _checked(about: Field, op: str, value: object) -> Value:
+def _normal_value(field: Field, op: str, value: object) -> Value:
     if op == "exists":
         if value is not None:
-            raise FilterError(f"expected no value for {about.name} exists, found {value!r}")
+            raise FilterError(f"expected no value for {field.name} exists, found {value!r}")
         return None
     if op not in ("in", "between"):
-        return _normal(about, op, value)
+        return _normal_scalar(field, op, value)
     if isinstance(value, str | bytes) or not isinstance(value, Collection):
-        raise FilterError(f"expected several values for {about.name} {op}, found {value!r}")
-    values = tuple(_normal(about, op, part) for part in value)
+        raise FilterError(f"expected several values for {field.name} {op}, found {value!r}")
+    values = tuple(_normal_scalar(field, op, part) for part in value)
     if op == "between" and len(values) != 2:
-        raise FilterError(f"expected two values, low and high, for {about.name} between, found {value!r}")
+        raise FilterError(f"expected two values, low and high, for {field.name} between, found {value!r}")
     if len({_kind(part) for part in values}) > 1:
-        raise FilterError(f"expected values of one type for {about.name} {op}, found {value!r}")
+        raise FilterError(f"expected values of one type for {field.name} {op}, found {value!r}")
     return tuple(dict.fromkeys(values)) if op == "in" else values
 
 
@@ -253,30 +253,30 @@ def _kind(value: Value) -> str:
     return "flag" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
 
 
-def _normal(about: Field, op: str, value: object) -> Scalar:
-    """Return the value as the field's own type; integers beyond 64 bits become the nearest one, which no length has."""
-    plain = getattr(value, "item", None)  # what numpy's scalars have; the catalog itself knows no numpy
-    value = plain() if callable(plain) else value
-    if about.root == "text" and isinstance(value, str) and not words(value):
-        raise FilterError(f"expected a word to search for in {about.name}, found {value!r}")
-    wanted = _wanted(about, op, value)
-    if wanted is str and isinstance(value, str) and storable(value):
+def _normal_scalar(field: Field, op: str, value: object) -> Scalar:
+    """Return the value in the field's type; integers are clipped to 64 bits, which no stored length reaches."""
+    to_python = getattr(value, "item", None)  # of numpy's scalars; the catalog does not import numpy
+    value = to_python() if callable(to_python) else value
+    if field.root == "text" and isinstance(value, str) and not words(value):
+        raise FilterError(f"expected a word to search for in {field.name}, found {value!r}")
+    type_ = _value_type(field, op, value)
+    if type_ is str and isinstance(value, str) and storable(value):
         return value
-    if wanted is bool and isinstance(value, bool):
+    if type_ is bool and isinstance(value, bool):
         return value
-    if wanted is int and isinstance(value, int) and not isinstance(value, bool):
+    if type_ is int and isinstance(value, int) and not isinstance(value, bool):
         return max(-INTEGER_LIMIT, min(value, INTEGER_LIMIT))
-    if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
-        number = _as_float(value) if about.root != "meta" else comparable_number(value)
+    if type_ is float and isinstance(value, int | float) and not isinstance(value, bool):
+        number = _as_float(value) if field.root != "meta" else comparable_number(value)
         if number is not None and not math.isnan(number):
             return number
-    expected = wanted.__name__ if about.root != "meta" else "text, number or flag (ordered: text or number)"
-    raise FilterError(f"expected a value of type {expected} for {about.name}, found {value!r}")
+    expected = type_.__name__ if field.root != "meta" else "text, number or flag (ordered: text or number)"
+    raise FilterError(f"expected a value of type {expected} for {field.name}, found {value!r}")
 
 
-def _wanted(about: Field, op: str, value: object) -> type:
-    if about.type is not None:
-        return about.type
+def _value_type(field: Field, op: str, value: object) -> type:
+    if field.type is not None:
+        return field.type
     if op in TEXT_OPERATORS or isinstance(value, str):
         return str
     return bool if isinstance(value, bool) and op in ("eq", "ne", "in") else float

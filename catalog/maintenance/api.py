@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Maintenance:
-    """Looking after the database."""
+    """Integrity checks and backups of the database."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def check(self, *, full: bool = False) -> list[str]:
-        """Return what is wrong with the database, in words; full reads every table and index, which takes minutes."""
+        """Return the problems of the database as texts; full: read every table and index, which takes minutes."""
         with self._session.read() as connection:
             return integrity.check_database(connection, full=full)
 
@@ -37,11 +37,11 @@ class Maintenance:
             return integrity.load_strays(connection, sizes, full=full)
 
     def drop_strays(self, sizes: Mapping[int, int], *, full: bool = False) -> int:
-        """Bury those rows, so that what they stood for is embedded again, and return how many there were."""
+        """Delete the invalid rows, so that their episodes are embedded again, and return their number."""
         with self._session.write() as connection:
-            found = integrity.load_strays(connection, sizes, full=full)
-            integrity.drop_strays(connection, found)
-            return len(found)
+            strays = integrity.load_strays(connection, sizes, full=full)
+            integrity.drop_strays(connection, strays)
+            return len(strays)
 
     def back_up(self, target: str | os.PathLike[str]) -> int:
         """Copy the current state of the catalog to one file and return its size in bytes.

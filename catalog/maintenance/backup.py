@@ -1,4 +1,4 @@
-"""One file that holds a whole catalog in SQLite as of one moment, and the way back."""
+"""Back up an SQLite catalog to one file, a consistent copy of one moment, and restore it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import select, update
 
 from catalog.database import engine
-from catalog.database.engine import A_FILE, absolute_path, look, translate_errors
+from catalog.database.engine import A_FILE, absolute_path, file_kind, translate_errors
 from catalog.database.migrations import prepare
 from catalog.database.schema import archive, index_copy
-from catalog.database.sqlite import BESIDE, access, check_finished, connect_file, publish, remove_draft
+from catalog.database.sqlite import FILE_SUFFIXES, access, check_finished, connect_file, publish, remove_draft
 from catalog.vectors.index_copies import renew_copy
 from wshard.errors import (
     CatalogBusyError,
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     from catalog.database.engine import Database
 
-_DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
-_SQLITE: Final = b"SQLite format 3\0"  # how a database does
-_DRAFTS: Final = (_DUMP, _SQLITE, bytes(len(_SQLITE)))  # and how an unfinished one may begin
+_DUMP: Final = b"PGDMP"  # first bytes of a file of pg_dump
+_SQLITE: Final = b"SQLite format 3\0"  # first bytes of a database
+_DRAFTS: Final = (_DUMP, _SQLITE, bytes(len(_SQLITE)))  # possible first bytes of a draft
 _ABANDONED_S: Final = 3600.0  # a younger file may still be written to
-_PAGES: Final = 4096  # copied between two looks at Ctrl-C
+_PAGES: Final = 4096  # copied between two checks for Ctrl-C
 
 
 def back_up(database: Path, target: Path) -> int:
@@ -49,8 +49,8 @@ def back_up(database: Path, target: Path) -> int:
     replaced. Raises CatalogExistsError if any other file exists at the path, CatalogWriteError, CatalogError.
     """
     database, target = absolute_path(database), absolute_path(target)
-    if (found := look(target)) != "nothing" and (
-        found != A_FILE or target.samefile(database) or archive_id_of(target) != archive_id_of(database)
+    if (kind := file_kind(target)) != "nothing" and (
+        kind != A_FILE or target.samefile(database) or archive_id_of(target) != archive_id_of(database)
     ):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
     with draft_beside(target) as draft:
@@ -74,13 +74,13 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         )
     if not _begins(source, _SQLITE):
         raise CatalogError(f"expected a backup of a catalog at {source}, found another file")
-    if (present := look(database)) not in ("nothing", A_FILE):  # --force replaces files alone
+    if (present := file_kind(database)) not in ("nothing", A_FILE):  # --force replaces files alone
         raise CatalogExistsError(f"expected a file at {database}, or nothing, found {present}")
     if present == A_FILE and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
     with _folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)
-        renew(connect_file(draft, query="mode=rw", journal="DELETE", name=str(database)))
+        start_new_edition(connect_file(draft, query="mode=rw", journal="DELETE", name=str(database)))
         check_finished(draft)
         if database.exists():
             try:
@@ -94,26 +94,26 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
 
 
 @contextlib.contextmanager
-def _folder(place: Path) -> Iterator[None]:
-    """Make the folder of a catalog; those that are left empty by an error go again."""
-    made = [folder for folder in (place, *place.parents) if not folder.exists()]
+def _folder(folder: Path) -> Iterator[None]:
+    """Create the folder of a catalog; folders that an error leaves empty are removed again."""
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CatalogWriteError(f"cannot make a catalog in {place}: {error.strerror or error}") from error
+        raise CatalogWriteError(f"cannot make a catalog in {folder}: {error.strerror or error}") from error
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            for folder in made:
-                folder.rmdir()
+            for path in new_folders:
+                path.rmdir()
         raise
 
 
 def is_dump(source: Path) -> bool:
-    """Say whether a backup is one of a catalog on a server; CatalogNotFoundError where there is none."""
-    if (found := look(source)) != A_FILE:
-        raise CatalogNotFoundError(f"expected a backup at {source}, found {found}")
+    """Return True for a backup of a catalog on a server; CatalogNotFoundError if the file does not exist."""
+    if (kind := file_kind(source)) != A_FILE:
+        raise CatalogNotFoundError(f"expected a backup at {source}, found {kind}")
     return _begins(source, _DUMP)
 
 
@@ -131,7 +131,7 @@ def draft_beside(target: Path) -> Iterator[Path]:
 
     CatalogWriteError if the folder is missing or not writable.
     """
-    if look(target.parent) != "a folder":
+    if file_kind(target.parent) != "a folder":
         raise CatalogWriteError(f"cannot write {target}: {target.parent} is not a folder")
     _remove_abandoned(target)
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
@@ -146,13 +146,15 @@ def draft_beside(target: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove drafts for the target that were left by processes that were killed, an hour and more ago."""
-    pattern = re.compile(rf"\.{re.escape(target.name[:40])}\.[0-9a-f]{{8}}\.tmp({'|'.join(BESIDE)})")
+    """Remove drafts for the target that killed processes left behind at least an hour ago."""
+    pattern = re.compile(rf"\.{re.escape(target.name[:40])}\.[0-9a-f]{{8}}\.tmp({'|'.join(FILE_SUFFIXES)})")
     with contextlib.suppress(OSError):
         for child in target.parent.iterdir():
             if pattern.fullmatch(child.name) and child.is_file() and not child.is_symlink():
-                ours = child.name.endswith(BESIDE[1:]) or any(_begins(child, begin) for begin in _DRAFTS)
-                if ours and time.time() - child.stat().st_mtime > _ABANDONED_S:
+                is_draft = child.name.endswith(FILE_SUFFIXES[1:]) or any(
+                    _begins(child, beginning) for beginning in _DRAFTS
+                )
+                if is_draft and time.time() - child.stat().st_mtime > _ABANDONED_S:
                     child.unlink()
 
 
@@ -177,22 +179,22 @@ def _copy(source: Path, draft: Path) -> None:
         closing(_connect(draft, "mode=rwc")) as copied,
     ):
         origin.execute("BEGIN")
-        origin.execute("SELECT archive_id FROM archive").fetchone()  # from here on this is what we see
-        # Not waiting for the disk page by page: the whole file is flushed before it gets its name.
+        origin.execute("SELECT archive_id FROM archive").fetchone()  # a read fixes the state that this transaction sees
+        # No flush per page: the whole file is flushed before it is renamed.
         copied.execute("PRAGMA synchronous=OFF")
         origin.backup(copied, pages=_PAGES, progress=lambda *_: None)
         (mode,) = copied.execute("PRAGMA journal_mode=DELETE").fetchone()
         if mode != "delete":
             raise CatalogWriteError(f"cannot write {draft}: expected one file without a log, found the mode {mode}")
-        wrong = [row[0] for row in copied.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
-    if wrong:
-        raise CatalogError(f"expected a sound catalog at {source}, found: {'; '.join(map(str, wrong))}")
+        problems = [row[0] for row in copied.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+    if problems:
+        raise CatalogError(f"expected a sound catalog at {source}, found: {'; '.join(map(str, problems))}")
 
 
-def renew(database: Database) -> None:
-    """Bring the tables to the present version, begin a new edition, and close the database.
+def start_new_edition(database: Database) -> None:
+    """Upgrade the tables, start a new edition, and close the database.
 
-    Nothing is believed of what search indexes hold: neither of copies of another edition, nor of those in index_copy.
+    This invalidates all copies in search indexes: those of other editions, and those listed in index_copy.
     """
     try:
         prepare(database, create=False)
@@ -208,38 +210,38 @@ def _replace_content(database: Path, draft: Path) -> None:
     """Write the draft into a catalog that may be in use, in one transaction: giving the file's name to another file
     would mix the log of the one with the pages of the other.
     """  # noqa: D205  (one sentence)
-    until = time.monotonic() + engine.BUSY_SECONDS
+    deadline = time.monotonic() + engine.BUSY_SECONDS
 
     def wait(status: int, _left: int, _all: int) -> None:
-        if status == sqlite3.SQLITE_BUSY and time.monotonic() > until:
+        if status == sqlite3.SQLITE_BUSY and time.monotonic() > deadline:
             raise CatalogBusyError(f"cannot use the catalog at {database}: another process kept writing to it")
 
     with (
         translate_errors(str(database)),
         closing(_connect(draft, "mode=rw")) as origin,
-        closing(_connect(database, "mode=rw")) as present,
+        closing(_connect(database, "mode=rw")) as target,
     ):
-        present.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        present.execute("PRAGMA synchronous=FULL")
-        origin.backup(present, progress=wait)
-        present.execute("PRAGMA journal_mode=WAL")
+        target.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        target.execute("PRAGMA synchronous=FULL")
+        origin.backup(target, progress=wait)
+        target.execute("PRAGMA journal_mode=WAL")
 
 
 def _put_in_place(database: Path, draft: Path) -> Path | None:
     """Publish the draft; an existing file is kept under another name."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     damaged = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
-    there = database.exists()
+    existed = database.exists()
     try:
         _sync(draft)
-        for suffix in BESIDE:
+        for suffix in FILE_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 database.with_name(database.name + suffix).rename(damaged.with_name(damaged.name + suffix))
         publish(draft, database)
         _sync(database.parent)
     except OSError as error:
         raise CatalogWriteError(f"cannot make a catalog at {database}: {error.strerror or error}") from error
-    return damaged if there else None
+    return damaged if existed else None
 
 
 def _connect(path: Path, query: str) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""Rows of the ledger that should not be there, and whether the database itself is sound."""
+"""Find invalid rows of the ledger, and check the integrity of the database."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, sele
 
 from catalog.database.engine import one_of
 from catalog.database.schema import embedding, episode, space
-from catalog.vectors.ledger import bury_rows
+from catalog.vectors.ledger import delete_rows
 from wshard.container.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Reason = Literal["orphaned", "outdated", "retired", "torn"]
-_AT_ONCE: Final = 64  # rows of the ledger
-_LISTED: Final = 100  # problems of the database that are listed; one is enough to know
+_BATCH_SIZE: Final = 64  # rows of the ledger
+_LISTED: Final = 100  # maximum number of reported problems
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Stray:
 
 
 def load_strays(connection: Connection, sizes: Mapping[int, int], *, full: bool = False) -> list[Stray]:
-    """Return the stray rows, by number; sizes: bytes of one vector by space id.
+    """Return the invalid rows, by number; sizes: bytes of one vector by space id.
 
     full: compare checksums, too, which reads all vectors.
     """
@@ -47,7 +47,7 @@ def load_strays(connection: Connection, sizes: Mapping[int, int], *, full: bool 
         (space.c.state == "retired", "retired"),
         (episode.c.id.is_(None), "orphaned"),
         (episode.c.digest != embedding.c.digest, "outdated"),
-        *((found, "torn") for found in torn),
+        *((strays, "torn") for strays in torn),
     )
     statement = (
         select(embedding.c.seq, embedding.c.space_id, embedding.c.episode_row, reason)
@@ -55,16 +55,16 @@ def load_strays(connection: Connection, sizes: Mapping[int, int], *, full: bool 
         .where(embedding.c.digest.is_not(None), reason.is_not(None))
         .order_by(embedding.c.seq)
     )
-    found = {row.seq: Stray(*row) for row in connection.execute(statement)}
+    strays = {row.seq: Stray(*row) for row in connection.execute(statement)}
     if full:
-        found = {one.seq: one for one in _damaged(connection)} | found
-    return [found[seq] for seq in sorted(found)]
+        strays = {stray.seq: stray for stray in _damaged(connection)} | strays
+    return [strays[seq] for seq in sorted(strays)]
 
 
 def _damaged(connection: Connection) -> Iterator[Stray]:
     columns = (embedding.c[name] for name in ("seq", "space_id", "episode_row", "checksum", "vectors"))
-    living = select(*columns).where(embedding.c.digest.is_not(None)).order_by(embedding.c.seq)
-    rows = connection.execute(living, execution_options={"yield_per": _AT_ONCE})
+    statement = select(*columns).where(embedding.c.digest.is_not(None)).order_by(embedding.c.seq)
+    rows = connection.execute(statement, execution_options={"yield_per": _BATCH_SIZE})
     for seq, space_id, episode_id, stored, vectors in rows:
         if stored != checksum(vectors or b""):
             yield Stray(seq, space_id, episode_id, "torn")
@@ -72,10 +72,10 @@ def _damaged(connection: Connection) -> Iterator[Stray]:
 
 def drop_strays(connection: Connection, strays: Sequence[Stray]) -> None:
     """Mark these rows as deleted; those of retired spaces are removed, since no index follows them."""
-    bury_rows(connection, [stray.seq for stray in strays if stray.reason != "retired"])
-    forgotten = [stray.seq for stray in strays if stray.reason == "retired"]
-    if forgotten:
-        connection.execute(delete(embedding).where(one_of(connection, embedding.c.seq, forgotten)))
+    delete_rows(connection, [stray.seq for stray in strays if stray.reason != "retired"])
+    of_retired_spaces = [stray.seq for stray in strays if stray.reason == "retired"]
+    if of_retired_spaces:
+        connection.execute(delete(embedding).where(one_of(connection, embedding.c.seq, of_retired_spaces)))
 
 
 def check_database(connection: Connection, *, full: bool) -> list[str]:
@@ -86,7 +86,7 @@ def check_database(connection: Connection, *, full: bool) -> list[str]:
     if connection.dialect.name != "sqlite":
         return []
     pragma = "integrity_check" if full else "quick_check"
-    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}({_LISTED})") if row[0] != "ok"]
+    problems = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}({_LISTED})") if row[0] != "ok"]
     for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_LISTED):
-        found.append(f"row {row} of {table} speaks of a row of {parent} that is not there")
-    return found
+        problems.append(f"row {row} of {table} speaks of a row of {parent} that is not there")
+    return problems

@@ -11,10 +11,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from catalog.database import engine
-from catalog.database.engine import absolute_path, look
+from catalog.database.engine import absolute_path, file_kind
 from catalog.database.migrations import check_ledger
 from catalog.database.postgresql import open_server
-from catalog.maintenance.backup import draft_beside, finish, is_dump, renew
+from catalog.maintenance.backup import draft_beside, finish, is_dump, start_new_edition
 from wshard.errors import CatalogError, CatalogExistsError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from catalog.database.engine import Database
 
-_ASK_ID: Final = "SELECT archive_id FROM archive"
+_SELECT_ID: Final = "SELECT archive_id FROM archive"
 _END: Final = "\\."
 
 
@@ -35,7 +35,7 @@ def dump(database: Database, target: Path) -> int:
     other file exists at the path, CatalogWriteError, CatalogError without pg_dump.
     """
     target = absolute_path(target)
-    if look(target) != "nothing" and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)[0]):
+    if file_kind(target) != "nothing" and not (is_dump(target) and _archive_id(target) == database.peek(_SELECT_ID)[0]):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database.name}: name another")
     with draft_beside(target) as draft:
         _run(database.url, "pg_dump", "--format=custom", f"--file={draft}")
@@ -57,14 +57,14 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
         if not force and database.peek("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")[0]:
             raise CatalogExistsError(f"expected no tables at {database.name}, found some: --force replaces them")
         _run(database.url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(source))
-    renew(open_server(location))
+    start_new_edition(open_server(location))
 
 
 def archive_id_at(location: str) -> str | None:
-    """Return which archive the database at a URL holds, None for no catalog."""
+    """Return the archive id of the catalog at a URL, None if there is none."""
     try:
         with closing(open_server(location)) as database:
-            return str(database.peek(_ASK_ID)[0])
+            return str(database.peek(_SELECT_ID)[0])
     except CatalogError:  # restoring there reports the error
         return None
 
@@ -77,7 +77,7 @@ def _rows(source: Path, table: str) -> list[list[str]]:
     """Return the rows of a small table in a dump, as text."""
     text = _run(None, "pg_restore", "--data-only", f"--table={table}", "--file=-", str(source))
     lines = text.splitlines()
-    start = next((place for place, line in enumerate(lines, 1) if line.startswith(f"COPY public.{table} ")), None)
+    start = next((index for index, line in enumerate(lines, 1) if line.startswith(f"COPY public.{table} ")), None)
     if start is None:
         raise CatalogError(f"expected a backup of a catalog at {source}, found a dump without the table {table}")
     return [line.split("\t") for line in lines[start : lines.index(_END, start)]]
@@ -86,22 +86,27 @@ def _rows(source: Path, table: str) -> list[list[str]]:
 def _run(url: URL | None, tool: str, *arguments: str) -> str:
     """Run one of PostgreSQL's tools, in the database at the URL if given, and return its output."""
     environment = dict(os.environ, PGOPTIONS=f"-c lock_timeout={engine.BUSY_SECONDS * 1000:.0f}")
-    place = []
+    database_option = []
     if url is not None:
-        plain = url.set(drivername="postgresql", password=None).render_as_string()
-        place = [f"--dbname={plain}"]
+        url_without_password = url.set(drivername="postgresql", password=None).render_as_string()
+        database_option = [f"--dbname={url_without_password}"]
         environment |= {"PGPASSWORD": url.password} if url.password else {}
     try:
-        done = subprocess.run(  # noqa: S603  (a fixed program, found by the user's own PATH)
-            [tool, *place, *arguments], env=environment, capture_output=True, text=True, errors="replace", check=False
+        result = subprocess.run(  # noqa: S603  (a fixed program, found by the user's own PATH)
+            [tool, *database_option, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         raise CatalogError(
             f"cannot run {tool}: {error}; it comes with PostgreSQL's client programs (Debian: postgresql-client)"
         ) from error
-    if done.returncode:
+    if result.returncode:
         messages = [
-            line.removeprefix(f"{tool}: ") for line in done.stderr.splitlines()[:2]
+            line.removeprefix(f"{tool}: ") for line in result.stderr.splitlines()[:2]
         ]  # an error, and its details
         raise CatalogError(f"{tool} failed: {'; '.join(messages) or 'no reason given'}")
-    return done.stdout
+    return result.stdout

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Queries:
-    """Pages, counts, facets, histograms, statistics. FilterError for a filter that cannot be; None is everything."""
+    """Pages, counts, facets, histograms, statistics. Invalid filters raise FilterError; None matches everything."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -53,21 +53,22 @@ class Queries:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
         order is a single-valued field, reversed by a leading "-"; ties are ordered by id, missing values come last.
-        ORDERS and score.NAME are columns; for other fields all matches are sorted. skip: skip so many rows first. What
-        was sorted for a far page is remembered until the catalog changes.
+        ORDERS and score.NAME are columns; for other fields all matches are sorted. skip: number of rows to skip first.
+        The sorted ids of a far page are cached until the catalog changes.
         FilterError for an unknown order, a foreign cursor or a limit below 1.
         """
         plain_text(order, "order", FilterError)
         after = None if after is None else plain_text(after, "after", FilterError)
         limit = whole_number(limit, "limit", FilterError, least=1)
         skip = whole_number(skip, "skip", FilterError, least=0)
-        part, now, base = pages.PageRequest(order, after, limit, skip), self._session.instant(), self._session.base
+        request, base = pages.PageRequest(order, after, limit, skip), self._session.base
+        instant = self._session.instant()
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
-            if not is_far(part):
-                return pages.load_page(connection, wanted, part, base=base)
-            ids = self._sorted.find(connection, wanted, order, now=now, base=base)
-            return pages.load_listed(connection, part, ids[skip : skip + limit + 1], base=base)
+            resolved = self._session.resolve(connection, where)
+            if not is_far(request):
+                return pages.load_page(connection, resolved, request, base=base)
+            ids = self._sorted.find(connection, resolved, order, instant=instant, base=base)
+            return pages.load_listed(connection, request, ids[skip : skip + limit + 1], base=base)
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""
@@ -91,53 +92,54 @@ class Queries:
         plain_text(text, "text", FilterError)
         limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
-            return load_relevance(connection, text, wanted, base=self._session.base, limit=limit)
+            resolved = self._session.resolve(connection, where)
+            return load_relevance(connection, text, resolved, base=self._session.base, limit=limit)
 
     def word_weights(self, text: str, where: Where | str | None = EVERYTHING) -> dict[str, float]:
-        """Return what each word of a text weighs among the matching episodes: the rarer, the more; next to 0 in all."""
+        """Return the weight of each word among the matching episodes: rare words weigh more, those in all nearly 0."""
         plain_text(text, "text", FilterError)
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
-            return load_word_weights(connection, text, wanted, base=self._session.base)
+            resolved = self._session.resolve(connection, where)
+            return load_word_weights(connection, text, resolved, base=self._session.base)
 
     def facets(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None
     ) -> dict[str, Facet]:
         """Return (value, episodes) per field among the matching episodes, the most frequent first.
 
-        None stands for the missing, and for lists and objects of metadata. limit: at most so many values per field.
+        None stands for missing values, and for lists and objects of metadata. limit: maximum number of values per
+        field.
         """
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
+            resolved = self._session.resolve(connection, where)
             return {
-                field: summaries.load_facet(connection, field, where=wanted, limit=limit, base=self._session.base)
+                field: summaries.load_facet(connection, field, where=resolved, limit=limit, base=self._session.base)
                 for field in several_names(fields, "fields")
             }
 
     def histogram(self, field: str, where: Where | str | None = EVERYTHING, *, bins: int = 20) -> Histogram:
         """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
-            return summaries.load_histogram(connection, field, where=wanted, bins=bins, base=self._session.base)
+            resolved = self._session.resolve(connection, where)
+            return summaries.load_histogram(connection, field, where=resolved, bins=bins, base=self._session.base)
 
     def statistics(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
     ) -> list[Group]:
         """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
+            resolved = self._session.resolve(connection, where)
             names, keys = several_names(fields, "fields"), several_names(by, "by")
-            return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._session.base)
+            return summaries.load_groups(connection, names, by=keys, where=resolved, base=self._session.base)
 
     def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> QueryResult:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
 
-        StatementError for one that is wrong, would write, takes longer than `seconds`, or (SQLite) has values of more
-        than 4 MiB. An answer ends after 64 MiB.
+        StatementError for an invalid one, and one that would write, takes longer than `seconds`, or (SQLite) has values
+        of more than 4 MiB. A result is truncated after 64 MiB.
         """
         with self._session.read() as connection:
-            return readonly_sql.ask(
+            return readonly_sql.run_readonly(
                 connection, plain_text(text, "statement", StatementError), seconds=seconds, limit=limit
             )
 
@@ -171,11 +173,11 @@ class Queries:
     def explain(
         self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id"
     ) -> list[query_plan.QueryPlan]:
-        """Return the statements with which `select` would look for a page, and how the database would go about it."""
+        """Return the statements that `select` would use for a page, with the database's query plans."""
         plain_text(order, "order", FilterError)
         with self._session.read() as connection:
-            wanted = self._session.resolve(connection, where)
-            statements = pages.page_statements(connection, wanted, order=order, base=self._session.base)
+            resolved = self._session.resolve(connection, where)
+            statements = pages.page_statements(connection, resolved, order=order, base=self._session.base)
             return [query_plan.explain(connection, each) for each in statements]
 
     def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
@@ -183,9 +185,9 @@ class Queries:
 
         parts: names of the requested fields of Facts, {"scores", "notes"}; the others stay empty. None: all.
         """
-        wanted = None if parts is None else known_parts(several_names(parts, "parts"))
+        requested = None if parts is None else known_parts(several_names(parts, "parts"))
         with self._session.read() as connection:
-            return load_facts(connection, find_existing(connection, episode_ids(ids)), wanted)
+            return load_facts(connection, find_existing(connection, episode_ids(ids)), requested)
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""

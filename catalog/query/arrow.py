@@ -1,4 +1,4 @@
-"""Episodes as one table of typed columns, for pyarrow, pandas, DuckDB and whatever else reads Arrow."""
+"""Episodes as an Arrow table of typed columns, for pyarrow, pandas, DuckDB and other readers of Arrow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow, Facts
 
-_AT_ONCE: Final = 5000
+_BATCH_SIZE: Final = 5000
 
 
 def plain_columns(connection: Connection) -> list[str]:
@@ -42,51 +42,51 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
         import pyarrow as pa  # noqa: PLC0415  (only tables need it)
     except ImportError as error:
         raise MissingExtraError(f"tables need pyarrow: {how_to_install('parquet')}") from error
-    given = plain_columns(connection) if names is None else several_names(names, "columns")
-    columns = columns_of(list(dict.fromkeys(given)))  # a table has each name once
-    if not columns:  # Arrow knows no number of rows without one
+    requested = plain_columns(connection) if names is None else several_names(names, "columns")
+    columns = columns_of(list(dict.fromkeys(requested)))  # a table has each name once
+    if not columns:  # without columns, an Arrow table has no number of rows
         raise FilterError("columns: expected one name or more, found none")
-    kinds = {column.name: _kind(pa, column) for column in columns}
+    types = {column.name: _arrow_type(pa, column) for column in columns}
     parts = parts_needed(columns)
-    # Arrow's own memory is a tenth of Python's, so each page is turned into it at once, where its type is known.
+    # Arrow takes a tenth of the memory of Python objects, so pages of columns with a known type are converted at once.
     values: dict[str, list[Any]] = {column.name: [] for column in columns}
     after: str | None = None
     while True:
-        page = load_page(connection, where, PageRequest("id", after, _AT_ONCE), base=base)
+        page = load_page(connection, where, PageRequest("id", after, _BATCH_SIZE), base=base)
         facts = load_facts(connection, [row.id for row in page.rows], parts) if parts else {}
         for column in columns:
-            found = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
-            kind = kinds[column.name]
-            values[column.name] += found if kind is None else [pa.array(found, kind)]
+            cells = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
+            arrow_type = types[column.name]
+            values[column.name] += cells if arrow_type is None else [pa.array(cells, arrow_type)]
         if (after := page.next) is None:
-            return pa.table({name: _column(pa, kinds[name], found) for name, found in values.items()})
+            return pa.table({name: _make_column(pa, types[name], cells) for name, cells in values.items()})
 
 
 def _cell(column: Column, row: EpisodeRow, facts: Facts) -> Any:
-    found = column.value(row, facts)
-    if not column.timed or found is None:
-        return found
-    return list(map(datetime.fromisoformat, found)) if column.listed else datetime.fromisoformat(found)
+    value = column.value(row, facts)
+    if not column.timed or value is None:
+        return value
+    return list(map(datetime.fromisoformat, value)) if column.listed else datetime.fromisoformat(value)
 
 
-def _kind(pa: Any, column: Column) -> Any:
+def _arrow_type(pa: Any, column: Column) -> Any:
     """Return the Arrow type of a column, None if metadata may have any type."""
     if column.type is None:
         return None
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    kind = pa.timestamp("s", tz="UTC") if column.timed else kinds[column.type]
-    return pa.list_(kind) if column.listed else kind
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    arrow_type = pa.timestamp("s", tz="UTC") if column.timed else types[column.type]
+    return pa.list_(arrow_type) if column.listed else arrow_type
 
 
-def _column(pa: Any, kind: Any, values: list[Any]) -> Any:
-    """Return chunks of one type as a column; metadata as what all of it is (flags, integers, numbers, text) or JSON."""
-    if kind is not None:
-        return pa.chunked_array(values, kind)
-    found = {type(value) for value in values if value is not None}
-    if found == {int} and all(value is None or abs(value) <= INTEGER_LIMIT for value in values):
+def _make_column(pa: Any, arrow_type: Any, values: list[Any]) -> Any:
+    """Join chunks of a known type to a column; metadata of one type (bool, int, float, text) keep it, else are JSON."""
+    if arrow_type is not None:
+        return pa.chunked_array(values, arrow_type)
+    types = {type(value) for value in values if value is not None}
+    if types == {int} and all(value is None or abs(value) <= INTEGER_LIMIT for value in values):
         return pa.array(values, pa.int64())
-    if found <= {int, float}:
+    if types <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    if found in ({str}, {bool}):
-        return pa.array(values, pa.string() if found == {str} else pa.bool_())
+    if types in ({str}, {bool}):
+        return pa.array(values, pa.string() if types == {str} else pa.bool_())
     return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
 
 SATURATION: Final = 1.2
-"""k1: a word that is there very often counts up to 2.2 times as much as one that is there once in a text as usual."""
-LENGTHS: Final = 0.75
-"""b: how much the length of a text matters, 0 to 1."""
-FIRST: Final = 256
-"""The texts whose mean length is taken for the usual one: of the first episodes with any."""
+"""k1: a very frequent word counts up to 2.2 times as much as one that occurs once in a text of mean length."""
+LENGTH_NORMALISATION: Final = 0.75
+"""b: how much the length of a text reduces its score, 0 to 1."""
+SAMPLED_TEXTS: Final = 256
+"""Number of texts, those of the first episodes with any, whose mean length is used as that of all."""
 
 
 def load_relevance(
@@ -38,31 +38,37 @@ def load_relevance(
     contribution could change the result. FilterError for more words than a filter allows.
     """
     clauses = _word_filters(text)
-    holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in clauses.items()}
-    rarest = sorted(filter(holding.get, clauses), key=lambda word: holding[word])
+    document_counts = {
+        word: count_rows(connection, all_of(where, clause), base=base) for word, clause in clauses.items()
+    }
+    rarest = sorted(filter(document_counts.get, clauses), key=lambda word: document_counts[word])
     if not rarest or limit == 0:
         return []
-    among = count_rows(connection, where, base=base)
-    weights = [_weight(holding[word], among) for word in rarest]
-    score = _scorer(rarest, weights, usual=_usual_length(connection))
+    total = count_rows(connection, where, base=base)
+    weights = [_weight(document_counts[word], total) for word in rarest]
+    score = _scorer(rarest, weights, mean_length=_mean_length(connection))
     best: list[tuple[int, float]] = []
-    for place, group in enumerate([[word] for word in rarest] if limit else [rarest]):
-        holds = any_of(*(clauses[word] for word in group))
+    for index, group in enumerate([[word] for word in rarest] if limit else [rarest]):
+        any_word = any_of(*(clauses[word] for word in group))
         joined = document.join(episode, episode.c.id == document.c.episode_row)
         statement = select(document.c.episode_row, document.c.words).select_from(joined)
-        wanted = condition(connection, all_of(where, holds), base=base)
-        with connection.execute(statement.where(wanted)) as found:
-            best = _best(best, found.cursor.fetchall(), score, limit)  # plain tuples: others take as long again
-        if len(best) == limit and best[-1][1] >= sum(weights[place + 1 :]) * (SATURATION + 1):
+        matching = condition(connection, all_of(where, any_word), base=base)
+        with connection.execute(statement.where(matching)) as result:
+            best = _best(
+                best, result.cursor.fetchall(), score, limit
+            )  # raw tuples of the driver: SQLAlchemy's rows would double the time
+        if len(best) == limit and best[-1][1] >= sum(weights[index + 1 :]) * (SATURATION + 1):
             break
     return best
 
 
 def load_word_weights(connection: Connection, text: str, where: Where, *, base: str | None) -> dict[str, float]:
-    """Return what each word of a text weighs: what BM25 gives a text of the usual length that has it once."""
-    among = count_rows(connection, where, base=base)
-    holding = {word: count_rows(connection, all_of(where, one), base=base) for word, one in _word_filters(text).items()}
-    return {word: _weight(count, among) for word, count in holding.items()}
+    """Return the weight of each word: the BM25 score of a text of mean length that contains it once."""
+    total = count_rows(connection, where, base=base)
+    document_counts = {
+        word: count_rows(connection, all_of(where, clause), base=base) for word, clause in _word_filters(text).items()
+    }
+    return {word: _weight(count, total) for word, count in document_counts.items()}
 
 
 def _word_filters(text: str) -> dict[str, Compare]:
@@ -72,12 +78,12 @@ def _word_filters(text: str) -> dict[str, Compare]:
     return clauses
 
 
-def _weight(holding: int, among: int) -> float:
-    return math.log(1 + (among - holding + 0.5) / (holding + 0.5))
+def _weight(document_count: int, total: int) -> float:
+    return math.log(1 + (total - document_count + 0.5) / (document_count + 0.5))
 
 
-def _usual_length(connection: Connection) -> float:
-    statement = select(document.c.words).order_by(document.c.episode_row).limit(FIRST)
+def _mean_length(connection: Connection) -> float:
+    statement = select(document.c.words).order_by(document.c.episode_row).limit(SAMPLED_TEXTS)
     lengths = [_length(text.split()) for text in connection.execute(statement).scalars()]
     return sum(lengths) / len(lengths)
 
@@ -86,43 +92,45 @@ def _length(words: Sequence[str]) -> int:
     return len(words) - words.count(BOUNDARY)
 
 
-def _scorer(rarest: Sequence[str], weights: Sequence[float], *, usual: float) -> Callable[[str], float]:
-    """Return what gives a text its score."""
-    known: dict[tuple[int, ...], float] = {}  # thousands of tasks have the same numbers, which are all that counts
+def _scorer(rarest: Sequence[str], weights: Sequence[float], *, mean_length: float) -> Callable[[str], float]:
+    """Return the function that scores a text."""
+    cached_scores: dict[tuple[int, ...], float] = {}  # by length and word counts, which thousands of texts share
 
     def score(text: str) -> float:
         words = text.split()
-        numbers = (_length(words), *map(words.count, rarest))
-        if numbers not in known:
-            room = SATURATION * (1 - LENGTHS + LENGTHS * numbers[0] / usual)
-            terms = zip(numbers[1:], weights, strict=True)
-            known[numbers] = math.fsum(weight * count * (SATURATION + 1) / (count + room) for count, weight in terms)
-        return known[numbers]
+        counts = (_length(words), *map(words.count, rarest))
+        if counts not in cached_scores:
+            saturation = SATURATION * (1 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * counts[0] / mean_length)
+            terms = zip(counts[1:], weights, strict=True)
+            cached_scores[counts] = math.fsum(
+                weight * count * (SATURATION + 1) / (count + saturation) for count, weight in terms
+            )
+        return cached_scores[counts]
 
     return score
 
 
 def _best(
-    before: Sequence[tuple[int, float]],
+    best_so_far: Sequence[tuple[int, float]],
     rows: Sequence[tuple[int, str]],
     score: Callable[[str], float],
     limit: int | None,
 ) -> list[tuple[int, float]]:
-    """Return the best of those before and of these rows, each episode once."""
-    times = Counter(text for _, text in rows)  # thousands of episodes have the same task
-    scores = {text: score(text) for text in times}
+    """Return the best of the earlier results and these rows, each episode once; limit None: all of them."""
+    occurrences = Counter(text for _, text in rows)  # thousands of episodes have the same task
+    scores = {text: score(text) for text in occurrences}
     if limit is not None:
-        least = _least(scores, times, limit)
-        scores = {text: found for text, found in scores.items() if found >= least}
-    near = {number: scores[text] for number, text in rows if text in scores} | dict(before)
-    return sorted(near.items(), key=lambda scored: (-scored[1], scored[0]))[:limit]
+        minimum = _least(scores, occurrences, limit)
+        scores = {text: value for text, value in scores.items() if value >= minimum}
+    candidates = {number: scores[text] for number, text in rows if text in scores} | dict(best_so_far)
+    return sorted(candidates.items(), key=lambda scored: (-scored[1], scored[0]))[:limit]
 
 
-def _least(scores: Mapping[str, float], times: Mapping[str, int], limit: int) -> float:
-    """Return the lowest of the best scores; 0 if there are fewer."""
-    left = limit
+def _least(scores: Mapping[str, float], occurrences: Mapping[str, int], limit: int) -> float:
+    """Return the lowest score among the `limit` best episodes; 0 if there are fewer."""
+    remaining = limit
     for text in heapq.nlargest(limit, scores, key=scores.__getitem__):
-        left -= times[text]
-        if left <= 0:
+        remaining -= occurrences[text]
+        if remaining <= 0:
             return scores[text]
     return 0.0

@@ -32,9 +32,9 @@ PLAIN: Final = (
     ),
     *("digest", "size", "ingested_at", "metadata"),
 )
-"""Columns where nobody chooses, followed by score.NAME for every score in use."""
+"""The default columns, followed by score.NAME for every score in use."""
 
-_OWN: Final = ("tags", "metadata")  # no fields of the filters
+_NOT_FIELDS: Final = ("tags", "metadata")  # these are not fields of filters
 _TIMES: Final = ("ingested_at", "reviewed_at", "note_at")
 
 
@@ -61,30 +61,30 @@ class Column:
         return self.field is not None and self.field.root in _TIMES
 
     def value(self, row: EpisodeRow, facts: Facts = NO_FACTS) -> Any:
-        """Return the value of an episode: a value, a list, or None; facts are needed as parts_needed says."""
+        """Return the value of an episode: a value, a list, or None; facts must have the parts of parts_needed."""
         if self.field is None:
             return json.dumps(row.metadata) if self.name == "metadata" else list(row.tags)
-        found = read_field(self.field, row, facts)
-        return list(found) if self.listed else found[0] if found else None
+        values = read_field(self.field, row, facts)
+        return list(values) if self.listed else values[0] if values else None
 
 
 def columns_of(names: Sequence[str]) -> list[Column]:
     """Return the columns with these names; FilterError for an unknown field."""
-    return [Column(name, None if name in _OWN else field_of(name)) for name in names]
+    return [Column(name, None if name in _NOT_FIELDS else field_of(name)) for name in names]
 
 
 def split_names(text: str) -> list[str]:
     """Read names of columns separated by commas; raises FilterError for an unknown name."""
-    names, begin = [], 0
-    while begin <= len(text):
-        found = NAME.match(text, begin)
-        if found is None or text[found.end() : found.end() + 1] not in ("", ","):
-            raise FilterError(f"expected names of columns with commas between them, found {text[begin:]!r}")
-        names.append(found[0])
-        begin = found.end() + 1
+    names, start = [], 0
+    while start <= len(text):
+        match = NAME.match(text, start)
+        if match is None or text[match.end() : match.end() + 1] not in ("", ","):
+            raise FilterError(f"expected names of columns with commas between them, found {text[start:]!r}")
+        names.append(match[0])
+        start = match.end() + 1
     return names
 
 
 def parts_needed(columns: Sequence[Column]) -> frozenset[str]:
-    """Return the names of the parts of Facts that the columns show, none where an episode's row holds all of them."""
+    """Return the names of the parts of Facts that the columns need; empty if rows have all values."""
     return parts_of(column.field for column in columns if column.field is not None)

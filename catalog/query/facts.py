@@ -1,4 +1,4 @@
-"""What is known of episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces."""
+"""Facts about episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 
 def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: str) -> set[float | None]:
-    """Return the rates of the lane in episodes of these layouts, None among them where one is not known."""
-    here = one_of(connection, episode.c.layout_id, layout_ids)
-    statement = select(lane.c.rate).distinct().select_from(episode.join(lane)).where(here, lane.c.name == lane_name)
+    """Return the different rates of the lane in episodes of these layouts; None stands for unknown ones."""
+    in_layouts = one_of(connection, episode.c.layout_id, layout_ids)
+    statement = (
+        select(lane.c.rate).distinct().select_from(episode.join(lane)).where(in_layouts, lane.c.name == lane_name)
+    )
     return set(connection.scalars(statement))
 
 
@@ -46,8 +48,8 @@ def load_facts(connection: Connection, ids: Collection[int], parts: Collection[s
 
     Restrict parts if possible: lanes take most of the time, and the Spaces of each episode scan the ledger.
     """
-    wanted = _PARTS if parts is None else parts
-    found: dict[int, dict[str, Any]] = {
+    requested = _PARTS if parts is None else parts
+    facts: dict[int, dict[str, Any]] = {
         number: {
             "lanes": {},
             "scores": {},
@@ -60,44 +62,44 @@ def load_facts(connection: Connection, ids: Collection[int], parts: Collection[s
         }
         for number in ids
     }
-    for name in sorted(wanted):
-        _PARTS[name](connection, found)
-    return {number: Facts(**{name: _frozen(part) for name, part in known.items()}) for number, known in found.items()}
+    for name in sorted(requested):
+        _PARTS[name](connection, facts)
+    return {number: Facts(**{name: _frozen(part) for name, part in fields.items()}) for number, fields in facts.items()}
 
 
 def load_notes(connection: Connection, ids: Collection[int]) -> list[Note]:
     """Return the notes of these episodes that were not removed, the oldest first."""
-    there = (one_of(connection, note.c.episode_row, ids), note.c.removed_at.is_(None))
+    conditions = (one_of(connection, note.c.episode_row, ids), note.c.removed_at.is_(None))
     columns = (note.c.id, note.c.episode_row, note.c.text, note.c.who, note.c.at)
-    return [Note(*row) for row in connection.execute(select(*columns).where(*there).order_by(note.c.id))]
+    return [Note(*row) for row in connection.execute(select(*columns).where(*conditions).order_by(note.c.id))]
 
 
 def load_findings(connection: Connection, ids: Collection[int]) -> dict[int, list[CheckFinding]]:
-    """Return what checks found wrong with these episodes, by id and in the order of the checks' names."""
+    """Return the findings of checks by episode id, in the order of the checks' names."""
     statement = select(*finding.c).where(one_of(connection, finding.c.episode_row, ids))
-    found: dict[int, list[CheckFinding]] = {}
+    findings: dict[int, list[CheckFinding]] = {}
     for number, name, reason in connection.execute(statement.order_by(finding.c.name)):
-        found.setdefault(number, []).append(CheckFinding(name, reason))
-    return found
+        findings.setdefault(number, []).append(CheckFinding(name, reason))
+    return findings
 
 
 def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
-    """Return the whole audit of these episodes, the oldest entry first."""
+    """Return all review entries of these episodes, the oldest first."""
     statement = select(*review.c).where(one_of(connection, review.c.episode_row, ids)).order_by(review.c.id)
     return [Review(*row) for row in connection.execute(statement)]
 
 
-def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    types = _types(connection, found)
+def _load_lanes(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    types = _types(connection, facts)
     names = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
-    statement = select(*(lane.c[name] for name in names)).where(one_of(connection, lane.c.episode_row, found))
-    for row, name, count, spread, rate, *stored in connection.execute(statement):
+    statement = select(*(lane.c[name] for name in names)).where(one_of(connection, lane.c.episode_row, facts))
+    for row, name, count, spread, rate, *storage_columns in connection.execute(statement):
         numbers = spread or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
-        whole = spreads[0] if spreads else None
-        storage = None if stored[0] is None else StoredLane(*stored)
-        found[row]["lanes"][name] = LaneFacts(
-            *types[row].get(name, ("", ())), count, whole, tuple(spreads[1:]), rate, storage
+        overall = spreads[0] if spreads else None
+        storage = None if storage_columns[0] is None else StoredLane(*storage_columns)
+        facts[row]["lanes"][name] = LaneFacts(
+            *types[row].get(name, ("", ())), count, overall, tuple(spreads[1:]), rate, storage
         )
 
 
@@ -107,66 +109,66 @@ def _types(connection: Connection, ids: Collection[int]) -> dict[int, dict[str, 
         connection.execute(select(episode.c.id, episode.c.layout_id).where(one_of(connection, episode.c.id, ids))).all()
     )
     statement = select(layout.c.id, layout.c.definition).where(one_of(connection, layout.c.id, set(layouts.values())))
-    known = {
+    types_by_layout = {
         number: {name: (dtype, tuple(shape)) for name, dtype, shape in json.loads(definition)}
         for number, definition in connection.execute(statement)
     }
-    return {number: known[layout_id] for number, layout_id in layouts.items()}
+    return {number: types_by_layout[layout_id] for number, layout_id in layouts.items()}
 
 
-def _load_scores(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, found))):
-        found[row]["scores"][name] = value
+def _load_scores(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, facts))):
+        facts[row]["scores"][name] = value
 
 
-def _load_findings(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    for number, found_there in load_findings(connection, found).items():
-        found[number]["findings"] = found_there
+def _load_findings(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    for number, findings in load_findings(connection, facts).items():
+        facts[number]["findings"] = findings
 
 
-def _load_notes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    for stored in load_notes(connection, found):
-        found[stored.episode_id]["notes"].append(stored)
+def _load_notes(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    for row in load_notes(connection, facts):
+        facts[row.episode_id]["notes"].append(row)
 
 
-def _load_review(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    for entry in load_reviews(connection, found):
-        found[entry.episode_id]["review"] = entry if entry.state is not None else None
+def _load_review(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    for entry in load_reviews(connection, facts):
+        facts[entry.episode_id]["review"] = entry if entry.state is not None else None
 
 
-def _load_lineage(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+def _load_lineage(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
     for row, relation, source in connection.execute(
-        select(*lineage.c).where(one_of(connection, lineage.c.episode_row, found))
+        select(*lineage.c).where(one_of(connection, lineage.c.episode_row, facts))
     ):
-        found[row]["lineage"].append(Lineage(relation, source))
+        facts[row]["lineage"].append(Lineage(relation, source))
 
 
-def _load_assets(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+def _load_assets(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
     names = ("episode_row", "role", "path", "digest", "size", "mtime_ns")
-    files = select(*(asset.c[name] for name in names)).where(one_of(connection, asset.c.episode_row, found))
+    files = select(*(asset.c[name] for name in names)).where(one_of(connection, asset.c.episode_row, facts))
     for row, *file in connection.execute(files.order_by(asset.c.episode_row, asset.c.position)):
-        found[row]["assets"].append(Asset(*file))
+        facts[row]["assets"].append(Asset(*file))
 
 
-def _load_collections(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    picked = (
+def _load_collections(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    statement = (
         select(pick.c.episode_row, snapshot.c.hash, collection.c.name)
         .select_from(pick.join(snapshot))
         .outerjoin(collection, collection.c.snapshot_id == snapshot.c.id)
     )
-    for row, digest, name in connection.execute(picked.where(one_of(connection, pick.c.episode_row, found))):
-        found[row]["collections"] |= {digest, name} - {None}
+    for row, digest, name in connection.execute(statement.where(one_of(connection, pick.c.episode_row, facts))):
+        facts[row]["collections"] |= {digest, name} - {None}
 
 
-def _load_embedded(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    find_existing = (
+def _load_embedded(connection: Connection, facts: dict[int, dict[str, Any]]) -> None:
+    statement = (
         select(embedding.c.episode_row, space.c.fingerprint, space.c.family, space.c.state, embedding.c.count)
         .select_from(embedding.join(space))
         .where(embedding.c.count.is_not(None))
         .order_by(space.c.fingerprint)
     )
-    for row, *there in connection.execute(find_existing.where(one_of(connection, embedding.c.episode_row, found))):
-        found[row]["embedded"].append(EmbeddedSpace(*there))
+    for row, *columns in connection.execute(statement.where(one_of(connection, embedding.c.episode_row, facts))):
+        facts[row]["embedded"].append(EmbeddedSpace(*columns))
 
 
 def _frozen(part: Any) -> Any:

@@ -37,26 +37,28 @@ def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tupl
         )
         with read() as connection:
             rows = connection.execute(statement).all()
-        yield from ((number, count, spread[len(SPREAD) :]) for number, count, spread in rows)  # the whole lane's first
+        yield from (
+            (number, count, spread[len(SPREAD) :]) for number, count, spread in rows
+        )  # without the first one, which is of the whole lane
         if len(rows) < CHUNK:
             return
         last = rows[-1][0]
 
 
 def walk_places(read: Read, prefix: str | None, *, base: str | None) -> Iterator[tuple[int, EpisodeAddress]]:
-    """Yield (episode id, address) of what is below the prefix, root by root."""
+    """Yield (episode id, address) of the episodes at or below the prefix, root by root; None: of all."""
     with read() as connection:
         roots = load_roots(connection, base=base)
     for folder, root_id, inside in _below(roots, prefix):
-        for number, path, key, how in _walk_root(read, root_id, inside=inside):
-            yield number, EpisodeAddress(join(folder, path), key, how)
+        for number, path, key, reading_options in _walk_root(read, root_id, inside=inside):
+            yield number, EpisodeAddress(join(folder, path), key, reading_options)
 
 
 def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
     """Yield (root's folder, its id, the part of it that lies below the prefix); "" is all of it."""
     for folder, numbers in roots.folders.items():
-        whole = prefix is None or relative(folder, prefix) is not None
-        inside = "" if whole else relative(prefix or "", folder)
+        is_inside = prefix is None or relative(folder, prefix) is not None
+        inside = "" if is_inside else relative(prefix or "", folder)
         if inside is not None:
             yield from ((folder, number, inside) for number in numbers)
 
@@ -64,20 +66,22 @@ def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
 def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, str, str, str]]:
     if not storable(inside):
         return
-    place = tuple_(episode.c.path, episode.c.key)
-    begin, strict = (inside, ""), False
+    position = tuple_(episode.c.path, episode.c.key)
+    last_position, exclusive = (inside, ""), False
     while True:
-        start = tuple_(literal(begin[0]), literal(begin[1]))
+        start = tuple_(literal(last_position[0]), literal(last_position[1]))
         columns = (episode.c[name] for name in ("id", "path", "key", "format", "lane_map"))
-        statement = select(*columns).where(episode.c.root_id == root_id, place > start if strict else place >= start)
+        statement = select(*columns).where(
+            episode.c.root_id == root_id, position > start if exclusive else position >= start
+        )
         # "0" follows "/": between them lie the paths of the folder, after paths such as "folder-2".
         if inside:
             statement = statement.where(episode.c.path < inside + "0")
         with read() as connection:
             rows = connection.execute(statement.order_by(episode.c.path, episode.c.key).limit(CHUNK)).all()
-        for number, path, key, *how in rows:
+        for number, path, key, *format_columns in rows:
             if not inside or path == inside or path.startswith(inside + "/"):
-                yield number, path, key, read_as(*how)
+                yield number, path, key, read_as(*format_columns)
         if len(rows) < CHUNK:
             return
-        begin, strict = (rows[-1][1], rows[-1][2]), True
+        last_position, exclusive = (rows[-1][1], rows[-1][2]), True

@@ -30,7 +30,7 @@ LAST_ID: Final[ColumnElement[int]] = bindparam("last_id", type_=BIG)
 
 
 WANTED: Final[ColumnElement[int]] = bindparam("wanted", type_=Integer)
-"""The id of the cursor, and how many rows a statement is to give, both said when it is asked."""
+"""Parameters of statements: the id of the cursor, and the maximum number of rows."""
 
 
 @dataclass(frozen=True)
@@ -48,32 +48,32 @@ class Cursor:
 
     @staticmethod
     def decode(text: str, *, order: str) -> Cursor:
-        """Read it back; raises FilterError for invalid text, or one of another order."""
+        """Parse the text of a cursor; raises FilterError for invalid text, or a cursor of another order."""
         try:
             padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-            found, value, last = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+            stated_order, value, last = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         except (ValueError, TypeError, RecursionError, binascii.Error) as error:
             raise FilterError(f"expected the cursor of an earlier page, found {text!r}") from error
-        whole = isinstance(last, int) and not isinstance(last, bool) and 0 <= last <= INTEGER_LIMIT
-        if found != order or not whole:
-            raise FilterError(f"expected the cursor of a page ordered by {order}, found one of {found!r}")
+        is_id = isinstance(last, int) and not isinstance(last, bool) and 0 <= last <= INTEGER_LIMIT
+        if stated_order != order or not is_id:
+            raise FilterError(f"expected the cursor of a page ordered by {order}, found one of {stated_order!r}")
         if value is not None:
             value = Compare(order.removeprefix("-"), "eq", value).value
         return Cursor(order, value, last)
 
 
-def last_value(kind: TypeEngine[Any]) -> ColumnElement[Any]:
+def last_value(type_: TypeEngine[Any]) -> ColumnElement[Any]:
     """Return the parameter for the value of the cursor."""
-    return bindparam("last_value", type_=kind)
+    return bindparam("last_value", type_=type_)
 
 
-def place_of(cursor: Cursor | None) -> str:
-    """Return where a page begins, as far as its statement depends on that."""
+def cursor_state(cursor: Cursor | None) -> str:
+    """Return where a page begins, for cache keys: at the start, after a value, or among missing values."""
     return "start" if cursor is None else "missing" if cursor.value is None else "value"
 
 
 def has_values(cursor: Cursor | None) -> bool:
-    """Say whether rows with a value of the order come after the cursor."""
+    """Return True if rows with a value may follow the cursor; after a missing value there are none."""
     return cursor is None or cursor.value is not None
 
 
@@ -83,33 +83,33 @@ def parameters(cursor: Cursor | None, *, wanted: int) -> dict[str, Any]:
     return {"wanted": wanted, **last}
 
 
-_KINDS: Final = ("flag", "number", "text")
+_VALUE_KINDS: Final = ("flag", "number", "text")
 
 
 def sortable(field: Field) -> bool:
-    """Say whether an episode has one value of the field at most, by which it can be sorted."""
+    """Return True if an episode has at most one value of the field, so that it can be sorted by it."""
     return not field.many and field.root != "text"
 
 
 def values_of_kinds(connection: Connection, field: Field, *, base: str | None) -> dict[str, ColumnElement[Any]]:
     """Return a computed field as an expression for each kind of values that it may have, in their order."""
-    kinds = _KINDS if field.type is None else ["text"]  # of which value_of makes something for metadata only
+    kinds = _VALUE_KINDS if field.type is None else ["text"]  # value_of ignores the kind except for metadata
     return {kind: value_of(connection, field, kind=kind, base=base) for kind in kinds}
 
 
-def computed(
+def computed_statements(
     connection: Connection, field: Field, cursor: Cursor | None, *, descending: bool, base: str | None
 ) -> Iterator[Select[Any]]:
     """Yield the statements for (id, value) of the episodes after the cursor, those without a value in the last one."""
     values = values_of_kinds(connection, field, base=base)
     phases = list(values.items())[:: -1 if descending else 1]
     if cursor is not None:
-        phases = [] if cursor.value is None else phases[_place(cursor, phases, field) :]
-    for place, (_, value) in enumerate(phases):
+        phases = [] if cursor.value is None else phases[_phase_of(cursor, phases, field) :]
+    for index, (_, value) in enumerate(phases):
         statement = select(episode.c.id, value.label("sorted_by")).where(value.is_not(None))
-        if cursor is not None and place == 0:
-            here, last = tuple_(value, episode.c.id), tuple_(literal(cursor.value, value.type), literal(cursor.id))
-            statement = statement.where(here < last if descending else here > last)
+        if cursor is not None and index == 0:
+            sort_key, last = tuple_(value, episode.c.id), tuple_(literal(cursor.value, value.type), literal(cursor.id))
+            statement = statement.where(sort_key < last if descending else sort_key > last)
         yield statement.order_by(*(part.desc() if descending else part.asc() for part in (value, episode.c.id)))
     statement = select(episode.c.id, null().label("sorted_by")).where(
         and_(*(value.is_(None) for value in values.values()))
@@ -119,15 +119,15 @@ def computed(
     yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())
 
 
-def _place(cursor: Cursor, phases: list[tuple[str, Any]], field: Field) -> int:
-    """Return which of the phases the cursor's value is of."""
+def _phase_of(cursor: Cursor, phases: list[tuple[str, Any]], field: Field) -> int:
+    """Return the index of the phase that the cursor's value belongs to."""
     if field.type is not None:
         return 0
     is_flag, is_text = isinstance(cursor.value, bool), isinstance(cursor.value, str)
     return [kind for kind, _ in phases].index("flag" if is_flag else "text" if is_text else "number")
 
 
-def stored(
+def column_statements(
     field: Field, cursor: Cursor | None, *, descending: bool, value: ColumnElement[Any] | None = None
 ) -> Iterator[Select[Any]]:
     """Yield the statement for the rows with a value, then that for those without.
@@ -135,25 +135,25 @@ def stored(
     Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
     value: an expression for it where no index is to give the order.
     """
-    scored = field.root == "score"
-    column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
-    walked = scored and value is None
+    is_score = field.root == "score"
+    column = score.c.value if is_score else None if field.root == "id" else episode.c[field.root]
+    from_scores = is_score and value is None
     if column is not None and has_values(cursor):
-        place = column if value is None else value
-        statement: Select[Any] = select(episode.c.id, place.label("sorted_by"))
-        if walked:
+        sort_value = column if value is None else value
+        statement: Select[Any] = select(episode.c.id, sort_value.label("sorted_by"))
+        if from_scores:
             joined = score.join(episode, episode.c.id == score.c.episode_row)
             statement = statement.select_from(joined).where(score.c.name == field.parts[0])
-        elif column.nullable or scored:
-            statement = statement.where(place.is_not(None))
-        key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
+        elif column.nullable or is_score:
+            statement = statement.where(sort_value.is_not(None))
+        key: ColumnElement[Any] = score.c.episode_row if from_scores else episode.c.id
         if cursor is not None:
-            here, last = tuple_(place, key), tuple_(last_value(column.type), LAST_ID)
-            statement = statement.where(here < last if descending else here > last)
-        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
-    if column is None or column.nullable or scored:
+            sort_key, last = tuple_(sort_value, key), tuple_(last_value(column.type), LAST_ID)
+            statement = statement.where(sort_key < last if descending else sort_key > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (sort_value, key)))
+    if column is None or column.nullable or is_score:
         statement = select(episode.c.id, null().label("sorted_by"))
-        if scored:
+        if is_score:
             has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
             statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())
         elif column is not None:

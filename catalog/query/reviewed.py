@@ -1,4 +1,4 @@
-"""How many episodes have which last review."""
+"""Facets of reviews: the number of episodes by the value of their last review."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 def load_reviewed(connection: Connection, reviewed: Rows, where: Where, *, base: str | None) -> Facet:
-    """Return the facet of a field of reviews by counting those that there are: few episodes have any."""
+    """Return the facet of a field of reviews; counts the existing reviews, since few episodes have any."""
     rows = reviewed[0].add_columns(reviewed[1].label("value")).subquery()
     statement = select(rows.c.value, func.count()).group_by(rows.c.value)
     if where != EVERYTHING:
-        both = rows.join(episode, rows.c.episode_row == episode.c.id)
-        statement = statement.select_from(both).where(condition(connection, where, base=base))
-    found: Facet = [(value, int(count)) for value, count in connection.execute(statement)]
-    missing = count_rows(connection, where, base=base) - sum(count for _, count in found)
+        joined = rows.join(episode, rows.c.episode_row == episode.c.id)
+        statement = statement.select_from(joined).where(condition(connection, where, base=base))
+    counts: Facet = [(value, int(count)) for value, count in connection.execute(statement)]
+    missing = count_rows(connection, where, base=base) - sum(count for _, count in counts)
     return sorted(
-        [*found, *[(None, missing)] * bool(missing)], key=lambda one: (-one[1], one[0] is not None, str(one[0]))
+        [*counts, *[(None, missing)] * bool(missing)],
+        key=lambda entry: (-entry[1], entry[0] is not None, str(entry[0])),
     )

@@ -1,4 +1,4 @@
-"""The ids of all matching episodes in an order, remembered for pages that begin far from its start."""
+"""A cache of the ids of all matching episodes in an order, for pages far from its start."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from catalog.query.pages import PageRequest
     from catalog.session import Instant
 
-_MOST: Final = 8_000_000
-"""So many ids are remembered, in 64 MB; those of the last order always."""
-_FAR: Final = 10_000
-"""Rows from which on a page is far: to skip fewer takes a hundredth of a second."""
+_MAX_IDS: Final = 8_000_000
+"""Maximum number of cached ids (64 MB); those of the last order are always cached."""
+_FAR_ROWS: Final = 10_000
+"""Number of skipped rows from which on a page is far; skipping fewer takes a hundredth of a second."""
 
 
-def is_far(part: PageRequest) -> bool:
-    """Say whether all ids are worth sorting for a page: it is far, or the order is sorted for each page anyway."""
-    return part.after is None and (part.skip >= _FAR or is_computed(ordering(part.order)))
+def is_far(request: PageRequest) -> bool:
+    """Return True if sorting all ids is worthwhile for a page: it is far, or each page would sort all rows anyway."""
+    return request.after is None and (request.skip >= _FAR_ROWS or is_computed(ordering(request.order)))
 
 
 class SortedIds:
@@ -39,27 +39,29 @@ class SortedIds:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[Hashable, tuple[Instant, array[int]]] = {}
+        self._cached: dict[Hashable, tuple[Instant, array[int]]] = {}
 
-    def find(self, connection: Connection, where: Where, order: str, *, now: Instant, base: str | None) -> array[int]:
-        """Return the ids of what matches. now: an instant before the read."""
-        with self._lock if self._recall(where, order, now) is None else nullcontext():
-            ids = self._recall(where, order, now)
-            if ids is None:  # and nobody has sorted them meanwhile
+    def find(
+        self, connection: Connection, where: Where, order: str, *, instant: Instant, base: str | None
+    ) -> array[int]:
+        """Return the ids of the matching episodes. instant: the state of the catalog before the connection's read."""
+        with self._lock if self._recall(where, order, instant) is None else nullcontext():
+            ids = self._recall(where, order, instant)
+            if ids is None:  # no other thread has sorted them meanwhile
                 ids = _sort_ids(connection, where, order, base=base)
-                self._known.pop((where, order), None)
-                self._known[where, order] = now, ids
-                while len(self._known) > 1 and sum(len(some) for _, some in self._known.values()) > _MOST:
-                    del self._known[next(iter(self._known))]
+                self._cached.pop((where, order), None)
+                self._cached[where, order] = instant, ids
+                while len(self._cached) > 1 and sum(len(cached) for _, cached in self._cached.values()) > _MAX_IDS:
+                    del self._cached[next(iter(self._cached))]
             return ids
 
-    def _recall(self, where: Where, order: str, now: Instant) -> array[int] | None:
-        known = self._known.get((where, order))
-        return known[1] if known is not None and known[0] == now else None
+    def _recall(self, where: Where, order: str, instant: Instant) -> array[int] | None:
+        cached = self._cached.get((where, order))
+        return cached[1] if cached is not None and cached[0] == instant else None
 
 
 def _sort_ids(connection: Connection, where: Where, order: str, *, base: str | None) -> array[int]:
-    """Return the ids by column in as many steps as pages take, each along an index; by others in a single sort."""
+    """Return the ids: by a stored column with the statements of pages, along indexes; else in a single sort."""
     field, descending = ordering(order), order.startswith("-")
     ids = array("q")
     if is_computed(field):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from catalog.filters.sql_fields import is_looked_up
+from catalog.filters.sql_fields import depends_on_data
 from catalog.filters.where import comparisons
 
 if TYPE_CHECKING:
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
     from catalog.filters.where import Where
 
-Made = TypeVar("Made")
+Statement = TypeVar("Statement")
 
-_MOST: Final = 256
-"""So many are kept; then all go, which needs no lock."""
-_VALUES: Final = 100
-"""Filters with more are not kept: they take memory, and to make a statement takes little time beside them."""
+_MAX_STATEMENTS: Final = 256
+"""Maximum number of cached statements; then the cache is cleared, which needs no lock."""
+_MAX_VALUES: Final = 100
+"""Filters with more values are not cached: they take memory, and running them takes longer than building them."""
 
-_made: dict[Hashable, Any] = {}
+_statements: dict[Hashable, Any] = {}
 
 
-def remember(where: Where, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+def remember(where: Where, key: tuple[Hashable, ...], make: Callable[[], Statement]) -> Statement:
     """Return the statement for a filter and the other arguments, from the cache if possible.
 
     Filters whose condition depends on the contents of the database are compiled each time.
     """
-    found: Made | None = _made.get((where, *key))
-    if found is None:
-        found = make()
+    statement: Statement | None = _statements.get((where, *key))
+    if statement is None:
+        statement = make()
         clauses = list(comparisons(where))
-        few = sum(len(clause.values) for clause in clauses) <= _VALUES
-        if few and not any(is_looked_up(clause.about) for clause in clauses):
-            if len(_made) >= _MOST:
-                _made.clear()
-            _made[where, *key] = found
-    return found
+        is_small = sum(len(clause.values) for clause in clauses) <= _MAX_VALUES
+        if is_small and not any(depends_on_data(clause.about) for clause in clauses):
+            if len(_statements) >= _MAX_STATEMENTS:
+                _statements.clear()
+            _statements[where, *key] = statement
+    return statement

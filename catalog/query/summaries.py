@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 MAX_BINS = 1000
 
-_ONCE: Final = MappingProxyType({"tag": tag, "flag": finding})
-"""Where an episode holds each value of a field once, in a column `name` that an index gives in order."""
+_SINGLE_COLUMN_TABLES: Final = MappingProxyType({"tag": tag, "flag": finding})
+"""The table of a field whose values an episode has at most once each, in an indexed column `name`."""
 
-_FAR: Final = 1e6
-"""Squared distance from a centre, in variances, within which sums keep some nine digits of the variance."""
+_MAX_DISTANCE: Final = 1e6
+"""Squared distance of the mean from the centre, in variances, up to which sums keep about nine digits of variance."""
 
-_MOST: Final = 1e140
-"""Up to here sums of squares over any archive, and what the products make of them on the way, are floats."""
+_MAX_SUMMABLE: Final = 1e140
+"""Values up to this have sums of squares that no database lets overflow a float, in an archive of any size."""
 
 
 def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
@@ -62,7 +62,7 @@ def load_facet(connection: Connection, name: str, *, where: Where, limit: int | 
     (column,), source = _keys(connection, [name], base=base)
     statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
     statement = statement.group_by(column).order_by(func.count().desc(), column.asc().nulls_first()).limit(limit)
-    return [(_plain(field, value), int(count)) for value, count in connection.execute(statement)]
+    return [(_group_value(field, value), int(count)) for value, count in connection.execute(statement)]
 
 
 def load_histogram(connection: Connection, name: str, *, where: Where, bins: int, base: str | None) -> Histogram:
@@ -71,17 +71,17 @@ def load_histogram(connection: Connection, name: str, *, where: Where, bins: int
     if bins > MAX_BINS:
         raise FilterError(f"expected 1 to {MAX_BINS} bins, found {bins}")
     value = _number(connection, name, base=base)
-    wanted = condition(connection, where, base=base)
+    matching = condition(connection, where, base=base)
     finite = (value >= -MAX_FLOAT, value <= MAX_FLOAT)
-    total = connection.execute(select(func.count()).select_from(episode).where(wanted)).scalar_one()
-    ends = select(func.min(value), func.max(value)).select_from(episode).where(wanted, *finite)
+    total = connection.execute(select(func.count()).select_from(episode).where(matching)).scalar_one()
+    ends = select(func.min(value), func.max(value)).select_from(episode).where(matching, *finite)
     low, high = connection.execute(ends).one()
     if low is None:
         return Histogram((), (), int(total))
     low, high = float(low), float(high)
     width = high / bins - low / bins
-    place = bin_of(value, low, high, bins=bins) if width else literal(0)
-    statement = select(place, func.count()).select_from(episode).where(wanted, *finite).group_by(place)
+    bin_number = bin_of(value, low, high, bins=bins) if width else literal(0)
+    statement = select(bin_number, func.count()).select_from(episode).where(matching, *finite).group_by(bin_number)
     counts = [0] * (bins if width else 1)
     for number, count in connection.execute(statement):
         counts[max(0, min(int(number), len(counts) - 1))] += int(count)
@@ -97,84 +97,89 @@ def load_groups(
 ) -> list[Group]:
     """Return a group per combination of values of the fields `by`, the largest first; infinities count as missing."""
     keys, source = _keys(connection, by, base=base)
-    wanted = condition(connection, where, base=base)
+    matching = condition(connection, where, base=base)
     values = [_number(connection, name, base=base) for name in names]
     selections = [
-        _Selection.around(value, mean) for value, mean in zip(values, _means(connection, values, wanted), strict=True)
+        _Selection.around(value, mean) for value, mean in zip(values, _means(connection, values, matching), strict=True)
     ]
     fields = [field_of(name) for name in by]
 
     def groups(statement: Select[Any]) -> list[tuple[tuple[Scalar | None, ...], int, list[_Sums]]]:
         return [
             (
-                tuple(_plain(field, value) for field, value in zip(fields, row[: len(by)], strict=True)),
+                tuple(_group_value(field, value) for field, value in zip(fields, row[: len(by)], strict=True)),
                 int(row[len(by)]),
-                [_Sums(*row[place : place + 6]) for place in range(len(by) + 1, len(row), 6)],
+                [_Sums(*row[column : column + 6]) for column in range(len(by) + 1, len(row), 6)],
             )
             for row in connection.execute(statement)
         ]
 
-    found = groups(_summed(keys, selections).select_from(source).where(wanted))
-    if by and any(sums.are_vague for _, _, of_group in found for sums in of_group):
-        found = groups(_summed(*_centred(keys, selections, source, wanted)))  # takes several times as long
+    group_sums = groups(_summed(keys, selections).select_from(source).where(matching))
+    if by and any(sums.lose_precision for _, _, sums_by_field in group_sums for sums in sums_by_field):
+        # This takes several times as long.
+        group_sums = groups(_summed(*_centred_by_group(keys, selections, source, matching)))
     return [
-        Group(key, episodes, {name: sums.summary() for name, sums in zip(names, of_group, strict=True)})
-        for key, episodes, of_group in found
+        Group(key, episodes, {name: sums.summary() for name, sums in zip(names, sums_by_field, strict=True)})
+        for key, episodes, sums_by_field in group_sums
     ]
 
 
 class _Selection(NamedTuple):
-    """Summary of a field: its values, and the values summed relative to a centre.
+    """The columns for the summary of a field: its values, and the values summed relative to a centre.
 
-    shown: the centre, as one value of a group.
+    group_centre: the centre, as one value per group.
     """
 
     value: ColumnElement[Any]
     addend: ColumnElement[Any]
     centre: ColumnElement[Any]
-    shown: ColumnElement[Any]
+    group_centre: ColumnElement[Any]
 
     @classmethod
     def around(cls, value: ColumnElement[Any], mean: _Mean) -> _Selection:
-        """Ask for values with one centre for all groups."""
+        """Return the selection of a field with one centre for all groups."""
         centre: ColumnElement[Any] = literal(mean.value, Double())
-        if mean.of_all:
+        if mean.all_summable:
             return cls(value, value, centre, centre)
         return cls(_finite(value), _summable(value), centre, centre)  # twice as long
 
     @property
     def columns(self) -> tuple[ColumnElement[Any], ...]:
-        """What _Sums take."""
-        apart = self.addend - self.centre  # sums of squares around some mean lose no digits
-        sums = func.sum(apart), func.sum(square(apart))
-        return func.count(self.value), func.min(self.value), func.max(self.value), self.shown, *sums
+        """The arguments of _Sums, in order."""
+        deviation = self.addend - self.centre  # sums of squares around some mean lose no digits
+        sums = func.sum(deviation), func.sum(square(deviation))
+        return func.count(self.value), func.min(self.value), func.max(self.value), self.group_centre, *sums
 
 
 def _summed(keys: Sequence[ColumnElement[Any]], selections: Sequence[_Selection]) -> Select[Any]:
-    """Return the question for keys, episodes and _Sums of every group, the largest first."""
-    statement = select(*keys, func.count(), *(column for one in selections for column in one.columns)).group_by(*keys)
+    """Return the statement for keys, number of episodes and _Sums of every group, the largest first."""
+    statement = select(
+        *keys, func.count(), *(column for selection in selections for column in selection.columns)
+    ).group_by(*keys)
     return statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
 
 
-def _centred(
+def _centred_by_group(
     keys: Sequence[ColumnElement[Any]],
     selections: Sequence[_Selection],
     source: FromClause,
-    wanted: ColumnElement[bool],
+    matching: ColumnElement[bool],
 ) -> tuple[list[ColumnElement[Any]], list[_Selection]]:
     """Return keys and summaries, with the mean of each group as its centre."""
     columns = [*keys]
-    for one in selections:
-        columns += [one.value, one.addend, func.avg(cast(one.addend, Double)).over(partition_by=keys)]
-    named = [column.label(f"c{number}") for number, column in enumerate(columns)]
-    of_rows = [*select(*named).select_from(source).where(wanted).subquery().c]
-    of_fields = (of_rows[place : place + 3] for place in range(len(keys), len(of_rows), 3))
-    return of_rows[: len(keys)], [_Selection(value, addend, mean, func.min(mean)) for value, addend, mean in of_fields]
+    for selection in selections:
+        columns += [selection.value, selection.addend, func.avg(cast(selection.addend, Double)).over(partition_by=keys)]
+    labelled = [column.label(f"c{number}") for number, column in enumerate(columns)]
+    row_columns = [*select(*labelled).select_from(source).where(matching).subquery().c]
+    field_columns = (row_columns[index : index + 3] for index in range(len(keys), len(row_columns), 3))
+    return row_columns[: len(keys)], [
+        _Selection(value, addend, mean, func.min(mean)) for value, addend, mean in field_columns
+    ]
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Values of one group summed up: total and squares are of what they are apart from the centre."""
+    """Sums over the values of one group; total and squares are sums of (value - centre) and its square."""
 
     count: int
     low: float | None
@@ -185,20 +190,20 @@ class _Sums:
 
     @property
     def _moments(self) -> tuple[float, float]:
-        """Mean and variance of what the values are apart from the centre."""
+        """Mean and variance of (value - centre)."""
         offset = (self.total or 0.0) / self.count
         return offset, max(0.0, (self.squares or 0.0) / self.count - offset * offset)
 
     @property
-    def are_vague(self) -> bool:
-        """Whether the values are so far from the centre that little is left of their spread."""
+    def lose_precision(self) -> bool:
+        """Whether the values are so far from the centre that their variance has lost most digits."""
         if not self.count or self.low == self.high or not _are_summable(self.low, self.high):
             return False
         offset, variance = self._moments
-        return offset * offset > _FAR * variance
+        return offset * offset > _MAX_DISTANCE * variance
 
     def summary(self) -> NumberSummary:
-        """Return what the values are like."""
+        """Return the summary of the values."""
         if not self.count or self.low is None or self.high is None:
             return NumberSummary(0, None, None, None, None)
         if self.low == self.high:
@@ -216,7 +221,7 @@ def _keys(
     keys: list[ColumnElement[Any]] = []
     source: FromClause = episode
     for name in by:
-        key, rows = _grouped(connection, field_of(name), base=base)
+        key, rows = _group_key(connection, field_of(name), base=base)
         keys.append(key)
         if rows is not None:
             source = source.join(rows, rows.c.episode_row == episode.c.id)
@@ -224,49 +229,51 @@ def _keys(
 
 
 class _Mean(NamedTuple):
-    """The mean of a field's values, or about that, and whether all of them are finite and can be summed up."""
+    """The approximate mean of a field's values, and whether all of them are finite and small enough to be summed."""
 
     value: float
-    of_all: bool
+    all_summable: bool
 
 
-def _means(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[_Mean]:
+def _means(connection: Connection, values: Sequence[ColumnElement[Any]], matching: ColumnElement[bool]) -> list[_Mean]:
     """Return the mean of each field."""
     if not values:
         return []
-    selections = (shown for value in values for shown in (func.avg(_summable(value)), func.min(value), func.max(value)))
-    found = connection.execute(select(*selections).select_from(episode).where(wanted)).one()
+    aggregates = (part for value in values for part in (func.avg(_summable(value)), func.min(value), func.max(value)))
+    row = connection.execute(select(*aggregates).select_from(episode).where(matching)).one()
     return [
         _Mean(float(mean or 0.0), _are_summable(low, high))
-        for mean, low, high in zip(found[::3], found[1::3], found[2::3], strict=True)
+        for mean, low, high in zip(row[::3], row[1::3], row[2::3], strict=True)
     ]
 
 
 def _are_summable(low: float | None, high: float | None) -> bool:
-    return max(-(low or 0.0), high or 0.0) <= _MOST
+    return max(-(low or 0.0), high or 0.0) <= _MAX_SUMMABLE
 
 
-def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause | None]:
-    """Return the values of a field, and the rows to join that hold them unless an episode itself does."""
-    if field.root in _ONCE:
-        rows = _ONCE[field.root].alias()
+def _group_key(
+    connection: Connection, field: Field, *, base: str | None
+) -> tuple[ColumnElement[Any], FromClause | None]:
+    """Return the expression to group by, and the rows to join for it; None if it is in the table episode."""
+    if field.root in _SINGLE_COLUMN_TABLES:
+        rows = _SINGLE_COLUMN_TABLES[field.root].alias()
         return rows.c.name, rows
     if field.root == "text":
         raise FilterError(f"expected a field with values to group by, found {field.name!r}")
-    if field.many and (many := rows_of(connection, field, base=base)) is not None:
-        found, column = many  # two notes by one person count once
-        values = found.add_columns(column.label("value")).distinct().subquery()
+    if field.many and (rows_and_column := rows_of(connection, field, base=base)) is not None:
+        selected, column = rows_and_column  # DISTINCT: two notes by one person count once
+        values = selected.add_columns(column.label("value")).distinct().subquery()
         return values.c.value, values
     if field.root == "meta":
         return json_scalar(json_element(episode.c.metadata, field.parts)), None
     return value_of(connection, field, base=base), None
 
 
-def _plain(field: Field, value: Any) -> Scalar | None:
+def _group_value(field: Field, value: Any) -> Scalar | None:
     """Return a group's value: JSON text of metadata is parsed if it is a single value."""
     if field.root == "meta" and value is not None:
-        found: Scalar = json.loads(value)  # text of one value
-        return found if storable(found) else comparable_number(found)
+        parsed: Scalar = json.loads(value)  # text of one value
+        return parsed if storable(parsed) else comparable_number(parsed)
     return bool(value) if field.type is bool and value is not None else value
 
 
@@ -274,13 +281,13 @@ def _number(connection: Connection, name: str, *, base: str | None) -> ColumnEle
     field = field_of(name)
     if field.many or field.type in (str, bool):
         raise FilterError(f"expected a numeric field, found {field.name!r}")
-    found = value_of(connection, field, kind="number", base=base)
-    return cast(found, Double) if field.root == "meta" else found
+    number = value_of(connection, field, kind="number", base=base)
+    return cast(number, Double) if field.root == "meta" else number
 
 
 def _summable(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the value, NULL for one that takes no part in sums."""
-    return case((value.between(-_MOST, _MOST), value))
+    """Return the value, NULL for one that is too large to be summed."""
+    return case((value.between(-_MAX_SUMMABLE, _MAX_SUMMABLE), value))
 
 
 def _finite(value: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -1,4 +1,4 @@
-"""Facets, histograms and statistics of groups, as values."""
+"""The values that describe facets, histograms and statistics of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page of an order, where many rows pass: by walking an index of SQLite a little way instead of sorting."""
+"""The first page of an order if many rows match: SQLite walks the start of an index instead of sorting all matches."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
     from catalog.filters.fields import Field
     from catalog.filters.where import Where
 
-_FAR: Final = 10_000
-"""So many rows are walked: a hundredth of a second at most, where sorting half of a million takes a quarter of one."""
+_MAX_ROWS_WALKED: Final = 10_000
+"""Maximum number of rows walked: a hundredth of a second; sorting half a million takes a quarter of a second."""
 _INDEXED: Final = [[column.name for column in index.columns] for index in episode.indexes]
-_IN_ORDER: Final = {columns[0] for columns in _INDEXED if columns[1:2] == ["id"]}
+_ORDERED_COLUMNS: Final = {columns[0] for columns in _INDEXED if columns[1:2] == ["id"]}
 """Columns that an index gives in order, ties by id."""
-_PLAIN: Final = FIELDS.keys() & {column.name for column in episode.c} - {"path"}
+_COLUMN_FIELDS: Final = FIELDS.keys() & {column.name for column in episode.c} - {"path"}
 """Fields that are a column of the episode."""
 
 
 def is_walkable(where: Where, field: Field) -> bool:
-    """Say whether to walk the order of a field may find a page sooner than what the database would choose.
+    """Return True if walking the order of a field may find a page faster than the plan that SQLite would choose.
 
-    It sorts where a condition has an index, whether few or nearly all rows pass; it does not where that index is sorted
-    by the field. Conditions on other tables take as long for one row as for all.
+    SQLite finds and sorts all matches if a condition has an index, even if nearly all rows match, unless that index is
+    also in the order of the field. Conditions on other tables take as long for one row as for all.
     """
-    filtered = {clause.about.root for clause in comparisons(where)}
-    if not filtered or not filtered <= _PLAIN or field.root not in _IN_ORDER:
+    filtered_fields = {clause.about.root for clause in comparisons(where)}
+    if not filtered_fields or not filtered_fields <= _COLUMN_FIELDS or field.root not in _ORDERED_COLUMNS:
         return False
-    return not any([root, field.root] == columns[:2] for root in filtered for columns in _INDEXED)
+    return not any([root, field.root] == columns[:2] for root in filtered_fields for columns in _INDEXED)
 
 
-def walk_a_little(
-    statement: Select[Any], field: Field, wanted: ColumnElement[bool], *, descending: bool
+def limit_to_near_rows(
+    statement: Select[Any], field: Field, matching: ColumnElement[bool], *, descending: bool
 ) -> Select[Any]:
-    """Return the statement for the first rows of an order with a condition, as far as they stand near its beginning.
+    """Return the statement restricted to matching rows among the first ones of the order.
 
-    statement: the rows of the order, before the condition.
+    statement: all rows in the order, without the condition `matching`.
     """
     key: tuple[ColumnElement[Any], ...] = (episode.c[field.root], episode.c.id)
-    last = statement.with_only_columns(*key).offset(_FAR - 1).limit(1).subquery("last")
+    last = statement.with_only_columns(*key).offset(_MAX_ROWS_WALKED - 1).limit(1).subquery("last")
     end = select(*last.c).scalar_subquery()
     near = tuple_(*key) >= end if descending else tuple_(*key) <= end
-    return statement.where(near, replacement_traverse(wanted, {}, _hide_column))
+    return statement.where(near, replacement_traverse(matching, {}, _hide_column))
 
 
 def _hide_column(element: Any, **_: Any) -> ColumnElement[Any] | None:
@@ -58,5 +58,5 @@ def _hide_column(element: Any, **_: Any) -> ColumnElement[Any] | None:
 
 
 def hidden(column: Column[Any]) -> ColumnElement[Any]:
-    """Return a column as `+column`, for which SQLite uses no index."""
+    """Return a column as `+column`, which prevents SQLite from using an index for it."""
     return UnaryExpression(column, operator=custom_op("+"), type_=column.type)

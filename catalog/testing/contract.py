@@ -1,4 +1,4 @@
-"""What every database product must do, as a test class to inherit from; and the episodes and filters of its tests."""
+"""Contract tests for database products, as a test class to inherit from; and the episodes and filters of its tests."""
 
 from __future__ import annotations
 

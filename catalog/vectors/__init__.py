@@ -1,1 +1,1 @@
-"""The ledger of embeddings, and what is known of copies in vector indexes."""
+"""The ledger of embeddings, and the state of their copies in vector indexes."""

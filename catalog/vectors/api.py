@@ -29,7 +29,7 @@ class VectorLedger:
             return ledger.load_spaces(connection, *([] if state is None else [space.c.state == state]))
 
     def live_spaces(self) -> list[SpaceRow]:
-        """Return the spaces that no other one has replaced, by id."""
+        """Return the spaces that are not retired, by id."""
         with self._session.read() as connection:
             return ledger.load_spaces(connection, space.c.state != "retired")
 
@@ -63,8 +63,8 @@ class VectorLedger:
     def pending(self, space_id: int, among: Among) -> list[EpisodeRow]:
         """Return the episodes of `among` without vectors in the space, by id."""
         with self._session.read() as connection:
-            found = ledger.pending_ids(connection, space_id, among=among)
-            return pages.load_ids(connection, found, base=self._session.base)
+            ids = ledger.pending_ids(connection, space_id, among=among)
+            return pages.load_ids(connection, ids, base=self._session.base)
 
     def pending_ids(self, space_id: int, among: Among) -> list[int]:
         """Return the ids of the episodes of `among` without vectors in the space, ascending."""
@@ -77,7 +77,7 @@ class VectorLedger:
             return ledger.embedded_ids(connection, space_id)
 
     def sample(self, space_id: int, about: int) -> list[int]:
-        """Return the ids of about so many of the episodes with vectors in the space, all if there are fewer.
+        """Return the ids of about this many episodes with vectors in the space, all if there are fewer.
 
         Equal archives give equal samples, which are spread over the order of embedding.
         """
@@ -95,7 +95,7 @@ class VectorLedger:
     def write(self, space_id: int, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
         """Write vectors in one durable transaction; return the entries that were written.
 
-        Rows whose episode is gone, or has another digest by now, are skipped; of two for one episode the later counts.
+        Rows whose episode was removed, or has another digest now, are skipped; of two for one episode the later counts.
         Raises SpaceMismatchError for a retired space.
         """
         with self._session.write(durable=True) as connection:

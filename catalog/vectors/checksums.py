@@ -1,4 +1,4 @@
-"""Checksums of the ledger: one per row, compared whenever its vectors are read, and one number for many rows."""
+"""Checksums of the ledger: one per row, verified whenever its vectors are read, and a combined one for many rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TERMS: Final = 2_147_483_647
 
 
 def term(sums: Numbers, seqs: Numbers, episodes: Numbers) -> Numbers:
-    """Return what rows add to the checksum of many; of numbers, arrays int64 or columns of SQL.
+    """Return the contribution of rows to the combined checksum; arguments: ints, int64 arrays or SQL columns.
 
-    Of what episode a row is, and under which number, counts as its vectors do.
+    It covers the vectors (`sums`: their CRC32C), the number and the episode of each row.
     """
-    found: Numbers = (sums + 1) * ((seqs * _STEP + episodes) % _WEIGHTS + 1) % _TERMS
-    return found
+    result: Numbers = (sums + 1) * ((seqs * _STEP + episodes) % _WEIGHTS + 1) % _TERMS
+    return result
 
 
 def entry_of(episode: int, seq: int, count: int | None, vectors: bytes | None, stored: int | None) -> LedgerEntry:
@@ -32,10 +32,10 @@ def entry_of(episode: int, seq: int, count: int | None, vectors: bytes | None, s
 
 def check(episode: int, vectors: bytes | None, stored: int | None) -> None:
     """Raise VectorsDamagedError unless the vectors of the episode have the stored checksum; a tombstone has neither."""
-    found = None if vectors is None else checksum(vectors)
-    if found != stored:
-        actual, wanted = ("none" if one is None else f"{one:08x}" for one in (found, stored))
+    actual_checksum = None if vectors is None else checksum(vectors)
+    if actual_checksum != stored:
+        actual, expected = ("none" if value is None else f"{value:08x}" for value in (actual_checksum, stored))
         raise VectorsDamagedError(
-            f"the vectors of episode {episode} in the catalog: expected CRC32C {wanted}, found {actual}: "
+            f"the vectors of episode {episode} in the catalog: expected CRC32C {expected}, found {actual}: "
             f"`wshard fsck --data --repair` re-embeds it from its file"
         )

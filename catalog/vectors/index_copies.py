@@ -42,22 +42,22 @@ _CHUNK = 500
 
 
 class IndexCopies:
-    """The catalog's part about copies. Raises the catalog's errors."""
+    """The copies of Spaces in external indexes, as recorded in the catalog. Raises the catalog's errors."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def find(self, place: str, space_id: int) -> CopyRow | None:
-        """Return the copy of a space at a place, None where it was never filled."""
+        """Return the copy of a space at a place, None if there is none."""
         with self._session.read() as connection:
             return _find(connection, place, space_id)
 
     def open(self, place: str, space_id: int) -> CopyRow:
-        """Return the copy of a space at a place, begun when there is none."""
+        """Return the copy of a space at a place; created if there is none."""
         with self._session.write() as connection:
-            found = _find(connection, place, space_id)
-            if found is not None:
-                return found
+            existing = _find(connection, place, space_id)
+            if existing is not None:
+                return existing
             values = {"place": place, "space_id": space_id, "generation": str(uuid.uuid4())}
             connection.execute(insert(index_copy).values(version=0, damaged=False, removed=0, **values))
             return CopyRow(*connection.execute(_FIND, {"at": place, "of": space_id}).one())
@@ -68,41 +68,41 @@ class IndexCopies:
             return [CopyRow(*row) for row in connection.execute(_COPIES.where(index_copy.c.place == place))]
 
     def renew(self, copy_id: int) -> None:
-        """Forget what the copy held, and begin a new generation."""
+        """Delete the records of the copy's contents, and start a new generation."""
         with self._session.write() as connection:
             renew_copy(connection, copy_id)
 
     def mark_damaged(self, copy_id: int) -> None:
-        """Remember that the index gave senseless answers."""
+        """Record that the index returned invalid results."""
         with self._session.write() as connection:
-            connection.execute(_change(copy_id).values(damaged=True, version=index_copy.c.version + 1))
+            connection.execute(_update_copy(copy_id).values(damaged=True, version=index_copy.c.version + 1))
 
     def close(self, copy_id: int) -> None:
-        """Forget the copy."""
+        """Delete the copy and its records."""
         with self._session.write() as connection:
             connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
             connection.execute(delete(index_copy).where(index_copy.c.id == copy_id))
 
     def pending(self, copy: CopyRow, *, after: int = 0, limit: int = _CHUNK) -> list[LedgerEntry]:
         """Return up to limit live ledger rows after `after` whose vectors the copy lacks, by number."""
-        known = select(literal(1)).where(synced.c.copy_id == copy.id, synced.c.seq == embedding.c.seq)
-        wanted = (embedding.c.space_id == copy.space_id, embedding.c.seq > after, embedding.c.count > 0)
-        statement = select(*ENTRY).where(*wanted, ~known.correlate(embedding).exists())
+        copied = select(literal(1)).where(synced.c.copy_id == copy.id, synced.c.seq == embedding.c.seq)
+        conditions = (embedding.c.space_id == copy.space_id, embedding.c.seq > after, embedding.c.count > 0)
+        statement = select(*ENTRY).where(*conditions, ~copied.correlate(embedding).exists())
         with self._session.read() as connection:
             rows = connection.execute(statement.order_by(embedding.c.seq).limit(limit))
             return [entry_of(*row) for row in rows]
 
     def begin(self, copy_id: int, rows: Sequence[Synced]) -> None:
-        """Write rows of vectors that will be sent now, or that share the document of another one."""
+        """Insert rows for vectors that will be sent now, or that share the document of another vector."""
         with self._session.write() as connection:
             connection.execute(insert(synced), [{"copy_id": copy_id, **vars(row)} for row in rows])
 
     def known(self, copy_id: int, refs: Collection[str]) -> dict[str, Landed]:
         """Return the documents of these names that are in the index; about is "" if it is unknown."""
-        wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document.is_not(None))
+        conditions = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document.is_not(None))
         statement = select(synced.c.ref, synced.c.document, synced.c.about, synced.c.served).order_by(synced.c.served)
         with self._session.read() as connection:
-            rows = connection.execute(statement.where(*wanted, one_of(connection, synced.c.ref, refs)))
+            rows = connection.execute(statement.where(*conditions, one_of(connection, synced.c.ref, refs)))
             return {ref: Landed(ref, document, about if served else "") for ref, document, about, served in rows}
 
     def find_in_transit(
@@ -117,18 +117,18 @@ class IndexCopies:
             columns = [synced.c[name] for name in Synced.__dataclass_fields__]
             statement = (
                 select(*columns, embedding.c.episode_row, _vector(size))
-                .select_from(synced.outerjoin(embedding, _living()))
+                .select_from(synced.outerjoin(embedding, _is_live()))
                 .where(synced.c.copy_id == copy_id, synced.c.run == run)
                 .order_by(synced.c.seq, synced.c.position)
                 .limit(limit)
             )
-            found = []
+            results = []
             for *values, episode, vector in connection.execute(statement):
                 row = Synced(*values)
                 copied = None if vector is None else CopiedVector(None, row.ref, episode, row.position, vector)
-                found.append((row, copied))
-            check_rows(connection, copy_id, [copied for _, copied in found if copied is not None])
-            return found
+                results.append((row, copied))
+            check_rows(connection, copy_id, [copied for _, copied in results if copied is not None])
+            return results
 
     def mark_arrived(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
         """Record the numbers of the documents of a shipment; return how many rows had one of these numbers before.
@@ -137,84 +137,86 @@ class IndexCopies:
         """
         if not landed:
             return 0
-        mine = synced.c.copy_id == copy_id
-        arrived = update(synced).where(mine, synced.c.run == run, synced.c.ref == bindparam("name"))
-        places: dict[str, Any] = {
+        in_copy = synced.c.copy_id == copy_id
+        arrived = update(synced).where(in_copy, synced.c.run == run, synced.c.ref == bindparam("name"))
+        new_values: dict[str, Any] = {
             "document": bindparam("number"),
             "served": synced.c.about == bindparam("fields"),
             "run": None,
         }
-        rows = [{"name": one.ref, "number": one.document, "fields": one.about} for one in landed]
+        rows = [{"name": arrival.ref, "number": arrival.document, "fields": arrival.about} for arrival in landed]
         with self._session.write() as connection:
-            names = {one.document: one.ref for one in landed}
-            before = select(synced.c.document, synced.c.ref).where(mine, one_of(connection, synced.c.document, names))
-            displaced = [number for number, ref in connection.execute(before) if names[number] != ref]
+            names = {arrival.document: arrival.ref for arrival in landed}
+            statement = select(synced.c.document, synced.c.ref).where(
+                in_copy, one_of(connection, synced.c.document, names)
+            )
+            displaced = [number for number, ref in connection.execute(statement) if names[number] != ref]
             _mark_missing(connection, copy_id, displaced)
-            connection.execute(arrived.values(places), rows)
+            connection.execute(arrived.values(new_values), rows)
         return len(displaced)
 
     def forget(self, copy_id: int, rows: Iterable[tuple[int, int]], *, removed: int = 0) -> None:
         """Delete rows by (seq, position), after `removed` documents were removed from the index."""
-        places = [{"number": seq, "place": position} for seq, position in rows]
-        wanted = (synced.c.copy_id == copy_id, synced.c.seq == bindparam("number"))
+        keys = [{"number": seq, "place": position} for seq, position in rows]
+        conditions = (synced.c.copy_id == copy_id, synced.c.seq == bindparam("number"))
         with self._session.write() as connection:
-            if places:
-                connection.execute(delete(synced).where(*wanted, synced.c.position == bindparam("place")), places)
+            if keys:
+                connection.execute(delete(synced).where(*conditions, synced.c.position == bindparam("place")), keys)
             if removed:
-                connection.execute(_change(copy_id).values(removed=index_copy.c.removed + removed))
+                connection.execute(_update_copy(copy_id).values(removed=index_copy.c.removed + removed))
 
     def find_stale(self, copy_id: int, *, limit: int = _CHUNK) -> list[tuple[int, int, int | None]]:
         """Return up to limit (seq, position, document) of deleted vectors; document None if others share it."""
-        mine = synced.alias()
-        living = select(literal(1)).where(embedding.c.seq == mine.c.seq, embedding.c.digest.is_not(None))
-        shared = (
+        row = synced.alias()
+        live_vector = select(literal(1)).where(embedding.c.seq == row.c.seq, embedding.c.digest.is_not(None))
+        other_live = (
             select(literal(1))
-            .select_from(synced.join(embedding, _living()))
-            .where(synced.c.copy_id == copy_id, synced.c.document == mine.c.document)
+            .select_from(synced.join(embedding, _is_live()))
+            .where(synced.c.copy_id == copy_id, synced.c.document == row.c.document)
         )
         statement = (
-            select(mine.c.seq, mine.c.position, mine.c.document, shared.correlate(mine).exists())
-            .where(mine.c.copy_id == copy_id, mine.c.run.is_(None), ~living.correlate(mine).exists())
+            select(row.c.seq, row.c.position, row.c.document, other_live.correlate(row).exists())
+            .where(row.c.copy_id == copy_id, row.c.run.is_(None), ~live_vector.correlate(row).exists())
             .limit(limit)
         )
         with self._session.read() as connection:
-            return [(seq, at, None if used else number) for seq, at, number, used in connection.execute(statement)]
+            return [(seq, at, None if shared else number) for seq, at, number, shared in connection.execute(statement)]
 
     def lookup(self, copy_id: int, documents: Collection[int], size: int) -> list[CopiedVector]:
         """Return the living vectors of these documents, at most 10,000."""
         values = {"copy": copy_id, "size": size, "documents": list(documents)}
         with self._session.read() as connection:
-            found = [CopiedVector(*row) for row in connection.execute(_LOOKUP, values)]
-            check_rows(connection, copy_id, found)
-            return found
+            vectors = [CopiedVector(*row) for row in connection.execute(_LOOKUP, values)]
+            check_rows(connection, copy_id, vectors)
+            return vectors
 
     def find_unserved(self, copy_id: int, size: int) -> list[CopiedVector]:
         """Return the living vectors that have a row and are not served."""
         with self._session.read() as connection:
-            mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
-            found = [CopiedVector(*row) for row in connection.execute(_select_held(size).where(*mine))]
-            check_rows(connection, copy_id, found)
-            return found
+            conditions = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
+            vectors = [CopiedVector(*row) for row in connection.execute(_select_copied(size).where(*conditions))]
+            check_rows(connection, copy_id, vectors)
+            return vectors
 
     def count(self, copy_id: int) -> int:
-        """Return how many living vectors the copy holds."""
-        statement = select(func.count()).select_from(synced.join(embedding, _living()))
+        """Return the number of live vectors that the copy holds."""
+        statement = select(func.count()).select_from(synced.join(embedding, _is_live()))
         with self._session.read() as connection:
             of_copy = statement.where(synced.c.copy_id == copy_id, synced.c.run.is_(None))
             return int(connection.execute(of_copy).scalar_one())
 
     def documents(self, copy_id: int, *, after: int = 0, limit: int = _CHUNK) -> list[tuple[int, str]]:
         """Return up to limit (document, ref) above `after` that the index should hold, by number."""
-        wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document > after)
-        statement = select(synced.c.document, func.min(synced.c.ref)).where(*wanted).group_by(synced.c.document)
+        conditions = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document > after)
+        statement = select(synced.c.document, func.min(synced.c.ref)).where(*conditions).group_by(synced.c.document)
         with self._session.read() as connection:
             rows = connection.execute(statement.order_by(synced.c.document).limit(limit))
             return [(document, ref) for document, ref in rows]
 
     def totals(self, copy_id: int) -> tuple[int, int]:
         """Return (documents that the index should hold, highest number among them)."""
-        wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None))
-        statement = select(func.count(synced.c.document.distinct()), func.max(synced.c.document)).where(*wanted)
+        conditions = (synced.c.copy_id == copy_id, synced.c.run.is_(None))
+        statement = select(func.count(synced.c.document.distinct()), func.max(synced.c.document)).where(*conditions)
         with self._session.read() as connection:
             documents, last = connection.execute(statement).one()
             return int(documents), int(last or 0)
@@ -227,54 +229,54 @@ class IndexCopies:
             return int(rows.scalar_one())
 
     def mark_missing(self, copy_id: int, documents: Collection[int]) -> None:
-        """Remember that these documents are not in the index: they must be sent again."""
+        """Record that these documents are not in the index, so that they are sent again."""
         with self._session.write() as connection:
             _mark_missing(connection, copy_id, documents)
 
     def sizes(self, space_id: int, episodes: Sequence[int] | None = None) -> tuple[int, int]:
         """Return (episodes with vectors, vectors) of the space, among these episodes."""
-        wanted = [embedding.c.space_id == space_id, embedding.c.count > 0]
+        conditions = [embedding.c.space_id == space_id, embedding.c.count > 0]
         with self._session.read() as connection:
             if episodes is not None:
-                wanted.append(one_of(connection, embedding.c.episode_row, episodes))
-            found = connection.execute(select(func.count(), func.sum(embedding.c.count)).where(*wanted)).one()
-            return int(found[0]), int(found[1] or 0)
+                conditions.append(one_of(connection, embedding.c.episode_row, episodes))
+            totals = connection.execute(select(func.count(), func.sum(embedding.c.count)).where(*conditions)).one()
+            return int(totals[0]), int(totals[1] or 0)
 
     def entries(self, space_id: int, episodes: Sequence[int]) -> Iterator[LedgerEntry]:
         """Yield the living ledger rows of these episodes."""
         statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.count > 0)
         for start in range(0, len(episodes), _CHUNK):
             with self._session.read() as connection:
-                some = one_of(connection, embedding.c.episode_row, episodes[start : start + _CHUNK])
-                rows = connection.execute(statement.where(some)).all()
+                in_batch = one_of(connection, embedding.c.episode_row, episodes[start : start + _CHUNK])
+                rows = connection.execute(statement.where(in_batch)).all()
             yield from (entry_of(*row) for row in rows)
 
 
 def renew_copy(connection: Connection, copy_id: int) -> None:
-    """Forget what the copy held, and begin a new generation."""
+    """Delete the records of the copy's contents, and start a new generation."""
     connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
     values = {"generation": str(uuid.uuid4()), "damaged": False, "removed": 0}
-    connection.execute(_change(copy_id).values(version=index_copy.c.version + 1, **values))
+    connection.execute(_update_copy(copy_id).values(version=index_copy.c.version + 1, **values))
 
 
 def _find(connection: Connection, place: str, space_id: int) -> CopyRow | None:
-    found = connection.execute(_FIND, {"at": place, "of": space_id}).one_or_none()
-    return None if found is None else CopyRow(*found)
+    row = connection.execute(_FIND, {"at": place, "of": space_id}).one_or_none()
+    return None if row is None else CopyRow(*row)
 
 
-def _change(copy_id: int) -> Any:
+def _update_copy(copy_id: int) -> Any:
     return update(index_copy).where(index_copy.c.id == copy_id)
 
 
 def _mark_missing(connection: Connection, copy_id: int, documents: Collection[int]) -> None:
     if documents:
-        gone = (synced.c.copy_id == copy_id, one_of(connection, synced.c.document, documents))
+        conditions = (synced.c.copy_id == copy_id, one_of(connection, synced.c.document, documents))
         values = {"document": None, "served": False, "run": str(uuid.uuid4())}
-        connection.execute(update(synced).where(*gone).values(values))
-        connection.execute(_change(copy_id).values(version=index_copy.c.version + 1))
+        connection.execute(update(synced).where(*conditions).values(values))
+        connection.execute(_update_copy(copy_id).values(version=index_copy.c.version + 1))
 
 
-def _living() -> ColumnElement[bool]:
+def _is_live() -> ColumnElement[bool]:
     return and_(embedding.c.seq == synced.c.seq, embedding.c.digest.is_not(None))
 
 
@@ -283,15 +285,15 @@ def _vector(size: int | ColumnElement[int]) -> ColumnElement[bytes]:
     return func.substr(embedding.c.vectors, cast(synced.c.position * size + 1, Integer), cast(size, Integer))
 
 
-def _select_held(size: int | ColumnElement[int]) -> Select[Any]:
+def _select_copied(size: int | ColumnElement[int]) -> Select[Any]:
     columns = (synced.c.document, synced.c.ref, embedding.c.episode_row, synced.c.position, _vector(size))
-    return select(*columns).select_from(synced.join(embedding, _living()))
+    return select(*columns).select_from(synced.join(embedding, _is_live()))
 
 
 _COPIES: Select[Any] = select(*[*index_copy.c, select(archive.c.clock).scalar_subquery()])
 
 # Built once: every search runs these two, and building them takes longer than running them.
 _FIND = _COPIES.where(index_copy.c.place == bindparam("at"), index_copy.c.space_id == bindparam("of"))
-_LOOKUP = _select_held(bindparam("size", type_=BIG)).where(
+_LOOKUP = _select_copied(bindparam("size", type_=BIG)).where(
     synced.c.copy_id == bindparam("copy"), synced.c.document.in_(bindparam("documents", expanding=True))
 )

@@ -1,4 +1,4 @@
-"""Spaces and the ledger of embeddings: what has been embedded, with the vectors, in the order of commits.
+"""Spaces and the ledger of embeddings: the vectors of episodes, numbered in the order of commits.
 
 A tombstone has no digest, count, checksum and vectors.
 """
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 _CONTENT: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
-_FRACTIONS: Final = 1 << 32
+_FRACTION_RANGE: Final = 1 << 32
 ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
 """The columns of a LedgerEntry."""
 
 
-_GOLDEN: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
+_GOLDEN_RATIO: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
 
 
 def read_clock(connection: Connection) -> int:
@@ -55,15 +55,15 @@ def advance(connection: Connection, ticks: int = 1) -> int:
     return read_clock(connection)
 
 
-def bury(connection: Connection, ids: Collection[int]) -> None:
+def delete_vectors(connection: Connection, ids: Collection[int]) -> None:
     """Turn the ledger rows of these episodes into tombstones with new numbers."""
-    living = select(embedding.c.seq).where(
+    statement = select(embedding.c.seq).where(
         one_of(connection, embedding.c.episode_row, ids), embedding.c.digest.is_not(None)
     )
-    bury_rows(connection, sorted(connection.execute(living).scalars()))
+    delete_rows(connection, sorted(connection.execute(statement).scalars()))
 
 
-def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
+def delete_rows(connection: Connection, numbers: Sequence[int]) -> None:
     """Turn the ledger rows of these numbers into tombstones with new numbers, in their order."""
     if numbers:
         first = advance(connection, len(numbers)) - len(numbers) + 1
@@ -79,24 +79,24 @@ def load_spaces(connection: Connection, *conditions: ColumnElement[bool]) -> lis
 
 
 def load_space(connection: Connection, space_id: int) -> SpaceRow:
-    """Return one space; EntryNotFoundError when there is none of that id."""
-    found = load_spaces(connection, space.c.id == space_id)
-    if not found:
+    """Return one space; EntryNotFoundError if there is none with this id."""
+    spaces = load_spaces(connection, space.c.id == space_id)
+    if not spaces:
         raise EntryNotFoundError(f"expected the id of a space in the catalog, found {space_id}")
-    return found[0]
+    return spaces[0]
 
 
 def add_space(connection: Connection, fingerprint: str, *, family: str, definition: str) -> SpaceRow:
     """Return the space to fill: the one with the fingerprint, or the one of its family that is being built."""
-    known = load_spaces(connection, space.c.fingerprint == fingerprint)
-    if known and known[0].state != "retired":
-        return known[0]
+    existing = load_spaces(connection, space.c.fingerprint == fingerprint)
+    if existing and existing[0].state != "retired":
+        return existing[0]
     building = load_spaces(connection, space.c.family == family, space.c.state == "building")
     if building:
         return building[0]
-    if known:
-        again = update(space).where(space.c.id == known[0].id).values(state="building", checked_seq=0)
-        connection.execute(again)
+    if existing:
+        statement = update(space).where(space.c.id == existing[0].id).values(state="building", checked_seq=0)
+        connection.execute(statement)
     else:
         values = {"fingerprint": fingerprint, "family": family, "definition": definition}
         connection.execute(insert(space).values(state="building", checked_seq=0, **values))
@@ -105,21 +105,21 @@ def add_space(connection: Connection, fingerprint: str, *, family: str, definiti
 
 def activate(connection: Connection, space_id: int, *, among: Among, ignoring: Collection[int]) -> bool:
     """Make a complete space its family's active one and drop the others' vectors; False while episodes are pending."""
-    wanted = _usable(connection, space_id)
-    enough = len(ignoring) + 1  # one more than may be left out
-    if set(pending_ids(connection, wanted.id, among=among, limit=enough)) - set(ignoring):
+    space_row = _load_usable(connection, space_id)
+    limit = len(ignoring) + 1  # one more than may be left out
+    if set(pending_ids(connection, space_row.id, among=among, limit=limit)) - set(ignoring):
         return False
-    family = load_spaces(connection, space.c.family == wanted.family, space.c.state != "retired")
-    others = [found.id for found in family if found.id != wanted.id]
-    if others or wanted.state != "active":
-        _retire(connection, others)
-        connection.execute(update(space).where(space.c.id == wanted.id).values(state="active"))
+    family = load_spaces(connection, space.c.family == space_row.family, space.c.state != "retired")
+    other_ids = [other.id for other in family if other.id != space_row.id]
+    if other_ids or space_row.state != "active":
+        _retire(connection, other_ids)
+        connection.execute(update(space).where(space.c.id == space_row.id).values(state="active"))
         advance(connection)
     return True
 
 
 def retire(connection: Connection, space_id: int) -> None:
-    """Drop the vectors of a space; one that is retired already is fine."""
+    """Delete the vectors of a space and retire it; does nothing more if it is retired already."""
     _retire(connection, [load_space(connection, space_id).id])
     advance(connection)
 
@@ -130,52 +130,54 @@ def _retire(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
-    """Remember that the space was checked at this clock; it never goes back."""
+    """Store the clock at which the space was checked; it never decreases."""
     load_space(connection, space_id)
-    later = update(space).where(space.c.id == space_id, space.c.checked_seq < seq)
-    connection.execute(later.values(checked_seq=seq))
+    statement = update(space).where(space.c.id == space_id, space.c.checked_seq < seq)
+    connection.execute(statement.values(checked_seq=seq))
 
 
 def pending_ids(connection: Connection, space_id: int, *, among: Among, limit: int | None = None) -> list[int]:
     """Return the ids of the episodes without vectors in the space, ascending."""
-    found, number = [], episode.c.id
-    for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
-        wanted = (episode.c.layout_id == layout_id, *_narrowed(connection, among))
-        statement = select(number).where(*wanted, _without_vectors(space_id))
-        found.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
-    return list(islice(heapq.merge(*found), limit))
+    id_lists, number = [], episode.c.id
+    for layout_id in set(among.layout_ids):  # one by one, so that an index yields the ids of each in order
+        conditions = (episode.c.layout_id == layout_id, *_restrictions(connection, among))
+        statement = select(number).where(*conditions, _without_vectors(space_id))
+        id_lists.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
+    return list(islice(heapq.merge(*id_lists), limit))
 
 
 def embedded_ids(connection: Connection, space_id: int) -> list[int]:
     """Return the ids of the episodes that have vectors in the space, ascending."""
-    living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
-    return sorted(connection.execute(select(embedding.c.episode_row).where(*living)).scalars())
+    conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    return sorted(connection.execute(select(embedding.c.episode_row).where(*conditions)).scalars())
 
 
 def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
-    """Return the ids of about so many of the episodes with vectors in the space, all if there are fewer."""
-    living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
-    rows = int(connection.execute(select(func.count()).select_from(embedding).where(*living)).scalar_one())
+    """Return the ids of about this many episodes with vectors in the space, all if there are fewer."""
+    conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    rows = int(connection.execute(select(func.count()).select_from(embedding).where(*conditions)).scalar_one())
     step = max(1, rows // about)
-    # Numbers modulo a step would not do: where episodes come one by one, only every fourth, say, is the Space's. Times
-    # the golden ratio their fractions are evenly spread, whatever their rhythm (but for a few, hence the last line).
-    fraction = embedding.c.seq % _GOLDEN[0] * _GOLDEN[1] % _FRACTIONS
-    found = connection.execute(select(embedding.c.episode_row).where(*living, fraction * step < _FRACTIONS)).scalars()
-    some = sorted(found)
-    return some if len(some) >= min(rows, about) // 2 else embedded_ids(connection, space_id)[::step]
+    # Every n-th number would be biased: if spaces take turns, only every fourth number, say, is of this space. The
+    # fractions of seq times the golden ratio are evenly spread for any such pattern, except for very few rows.
+    fraction = embedding.c.seq % _GOLDEN_RATIO[0] * _GOLDEN_RATIO[1] % _FRACTION_RANGE
+    result = connection.execute(
+        select(embedding.c.episode_row).where(*conditions, fraction * step < _FRACTION_RANGE)
+    ).scalars()
+    sampled = sorted(result)
+    return sampled if len(sampled) >= min(rows, about) // 2 else embedded_ids(connection, space_id)[::step]
 
 
-def _narrowed(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
-    narrowed = [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
+def _restrictions(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
+    conditions = [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
     if among.with_words:
-        spoken = select(literal(1)).where(document.c.episode_row == episode.c.id)
-        narrowed.append(spoken.correlate(episode).exists())
-    return narrowed
+        document_rows = select(literal(1)).where(document.c.episode_row == episode.c.id)
+        conditions.append(document_rows.correlate(episode).exists())
+    return conditions
 
 
 def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
     """Write the rows whose data is still current and return them with their numbers, in order."""
-    _usable(connection, space_id)
+    _load_usable(connection, space_id)
     latest = {row.episode_id: row for row in rows}
     statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
     digests = {row.id: row.digest for row in connection.execute(statement)}
@@ -216,10 +218,10 @@ def load_vectors(connection: Connection, space_id: int, *, ids: Collection[int])
 
     Raises VectorsDamagedError.
     """
-    living = (embedding.c.space_id == space_id, embedding.c.digest.is_not(None))
-    statement = select(*ENTRY).where(one_of(connection, embedding.c.episode_row, ids), *living)
-    found = (entry_of(*row) for row in connection.execute(statement))
-    return {entry.episode_id: (entry.count, entry.vectors or b"") for entry in found}
+    conditions = (embedding.c.space_id == space_id, embedding.c.digest.is_not(None))
+    statement = select(*ENTRY).where(one_of(connection, embedding.c.episode_row, ids), *conditions)
+    entries = (entry_of(*row) for row in connection.execute(statement))
+    return {entry.episode_id: (entry.count, entry.vectors or b"") for entry in entries}
 
 
 def ledger_state(connection: Connection, space_id: int) -> LedgerState:
@@ -230,7 +232,7 @@ def ledger_state(connection: Connection, space_id: int) -> LedgerState:
         func.max(embedding.c.seq),
         func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(embedding.c.count > 0),
     ).where(embedding.c.space_id == space_id)
-    return LedgerState(*(int(found or 0) for found in connection.execute(statement).one()))
+    return LedgerState(*(int(total or 0) for total in connection.execute(statement).one()))
 
 
 def ledger_revision(connection: Connection, space_id: int) -> LedgerRevision:
@@ -243,30 +245,31 @@ def ledger_revision(connection: Connection, space_id: int) -> LedgerRevision:
 
 
 def _without_vectors(space_id: int) -> ColumnElement[bool]:
-    # Comparing digests is not needed, for a changed episode's rows are buried, and would read every episode's row.
-    living = (
+    # Digests need not be compared, since the rows of a changed episode are deleted; it would read every episode's row.
+    conditions = (
         embedding.c.space_id == space_id,
         embedding.c.episode_row == episode.c.id,
         embedding.c.digest.is_not(None),
     )
-    return ~select(literal(1)).where(*living).correlate(episode).exists()
+    return ~select(literal(1)).where(*conditions).correlate(episode).exists()
 
 
-def _usable(connection: Connection, space_id: int) -> SpaceRow:
+def _load_usable(connection: Connection, space_id: int) -> SpaceRow:
     """Return the space; SpaceMismatchError if it is retired, because its vectors are then invalid."""
-    found = load_space(connection, space_id)
-    if found.state == "retired":
+    space_row = load_space(connection, space_id)
+    if space_row.state == "retired":
         raise SpaceMismatchError(
-            f"expected a building or active space, found space {space_id} ({found.family} {found.fingerprint}) retired"
+            f"expected a building or active space, "
+            f"found space {space_id} ({space_row.family} {space_row.fingerprint}) retired"
         )
-    return found
+    return space_row
 
 
 LEDGER_BYTES = 4 << 20
 
 
 def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntry]:
-    """Yield the space's entries above `since`; a chunk holds about LEDGER_BYTES, judged by the vectors before it."""
+    """Yield the space's entries above `since`, read in chunks of about LEDGER_BYTES, estimated from earlier vectors."""
     limit = 64
     while True:
         with read() as connection:
@@ -279,11 +282,11 @@ def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntr
         limit = max(1, min(4096, LEDGER_BYTES // (size + 1)))
 
 
-def check_rows(connection: Connection, copy_id: int, found: Sequence[CopiedVector]) -> None:
-    """Raise VectorsDamagedError unless the rows of the ledger from which these vectors are have their checksums."""
-    if not found:
+def check_rows(connection: Connection, copy_id: int, vectors_: Sequence[CopiedVector]) -> None:
+    """Raise VectorsDamagedError unless the ledger rows that these vectors come from match their checksums."""
+    if not vectors_:
         return
-    ids = {one.episode_id for one in found}
+    ids = {vector.episode_id for vector in vectors_}
     statement = (
         select(embedding.c.episode_row, embedding.c.vectors, embedding.c.checksum)
         .join(index_copy, index_copy.c.space_id == embedding.c.space_id)

@@ -268,7 +268,7 @@ class DeepDataIndex:
         space_id = self._living(space)
         copy = self._catalog.index_copies.find(link.place, space_id)
         now = self._catalog.instant()
-        key = (now.clock, -1, -1, now.life) if copy is None else copy.state
+        key = (now.clock, -1, -1, now.history) if copy is None else copy.state
         if cached is None or cached[0] != key:
             cached = (key, look(link, space, space_id))
             self._views[space.fingerprint] = cached

@@ -112,6 +112,6 @@ class StoredVectors:
     def _now(self) -> Instant:
         """Return the archive's present instant; clear the caches if the archive has been replaced (another life)."""
         now = self._catalog.instant()
-        if now.life != self._archive_life:
-            self._archive_life, self._space_ids, self._samples, self._weights = now.life, {}, {}, {}
+        if now.history != self._archive_life:
+            self._archive_life, self._space_ids, self._samples, self._weights = now.history, {}, {}, {}
         return now

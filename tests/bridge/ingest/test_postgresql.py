@@ -181,7 +181,7 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
             request.getfixturevalue("server").restore(place, file)
         ingest(place, other)
         after = archive.catalog.instant()
-        assert (after.clock, after.life == before.life) == (before.clock, False)
+        assert (after.clock, after.history == before.history) == (before.clock, False)
         hits = retriever.search_similar_episodes(other, 20)
         assert {hit.file_path for hit in hits} == {str(path) for path in (*known, other)}
         assert [hits[0].file_path, round(hits[0].score, 5)] == [str(other), 1.0]

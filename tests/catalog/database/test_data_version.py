@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from catalog import Catalog
-from catalog.database.data_version import Glance
+from catalog.database.data_version import DataVersion
 from catalog.testing.contract import make_record
 from wshard.errors import CatalogError
 
@@ -24,7 +24,7 @@ def archive(tmp_path):
 
 @pytest.fixture
 def glance(tmp_path, archive):
-    found = Glance(lambda: sqlite3.connect(tmp_path / "catalog.db", check_same_thread=False))
+    found = DataVersion(lambda: sqlite3.connect(tmp_path / "catalog.db", check_same_thread=False))
     yield found
     found.close()
 
@@ -63,7 +63,7 @@ def test_a_pinned_instant_stays_for_its_thread_alone(archive):
 
 
 def test_it_cannot_report_without_a_file(tmp_path):
-    nothing = Glance(lambda: sqlite3.connect(f"file:{tmp_path / 'no.db'}?mode=ro", uri=True))
+    nothing = DataVersion(lambda: sqlite3.connect(f"file:{tmp_path / 'no.db'}?mode=ro", uri=True))
     assert nothing.version() is None
 
 
@@ -122,7 +122,7 @@ def test_no_one_waits_for_who_is_looking(tmp_path, archive):
         assert go_on.wait(30)
         return sqlite3.connect(tmp_path / "catalog.db", check_same_thread=False)
 
-    glance = Glance(slow)
+    glance = DataVersion(slow)
     first = threading.Thread(target=glance.version)
     first.start()
     assert looking.wait(30)

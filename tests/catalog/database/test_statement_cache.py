@@ -62,21 +62,21 @@ def test_what_follows_from_other_tables_is_asked_again(catalog: Catalog) -> None
 
 
 def test_few_are_kept_and_no_long_lists(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement_cache, "_MOST", 4)
-    monkeypatch.setattr(statement_cache, "_made", {})
+    monkeypatch.setattr(statement_cache, "_MAX_STATEMENTS", 4)
+    monkeypatch.setattr(statement_cache, "_statements", {})
     for length in range(9):
         catalog.query.select(f"length:>={length}", order="length")
-        assert 1 <= len(statement_cache._made) <= 4
-    monkeypatch.setattr(statement_cache, "_made", {})
+        assert 1 <= len(statement_cache._statements) <= 4
+    monkeypatch.setattr(statement_cache, "_statements", {})
     assert len(found(catalog, Compare("episode_id", "in", [record.episode_id for record in RECORDS] * 9))) == 40
-    few = len(statement_cache._made)
+    few = len(statement_cache._statements)
     assert 1 <= few <= 2, "the walk of an order, and a sort where that finds too few"
     catalog.query.select(Compare("length", "in", list(range(1000))), order="length")
-    assert len(statement_cache._made) == few
+    assert len(statement_cache._statements) == few
 
 
 def test_threads_share_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement_cache, "_MOST", 2)
+    monkeypatch.setattr(statement_cache, "_MAX_STATEMENTS", 2)
     expected = {limit: found(catalog, f"length:>={limit}", limit=limit) for limit in range(1, 9)}
     wrong: list[object] = []
 

@@ -151,7 +151,7 @@ def test_integers_of_metadata_stay_exact(tmp_path: Path) -> None:
 
 
 def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catalog.query.arrow._AT_ONCE", 7)
+    monkeypatch.setattr("catalog.query.arrow._BATCH_SIZE", 7)
     with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
         opened.episodes.register([make_record(number) for number in range(30)])
         assert opened.query.to_arrow(columns=["id"]).column(0).to_pylist() == opened.query.ids()

@@ -192,7 +192,7 @@ def test_a_page_holds_at_least_one_row(still: Catalog) -> None:
 @pytest.mark.parametrize("far", [1, 10_000])
 @pytest.mark.parametrize("order", ["id", "env_id", "-total_reward", "success", "meta.mixed", "-meta.mixed", "review"])
 def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order, far, monkeypatch):
-    monkeypatch.setattr(sorted_ids, "_FAR", far)
+    monkeypatch.setattr(sorted_ids, "_FAR_ROWS", far)
     whole = still.query.select(order=order, limit=1000).rows
     half = still.query.select(order=order, limit=70)
     for skip in (1, 40, 72, 75, 149, 150, 400):
@@ -206,7 +206,7 @@ def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order, far, monk
 
 
 def test_far_pages_are_those_of_the_present_catalog(catalog, monkeypatch):
-    monkeypatch.setattr(sorted_ids, "_MOST", 200)
+    monkeypatch.setattr(sorted_ids, "_MAX_IDS", 200)
     for order in ("-meta.mixed", "review", "-meta.mixed"):
         before = catalog.query.select(order=order, limit=1000).rows
         assert catalog.query.select(order=order, skip=100, limit=50).rows == before[100:]
@@ -215,4 +215,4 @@ def test_far_pages_are_those_of_the_present_catalog(catalog, monkeypatch):
         after = catalog.query.select(order=order, skip=100, limit=50).rows
         assert after == catalog.query.select(order=order, limit=1000).rows[100:]
         assert before[0] not in after
-        assert sum(len(ids) for _, ids in catalog.query._sorted._known.values()) <= 200
+        assert sum(len(ids) for _, ids in catalog.query._sorted._cached.values()) <= 200

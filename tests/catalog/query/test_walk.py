@@ -39,7 +39,7 @@ def catalog(tmp_path_factory):
 @pytest.mark.parametrize("where", FILTERS)
 def test_pages_are_what_passes_in_order_wherever_walking_ends(catalog, where, monkeypatch):
     rows = [row for row in catalog.query.select(limit=100, order="id").rows if FILTERS[where](row)]
-    monkeypatch.setattr(walk, "_FAR", 12)
+    monkeypatch.setattr(walk, "_MAX_ROWS_WALKED", 12)
     for order in ORDERS:
         name = order.removeprefix("-")
         keyed = [row for row in rows if getattr(row, name) is not None]
