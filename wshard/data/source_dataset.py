@@ -128,8 +128,9 @@ class SourceDataset(Dataset):
                 other_lane = None if match is None else match.lane
                 layouts = [lane and f"{lane.dtype.value} {list(lane.shape)}" for lane in (column.lane, other_lane)]
                 if match is None or layouts[0] != layouts[1]:
+                    where = self.episodes.where(first)
                     raise DatasetError(
-                        f"{self.episodes.where(first)}: column {name!r}: expected {layouts[0]} as at the first location, "
+                        f"{where}: column {name!r}: expected {layouts[0]} as at the first location, "
                         f"found {layouts[1] or 'no such column'}: choose columns by keys_to_load"
                     )
                 self.episodes.rename(first, column.block, match.block)

@@ -12,7 +12,7 @@ from wshard.media.video_frames import VideoFrames
 if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
 
-_AT_ONCE: Final = 16
+_BATCH_SIZE: Final = 16
 
 
 def are_same_frames(left: EncodedFrames, right: EncodedFrames) -> bool:
@@ -34,6 +34,6 @@ def are_same_frames(left: EncodedFrames, right: EncodedFrames) -> bool:
         return True
     return all(
         np.array_equal(left.decode(start, stop), right.decode(start, stop))
-        for start in range(0, left.length, _AT_ONCE)
-        for stop in (min(start + _AT_ONCE, left.length),)
+        for start in range(0, left.length, _BATCH_SIZE)
+        for stop in (min(start + _BATCH_SIZE, left.length),)
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wshard.episode.protocol import EpisodeReader
     from wshard.webdataset.options import ShardifyOptions
 
-_AT_ONCE: Final = 16  # frames that are decoded together
+_BATCH_SIZE: Final = 16  # frames that are decoded together
 
 
 def read_frames(reader: EpisodeReader, block: str, steps: Sequence[int]) -> Iterator[tuple[int, Any]]:
@@ -74,7 +74,7 @@ def _image(frames: ImageFrames, step: int) -> Any:
 def _split_runs(steps: Sequence[int]) -> Iterator[list[int]]:
     run: list[int] = []
     for step in steps:
-        if run and (step != run[-1] + 1 or len(run) >= _AT_ONCE):
+        if run and (step != run[-1] + 1 or len(run) >= _BATCH_SIZE):
             yield run
             run = []
         run.append(step)

@@ -1,4 +1,4 @@
-"""Split the concatenated rows of all episodes at the flags that end one."""
+"""Split the concatenated rows of all episodes at the flags of their last rows."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class FlatSpan:
 def split_at_flags(flags: Array, *, horizon: int | None = None) -> dict[str, FlatSpan]:
     """Return the episodes by number; each ends with a flagged row, or after `horizon` rows."""
     ends = np.flatnonzero(flags) + 1
-    rest = [len(flags)] if len(flags) and (not len(ends) or ends[-1] < len(flags)) else []
+    end_of_rows = [len(flags)] if len(flags) and (not len(ends) or ends[-1] < len(flags)) else []
     spans: list[FlatSpan] = []
     start = 0
-    for number, stop in enumerate([*ends.tolist(), *rest]):
+    for number, stop in enumerate([*ends.tolist(), *end_of_rows]):
         end = "unfinished" if number == len(ends) else ""
         while horizon is not None and stop - start > horizon:
             spans.append(FlatSpan(start, start + horizon, "horizon"))
             start += horizon
-        full = end and horizon is not None and stop - start == horizon
-        spans.append(FlatSpan(start, stop, "horizon" if full else end))
+        is_full = end and horizon is not None and stop - start == horizon
+        spans.append(FlatSpan(start, stop, "horizon" if is_full else end))
         start = stop
     return {str(number): span for number, span in enumerate(spans)}
 

@@ -22,8 +22,8 @@ class NpzColumn:
 
     def __init__(self, member: zipfile.ZipExtFile, size: int, where: str) -> None:
         self._member, self._where = member, where
-        shape, fortran, self.dtype, self._begin = read_npy_header(io.BytesIO(member.read(1 << 14)), where)
-        if math.prod(shape) * self.dtype.itemsize != size - self._begin:
+        shape, fortran, self.dtype, self._data_start = read_npy_header(io.BytesIO(member.read(1 << 14)), where)
+        if math.prod(shape) * self.dtype.itemsize != size - self._data_start:
             raise FormatError(f"{where}: {self.dtype} {list(shape)} does not fit the {size} bytes of the array")
         if fortran and len(shape) > 1:
             raise FormatError(f"{where}: expected an array in C order, found one in Fortran order")
@@ -47,16 +47,16 @@ class NpzColumn:
 
     def _read(self, first: int, count: int) -> Array:
         with translate_npz_errors(self._where):
-            self._member.seek(self._begin + first * self.dtype.itemsize)
+            self._member.seek(self._data_start + first * self.dtype.itemsize)
             data = bytearray(count * self.dtype.itemsize)
-            found = io.BufferedReader(cast("io.RawIOBase", _Unclosed(self._member))).readinto(data)
-        if found != len(data):
-            raise FormatError(f"{self._where}: expected {len(data)} bytes of rows, found {found}")
+            count_read = io.BufferedReader(cast("io.RawIOBase", _Unclosed(self._member))).readinto(data)
+        if count_read != len(data):
+            raise FormatError(f"{self._where}: expected {len(data)} bytes of rows, found {count_read}")
         return np.frombuffer(data, self.dtype)
 
 
 class _Unclosed(io.RawIOBase):
-    """A member that stays open after its buffered reader is closed."""
+    """A raw view of a zip member that stays open when its buffered reader is closed."""
 
     def __init__(self, member: zipfile.ZipExtFile) -> None:
         self._member = member
@@ -99,7 +99,7 @@ class NpzRows:
         if name not in self._columns:
             info = self.members[name]
             with translate_npz_errors(where):
-                stored = info.compress_type == zipfile.ZIP_STORED
-                opened = map_npz(self._path, name) if stored else self._archive.open(info)
-                self._columns[name] = opened if stored else NpzColumn(cast("Any", opened), info.file_size, where)
+                is_stored = info.compress_type == zipfile.ZIP_STORED
+                opened = map_npz(self._path, name) if is_stored else self._archive.open(info)
+                self._columns[name] = opened if is_stored else NpzColumn(cast("Any", opened), info.file_size, where)
         return self._columns[name]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
 
-_BEGIN: Final = b"PK\x03\x04"
+_ZIP_MAGIC: Final = b"PK\x03\x04"
 _ARRAYS: Final = frozenset({"observations.npy", "actions.npy", "terminals.npy"})
 _VALIDATION: Final = "-val"
 _BLOCKS: Final = {"actions": "action/actions", "rewards": REWARD}
@@ -44,9 +44,9 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
 
     @classmethod
     def matches(cls, location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is an .npz file with observations, actions and terminals."""
+        """Return True for an .npz file with observations, actions and terminals."""
         look = location if isinstance(location, LocationLook) else LocationLook(location)
-        if not look.head.startswith(_BEGIN):
+        if not look.head.startswith(_ZIP_MAGIC):
             return False
         with open_file(look.path) as file, zipfile.ZipFile(file) as archive:
             return {*archive.namelist()} >= _ARRAYS
@@ -63,12 +63,12 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         table = LaneTable(ref.length - 1, where, first=ref.start)
         for name in file.members:
             column = file.column(name)
-            found_rows = column.shape[0] if column.shape else 0
+            row_count = column.shape[0] if column.shape else 0
             if name == "terminals":
                 continue
-            if found_rows != count:
+            if row_count != count:
                 if name == "observations":
-                    raise FormatError(f"{where}: {name!r}: expected {count} rows, as of actions, found {found_rows}")
+                    raise FormatError(f"{where}: {name!r}: expected {count} rows, as of actions, found {row_count}")
                 table.add_constant(name, column)
             else:
                 table.add(_BLOCKS.get(name, f"signal/{name}"), name, column, rows=table.length + (name not in _BLOCKS))
@@ -81,9 +81,9 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
     def _dataset(self, ref: FlatSpan, column: DatasetColumn) -> Any:
         return self._open(self._location).column(column.path)
 
-    def _open(self, place: Location) -> NpzRows:
+    def _open(self, location: Location) -> NpzRows:
         where = self.where_of("")
-        if not isinstance(place, (str, os.PathLike)):
+        if not isinstance(location, (str, os.PathLike)):
             raise FormatError(f"{where}: expected the path of a file, found a file object")
-        path = os.fspath(place)
+        path = os.fspath(location)
         return self.open_once(path, lambda: NpzRows(path, where))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 STEP_LANES: Final = {"rewards": REWARD, "terminals": DONE, "timeouts": TRUNCATIONS}
 
-_NEXT: Final = "next_observations"
-_ABOUT: Final = "metadata/"
+_NEXT_OBSERVATIONS: Final = "next_observations"
+_METADATA_PREFIX: Final = "metadata/"
 
 
 class D4rlSource(Hdf5Source[FlatSpan]):
@@ -46,16 +46,16 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         with translate_errors(where):
             file = self._open(self._location)
             count = len(expect_dataset(file, "actions", where))
-            found = {name: find(file, name, where) for name in ("terminals", "timeouts")}
+            flag_datasets = {name: find(file, name, where) for name in ("terminals", "timeouts")}
             flags = {
                 name: flatten_flags(expect_dataset(file, name, where)[()], count, f"{where}: {name!r}")
-                for name, dataset in found.items()
+                for name, dataset in flag_datasets.items()
                 if dataset is not None
             }
         if not flags:
             raise FormatError(f"{where}: expected terminals or timeouts, which end episodes, found neither")
-        either = np.logical_or.reduce([*flags.values()])
-        return split_at_flags(either, horizon=None if "timeouts" in flags else HORIZON)
+        is_end = np.logical_or.reduce([*flags.values()])
+        return split_at_flags(is_end, horizon=None if "timeouts" in flags else HORIZON)
 
     def _columns(self, key: str, ref: FlatSpan, file: Any) -> ColumnInfo:
         datasets = self._datasets(file)
@@ -63,10 +63,10 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         table = LaneTable(ref.length, self.where_of(key), first=ref.start)
         for path, dataset in datasets.items():
             rows = dataset.shape[0] if dataset.shape else 0
-            if path == _NEXT:
+            if path == _NEXT_OBSERVATIONS:
                 table.add_final("observations", dataset, ref.stop - 1)
-            elif path.startswith(_ABOUT):
-                table.add_constant(path.removeprefix(_ABOUT), dataset)
+            elif path.startswith(_METADATA_PREFIX):
+                table.add_constant(path.removeprefix(_METADATA_PREFIX), dataset)
             elif rows == count:
                 table.add(_block(path), path, dataset, rows=ref.length)
             elif path.partition("/")[0] in ("observations", *STEP_LANES):
@@ -81,8 +81,8 @@ class D4rlSource(Hdf5Source[FlatSpan]):
         if cache.get("file") is not file:
             where = self.where_of("")
             cache.update(file=file, found=dict(walk_datasets(file, where)))
-        found: dict[str, Any] = cache["found"]
-        return found
+        datasets: dict[str, Any] = cache["found"]
+        return datasets
 
 
 def _block(path: str) -> str:

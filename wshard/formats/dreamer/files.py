@@ -1,8 +1,7 @@
 """DreamerV3 replay files: .npz archives of arrays [T, ...].
 
-Keys that an Episode has no place for become blocks "aux/npz/KEY.npy", so that a file comes back from an episode file
-with every key it had; is_first and stepid are metadata. An .npz cannot hold predictions, residuals, environment or
-timebase.
+Keys without a field of an Episode become blocks "aux/npz/KEY.npy", so that all keys survive a conversion to an episode
+file and back; is_first and stepid are metadata. An .npz cannot hold predictions, residuals, environment or timebase.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
     length = length_of(arrays, where)
     parts: dict[str, dict[str, Array]] = {"observation": {}, "action": {}, "step": {}, "extra": {}}
     for key, array in arrays.items():
-        parts[_part(key, array, length)][key] = array
+        parts[_part_of(key, array, length)][key] = array
     observations, steps = parts["observation"], parts["step"]
     ordered = [*(key for key in OBSERVATION_KEYS if key in observations), *observations]
     flags = {key: steps[key].astype(np.bool_) for key in _FLAGS if key in steps}
@@ -94,23 +93,23 @@ def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
 
 
 def length_of(arrays: Mapping[str, Array], where: str) -> int:
-    """Return T: the longest first axis of the known keys, or of all where none is known.
+    """Return T: the longest first axis of the known keys, or of all keys if none is known.
 
     Raises FormatError if there are no timesteps, LaneError if known keys differ in length.
     """
     lengths = {key: array.shape[0] for key, array in arrays.items() if array.ndim}
-    known = {key: lengths.get(key, 0) for key in arrays if key in _STEP_KEYS}
-    length = max((known or lengths).values(), default=0)
+    known_lengths = {key: lengths.get(key, 0) for key in arrays if key in _STEP_KEYS}
+    length = max((known_lengths or lengths).values(), default=0)
     if not length:
         raise FormatError(f"{where}: expected arrays [T, ...] of at least one timestep, found {list(arrays)[:10]}")
-    for key, steps in known.items():
+    for key, steps in known_lengths.items():
         if steps != length:
             raise LaneError(f"{where}: {key!r}: length mismatch: expected {length} timesteps, found {steps}")
     return length
 
 
-def _part(key: str, array: Array, length: int) -> str:
-    """Return which part of an Episode a key becomes; "extra" if it has no place for it."""
+def _part_of(key: str, array: Array, length: int) -> str:
+    """Return the part of an Episode that a key becomes; "extra" if there is none."""
     if array.shape[:1] != (length,) or array.dtype.kind not in "biuf" or array.dtype.itemsize > np.float64().itemsize:
         return "extra"
     if key in ACTION_KEYS:
@@ -119,8 +118,8 @@ def _part(key: str, array: Array, length: int) -> str:
         return "step" if array.ndim == 1 else "extra"
     if key == STEPID:
         return "step" if array.ndim == 2 and array.dtype == np.uint8 else "extra"
-    named = key in OBSERVATION_KEYS or (array.ndim > 1 and key not in _NO_OBSERVATIONS)
-    return "observation" if named else "extra"
+    is_observation = key in OBSERVATION_KEYS or (array.ndim > 1 and key not in _NO_OBSERVATIONS)
+    return "observation" if is_observation else "extra"
 
 
 # ---- save ----------------------------------------------------------------------------------------------------------
@@ -129,8 +128,8 @@ def _part(key: str, array: Array, length: int) -> str:
 def save_dreamer(ep: Episode, path_or_file: Location) -> None:
     """Save observations, actions, rewards and ends of an episode as one .npz file; ".npz" is added to other names.
 
-    is_last is true where terminated or truncated, and at the last timestep; for an episode that came from a replay file
-    it is what it was there. Raises EpisodeError where two parts of the episode would have the same key, or for bf16.
+    is_last is true where terminated or truncated, and at the last timestep; for an episode from a replay file it is
+    unchanged. Raises EpisodeError if two parts of the episode would have the same key, and for bf16.
     """
     ep.validate()
     write_npz(arrays_of(ep), path_or_file)
@@ -139,7 +138,7 @@ def save_dreamer(ep: Episode, path_or_file: Location) -> None:
 def arrays_of(ep: Episode) -> dict[str, Array]:
     """Return the arrays of a replay file by key."""
     arrays: dict[str, Array] = {}
-    parts = [(name, _plain(channel)) for name, channel in (*ep.observations.items(), *ep.actions.items())]
+    parts = [(name, _npz_array(channel)) for name, channel in (*ep.observations.items(), *ep.actions.items())]
     parts += [(REWARD, np.asarray(ep.rewards))] if ep.rewards is not None else []
     extra = {
         block.removeprefix(_EXTRA).removesuffix(_EXTRA_SUFFIX): parse_npy(data, f"block {block!r}")
@@ -156,18 +155,18 @@ def arrays_of(ep: Episode) -> dict[str, Array]:
     return arrays
 
 
-def _plain(channel: Channel) -> Array:
+def _npz_array(channel: Channel) -> Array:
     if channel.dtype is DType.BFLOAT16:
         raise EpisodeError(f"channel {channel.name!r}: an .npz file cannot hold bf16: convert it first")
     return channel.data
 
 
 def _ends(ep: Episode) -> dict[str, Array]:
-    """Return the flags of a replay file, and stepid where it was recorded."""
-    given = [np.asarray(flags).astype(np.bool_) for flags in (ep.terminations, ep.truncations) if flags is not None]
-    last = np.logical_or.reduce([np.zeros(ep.length, np.bool_), *given])
+    """Return the flags of a replay file, and stepid if it was recorded."""
+    end_flags = [np.asarray(flags).astype(np.bool_) for flags in (ep.terminations, ep.truncations) if flags is not None]
+    last = np.logical_or.reduce([np.zeros(ep.length, np.bool_), *end_flags])
     first = _read_recorded(ep, IS_FIRST, np.bool_, 1)
-    ends = {} if ep.terminations is None else {IS_TERMINAL: given[0]}
+    ends = {} if ep.terminations is None else {IS_TERMINAL: end_flags[0]}
     stepid = _read_recorded(ep, STEPID, np.uint8, 2)
     ends |= {} if stepid is None else {STEPID: stepid}
     if first is None:
@@ -184,5 +183,5 @@ def _read_recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) ->
         return None
     if array.ndim != axes or len(array) != ep.length or array.dtype.kind not in "biu":
         return None
-    plain = array.astype(dtype)
-    return plain if (plain == array).all() else None
+    converted = array.astype(dtype)
+    return converted if (converted == array).all() else None

@@ -1,4 +1,4 @@
-"""DreamerV3 replay as a Source and a Sink: one file, or a folder of files in which episodes cross files."""
+"""DreamerV3 replay as a Source and a Sink: one file, or a folder of files; an episode may span several files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode
 
 _SUFFIX: Final = ".npz"
-_LOOKED_AT: Final = 8
+_MAX_FILES_TRIED: Final = 8
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 
 
@@ -62,10 +62,10 @@ class _Piece:
 class DreamerSource(FilesSource[list[_Piece]]):
     """The episodes that is_first begins, in a folder across its files, or in one file or file object.
 
-    The key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row; "" for the only one
-    of a file. Keys are in order of recording, and stay what they are while files are added. To open one episode of a
-    folder, only the flags of its own files are read. Raises FormatError for a file of a replay folder whose episodes
-    begin or go on in another file beside it: read the folder.
+    The key of an episode is the uuid of its first file, with "-ROW" if it begins at a later row; "" for the only one of
+    a file. Keys are in order of recording, and do not change while files are added. Opening one episode of a folder
+    reads the flags of its own files only. Raises FormatError for a single file of a replay folder if one of its
+    episodes begins or continues in another file: read the folder.
     """
 
     meaning = (
@@ -80,9 +80,9 @@ class DreamerSource(FilesSource[list[_Piece]]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a folder of replay files, by the first readable .npz file in it."""
+        """Return True for a folder of replay files, by the first readable .npz file in it."""
         folder = folder_of(location)
-        for path in [] if folder is None else nsmallest(_LOOKED_AT, folder.glob(f"*{_SUFFIX}")):
+        for path in [] if folder is None else nsmallest(_MAX_FILES_TRIED, folder.glob(f"*{_SUFFIX}")):
             with contextlib.suppress(FormatError, OSError):  # of a damaged file, which must not hide the others
                 return _file_of(path) is not None or IS_FIRST in read_npz(path, (IS_FIRST,))
         return False
@@ -93,28 +93,28 @@ class DreamerSource(FilesSource[list[_Piece]]):
         return [] if folder is None else list(_streams(_files_in(folder)))
 
     @cached_property
-    def _places(self) -> dict[str, tuple[list[_File], int]]:
-        """The stream that each file of the folder belongs to, and its number there, by uuid."""
+    def _stream_positions(self) -> dict[str, tuple[list[_File], int]]:
+        """The stream of each file of the folder, and its position there, by uuid."""
         return {file.uuid: (stream, number) for stream in self._streams for number, file in enumerate(stream)}
 
     def _scan(self) -> Mapping[str, list[_Piece]]:
         if folder_of(self._location) is not None:
-            return _by_key(found for stream in self._streams for found in _episodes(stream))
+            return _by_key(episode for stream in self._streams for episode in _episodes(stream))
         file = _file_of(self._location) or _File(self._location, id_of(self._location), "", 0)
         episodes = _by_key(_episodes([file]))
         _refuse_torn(file)
         return {"": next(iter(episodes.values()))} if len(episodes) == 1 else episodes
 
     def _find(self, key: str) -> list[_Piece]:
-        head, _, row = key.rpartition("-")
-        uuid, start = (key, 0) if key in self._places else (head, int(row) if row.isdecimal() else -1)
-        if "_episodes" in vars(self) or uuid not in self._places or start < 0:
+        prefix, _, row = key.rpartition("-")
+        uuid, start = (key, 0) if key in self._stream_positions else (prefix, int(row) if row.isdecimal() else -1)
+        if "_episodes" in vars(self) or uuid not in self._stream_positions or start < 0:
             return super()._find(key)
-        stream, number = self._places[uuid]
+        stream, number = self._stream_positions[uuid]
         if start == 0 and number > 0 and not _first_flags(stream[number].location)[0]:
-            return super()._find(key)  # which says that there is none
-        found = next((pieces for other, pieces in _episodes(stream[number:]) if other == key), None)
-        return super()._find(key) if found is None else found
+            return super()._find(key)  # raises EntryNotFoundError
+        pieces_of_key = next((pieces for other, pieces in _episodes(stream[number:]) if other == key), None)
+        return super()._find(key) if pieces_of_key is None else pieces_of_key
 
     def _files(self, ref: list[_Piece]) -> list[Location]:
         return list(dict.fromkeys(piece.location for piece in ref))
@@ -128,9 +128,9 @@ class DreamerSource(FilesSource[list[_Piece]]):
         return _load(self._find(key), key or id_of(self._location))
 
 
-def _by_key(found: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[_Piece]]:
+def _by_key(keyed_pieces: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[_Piece]]:
     episodes: dict[str, list[_Piece]] = {}
-    for key, pieces in found:
+    for key, pieces in keyed_pieces:
         if key in episodes:
             raise FormatError(f"{where_of(pieces[0].location)}: expected one episode {key!r}, found two: rename it")
         episodes[key] = pieces
@@ -138,9 +138,9 @@ def _by_key(found: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[_Piece]
 
 
 def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
-    """Yield the key of each episode of a stream, and where its rows are; flags are read as far as is asked.
+    """Yield the key and the pieces of each episode of a stream; flags are read only as far as it is consumed.
 
-    A damaged file is one with the episode that was not over before it, and with what goes on after it.
+    A damaged file belongs to the episode that was unfinished before it, and so do rows after it until the next start.
     """
     key, pieces = "", list[_Piece]()
     for file in stream:
@@ -153,9 +153,9 @@ def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
             key = key if pieces else file.uuid
             pieces.append(_Piece(file.location, 0, 0))
             continue
-        begins = set(np.flatnonzero(first).tolist())
-        for start, stop in pairwise(sorted({0, *begins, len(first)})):
-            if pieces and start in begins:
+        starts_here = set(np.flatnonzero(first).tolist())
+        for start, stop in pairwise(sorted({0, *starts_here, len(first)})):
+            if pieces and start in starts_here:
                 yield key, pieces
                 pieces = []
             if not pieces:
@@ -169,22 +169,22 @@ def _refuse_torn(file: _File) -> None:
     """Refuse a file with an episode that begins in the file before it or continues in the next one."""
     if not file.successor or not isinstance(file.location, (str, os.PathLike)):
         return
-    beside = _files_in(Path(file.location).parent)
-    before = next((other for other in beside.values() if other.successor == file.uuid), None)
-    after = beside.get(file.successor)
-    for other, later in ((before, file), (after, after)):
-        if other is not None and later is not None and not _first_flags(later.location)[0]:
-            does = "begins" if other is before else "goes on"
+    files = _files_in(Path(file.location).parent)
+    previous = next((other_file for other_file in files.values() if other_file.successor == file.uuid), None)
+    following = files.get(file.successor)
+    for other_file, later_file in ((previous, file), (following, following)):
+        if other_file is not None and later_file is not None and not _first_flags(later_file.location)[0]:
+            verb = "begins" if other_file is previous else "goes on"
             raise FormatError(
-                f"{file.location}: expected whole episodes, found one that {does} "
-                f"in {Path(where_of(other.location)).name}: read the folder (load_dreamer reads the file as it is)"
+                f"{file.location}: expected whole episodes, found one that {verb} "
+                f"in {Path(where_of(other_file.location)).name}: read the folder (load_dreamer reads the file as it is)"
             )
 
 
 def _file_of(location: Location) -> _File | None:
-    """Return what the name of a file of a replay folder says, None for another name or a file object."""
-    parsed = _NAME.fullmatch(Path(location).stem) if isinstance(location, (str, os.PathLike)) else None
-    return _File(location, parsed[2], parsed[3], int(parsed[4])) if parsed else None
+    """Parse the name of a file of a replay folder; None for another name or a file object."""
+    match = _NAME.fullmatch(Path(location).stem) if isinstance(location, (str, os.PathLike)) else None
+    return _File(location, match[2], match[3], int(match[4])) if match else None
 
 
 def _files_in(folder: Path) -> dict[str, _File]:
@@ -202,7 +202,7 @@ def _streams(files: Mapping[str, _File]) -> Iterator[list[_File]]:
     followers = {file.successor for file in files.values()}
     heads = [uuid for uuid in files if uuid not in followers]
     seen: set[str] = set()
-    for head in (*heads, *files):  # after the heads, what hangs together in a ring
+    for head in (*heads, *files):  # after the heads, files that form a cycle
         stream = []
         uuid = head
         while uuid in files and uuid not in seen:
@@ -223,14 +223,14 @@ def _first_flags(location: Location) -> Array:
 
 
 def _ends(piece: _Piece) -> bool:
-    """Say whether an episode is over at the end of a piece, which is readable."""
+    """Return True if an episode ends with the last row of a readable piece."""
     last = read_npz(piece.location, (IS_LAST,)).get(IS_LAST) if piece.stop else None
     return last is not None and last.shape[:1] >= (piece.stop,) and bool(np.all(last[piece.stop - 1]))
 
 
 def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
-    read = [_rows(piece) for piece in pieces]
-    constants, parts = read[0][1], [steps for steps, _ in read]
+    rows_and_constants = [_rows(piece) for piece in pieces]
+    constants, parts = rows_and_constants[0][1], [steps for steps, _ in rows_and_constants]
     for piece, part in zip(pieces, parts, strict=True):
         different = sorted(set(part) ^ set(parts[0]))
         if different:
@@ -245,9 +245,9 @@ def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
 
 
 def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return the piece's rows of all arrays [T, ...] of its file, and the other arrays as they are."""
+    """Return the piece's rows of all arrays [T, ...] of its file, and the other arrays unchanged."""
     if not piece.stop:
-        _first_flags(piece.location)  # which says what is wrong with it
+        _first_flags(piece.location)  # raises the error of the damaged file
     arrays = read_npz(piece.location)
     where = where_of(piece.location)
     steps = length_of(arrays, where)
@@ -281,5 +281,5 @@ class DreamerSink(FilesSink):
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what a replay file cannot store of an episode."""
         metadata = [name for name in info.metadata if name not in (IS_FIRST, STEPID)]
-        found = list_losses(info, {REWARD, DONE, TRUNCATIONS}, "key") + list_context_losses(info)
-        return found + [f"metadata {name!r}: no place for it" for name in metadata]
+        losses = list_losses(info, {REWARD, DONE, TRUNCATIONS}, "key") + list_context_losses(info)
+        return losses + [f"metadata {name!r}: no place for it" for name in metadata]

@@ -49,7 +49,7 @@ class AlohaSource(Hdf5Source[str]):
         names = sorted((path.name for path in folder.iterdir() if path.suffix in _SUFFIXES), key=natural)
         return {Path(name).stem: name for name in names}
 
-    def _place(self, ref: str) -> Location:
+    def _file_of(self, ref: str) -> Location:
         return Path(str(self._location)) / ref if ref else self._location
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
@@ -60,11 +60,11 @@ class AlohaSource(Hdf5Source[str]):
                 table.add(_block(path), path, dataset)
         table.metadata.update(read_attributes(file))
         texts = (table.metadata.get(name) for name in _TASKS)
-        first = (text[0] if isinstance(text, list) and len(text) == 1 else text for text in texts)
-        task = next((text for text in first if isinstance(text, str) and text), None)
+        candidates = (text[0] if isinstance(text, list) and len(text) == 1 else text for text in texts)
+        task = next((text for text in candidates if isinstance(text, str) and text), None)
         table.metadata.update({"task": task} if task else {})
-        place = self._place(ref)
-        return table.info(key or (Path(place).stem if isinstance(place, (str, os.PathLike)) else "episode"))
+        location = self._file_of(ref)
+        return table.info(key or (Path(location).stem if isinstance(location, (str, os.PathLike)) else "episode"))
 
 
 def _block(path: str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
 
 LIST_SIZE: Final = 16
-"""Bytes of a list in a dataset: its length, and where it is."""
+"""Bytes of a list in a dataset: its length and its address."""
 
 _HEAP: Final = b"GCOL"
 _HEAP_SIZE: Final = struct.Struct("<8xQ")
@@ -44,7 +44,7 @@ _OPEN: Final[WeakValueDictionary[bytes, CheckedFile]] = WeakValueDictionary()
 
 
 def checked_file(name: bytes) -> CheckedFile | None:
-    """Return the open file that h5py calls so, None for a file that the library reads itself."""
+    """Return the open file to which h5py gave this name, None for a file that the library reads itself."""
     return _OPEN.get(name)
 
 
@@ -53,9 +53,9 @@ class CheckedFile(io.RawIOBase):
 
     def __init__(self, path: Location, where: str) -> None:
         self._descriptor, self._size = open_descriptor(os.fspath(path))  # type: ignore[arg-type]  # a path
-        self._where, self._place = where, 0
+        self._where, self._position = where, 0
         self._checked: set[tuple[int, int]] = set()
-        self.largest_chunk = 0  # bytes of a chunk, expanded, of all compressed datasets in use
+        self.largest_chunk = 0  # decompressed bytes of the largest chunk of all compressed datasets in use
         _OPEN[repr(self).encode("ascii", "replace")] = self
 
     def close(self) -> None:
@@ -74,24 +74,24 @@ class CheckedFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position, absolute or relative to the current one or the end."""
-        self._place = offset + {os.SEEK_CUR: self._place, os.SEEK_END: self._size}.get(whence, 0)
-        return self._place
+        self._position = offset + {os.SEEK_CUR: self._position, os.SEEK_END: self._size}.get(whence, 0)
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer, or less at the end of the file."""
-        view, begin = memoryview(buffer).cast("B"), self._place
+        view, start = memoryview(buffer).cast("B"), self._position
         while len(view):
-            count = os.preadv(self._descriptor, [view], self._place)
+            count = os.preadv(self._descriptor, [view], self._position)
             if not count:
                 break
-            self._place, view = self._place + count, view[count:]
+            self._position, view = self._position + count, view[count:]
         if bytes(buffer[: len(_HEAP)]) == _HEAP:
-            self._check_heap(begin)
+            self._check_heap(start)
         elif self.largest_chunk and len(buffer) * _MAX_EXPANSION > _MAX_EXPANDED:
-            self._check_chunk(buffer, begin)
-        return self._place - begin
+            self._check_chunk(buffer, start)
+        return self._position - start
 
-    def _check_chunk(self, data: Any, begin: int) -> None:
+    def _check_chunk(self, data: Any, start: int) -> None:
         """Raise FormatError for compressed data that expand to more than a chunk."""
         inflate, size, rest = zlib.decompressobj(), 0, bytes(data)
         try:
@@ -99,56 +99,58 @@ class CheckedFile(io.RawIOBase):
                 size += len(inflate.decompress(rest, _READ_AT_ONCE))
                 rest = inflate.unconsumed_tail
         except zlib.error:
-            return  # other data, or damaged: the library says so
+            return  # not deflated, or damaged, which the library reports
         if size > self.largest_chunk:
             raise FormatError(
-                f"{self._where}: byte {begin}: {len(data)} bytes expand to more than a chunk of {self.largest_chunk}"
+                f"{self._where}: byte {start}: {len(data)} bytes expand to more than a chunk of {self.largest_chunk}"
             )
 
     def check_chunk_of_lists(self, chunk: Any, expand: Callable[[], bytes], where: str) -> None:
-        """Raise FormatError for lists in a compressed chunk of which one is longer than the file."""
+        """Raise FormatError if a list in a compressed chunk claims to be longer than the file."""
         if (chunk.byte_offset, chunk.size) not in self._checked:
             if chunk.size > self._size:
                 raise FormatError(f"{where}: {chunk.size} bytes do not fit a file of {self._size}")
             self._check_lengths(expand(), where)
             self._checked.add((chunk.byte_offset, chunk.size))
 
-    def check_lists(self, begin: int, size: int, where: str) -> None:
-        """Raise FormatError for lists, stored from a byte on, of which one is longer than the file."""
-        if (begin, size) in self._checked:
+    def check_lists(self, start: int, size: int, where: str) -> None:
+        """Raise FormatError if one of the lists stored at an offset claims to be longer than the file."""
+        if (start, size) in self._checked:
             return
-        if size > self._size - begin:
-            raise FormatError(f"{where}: byte {begin}: {size} bytes do not fit a file of {self._size}")
-        for place in range(begin, begin + size, _READ_AT_ONCE):
-            self._check_lengths(os.pread(self._descriptor, min(_READ_AT_ONCE, begin + size - place), place), where)
-        self._checked.add((begin, size))
+        if size > self._size - start:
+            raise FormatError(f"{where}: byte {start}: {size} bytes do not fit a file of {self._size}")
+        for offset in range(start, start + size, _READ_AT_ONCE):
+            self._check_lengths(os.pread(self._descriptor, min(_READ_AT_ONCE, start + size - offset), offset), where)
+        self._checked.add((start, size))
 
     def check_attribute(self, base: int, header: int, name: bytes, count: int, where: str) -> bool:
-        """Raise FormatError for `count` texts in an attribute of which one is longer than the file.
+        """Raise FormatError if one of the `count` texts in an attribute claims to be longer than the file.
 
-        header: the address of the object that has it; base: where addresses begin. Returns False where none is found.
+        header: the address of the object that has it; base: the offset of address 0. Returns False if it is not found.
         """
-        found = find_values(lambda place, size: self._read_at(base + place, size), header, name, count * LIST_SIZE)
-        for rows in found:
+        attribute_values = find_values(
+            lambda offset, size: self._read_at(base + offset, size), header, name, count * LIST_SIZE
+        )
+        for rows in attribute_values:
             self._check_lengths(rows, where)
-        return bool(found)
+        return bool(attribute_values)
 
-    def _read_at(self, place: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, place) if place <= self._size and size > 0 else b""
+    def _read_at(self, offset: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, offset) if offset <= self._size and size > 0 else b""
 
     def _check_lengths(self, rows: bytes, where: str) -> None:
         lengths = np.frombuffer(rows, "<u4", len(rows) // LIST_SIZE * 4)[::4]
         if (longest := int(lengths.max(initial=0))) > self._size:
             raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found {longest}")
 
-    def _check_heap(self, begin: int) -> None:
-        (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, begin).ljust(_HEAP_SIZE.size, b"\0"))
-        if size > min(_MAX_HEAP_SIZE, self._size - begin):
-            raise FormatError(f"{self._where}: byte {begin}: a heap of {size} bytes does not fit the file")
-        data, place = os.pread(self._descriptor, size, begin), _HEAP_SIZE.size
-        while place + _HEAP_OBJECT.size <= size:
-            number, _, _, length = _HEAP_OBJECT.unpack_from(data, place)
+    def _check_heap(self, start: int) -> None:
+        (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, start).ljust(_HEAP_SIZE.size, b"\0"))
+        if size > min(_MAX_HEAP_SIZE, self._size - start):
+            raise FormatError(f"{self._where}: byte {start}: a heap of {size} bytes does not fit the file")
+        data, position = os.pread(self._descriptor, size, start), _HEAP_SIZE.size
+        while position + _HEAP_OBJECT.size <= size:
+            number, _, _, length = _HEAP_OBJECT.unpack_from(data, position)
             step = length if number == 0 else _HEAP_OBJECT.size + (length + 7) // 8 * 8
-            if not 0 < step <= size - place:
-                raise FormatError(f"{self._where}: byte {begin + place}: {length} bytes do not fit a heap of {size}")
-            place += step
+            if not 0 < step <= size - position:
+                raise FormatError(f"{self._where}: byte {start + position}: {length} bytes do not fit a heap of {size}")
+            position += step

@@ -68,12 +68,12 @@ def _kind_of(file: Any, names: AbstractSet[str]) -> str:
             return kind
     if {"observations", "action"} <= names and hasattr(child(file, "observations", ""), "keys"):
         return "aloha"
-    flat = {"observations", "actions"} <= names and ("terminals" in names or "timeouts" in names)
-    return "d4rl" if flat else ""
+    has_flat_rows = {"observations", "actions"} <= names and ("terminals" in names or "timeouts" in names)
+    return "d4rl" if has_flat_rows else ""
 
 
 def _has(group: Any, name: re.Pattern[str]) -> bool:
-    return any(name.fullmatch(one) for one in islice(group, _MAX_NAMES))
+    return any(name.fullmatch(member) for member in islice(group, _MAX_NAMES))
 
 
 def _kind_by_text(path: str) -> str:

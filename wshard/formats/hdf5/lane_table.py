@@ -26,11 +26,11 @@ LEFT_OUT: Final = "left_out"
 
 Kind = Literal["numbers", "flags", "words", "images"]
 
-_MAX_WORDS: Final = 1024
+_MAX_TEXTS: Final = 1024
 _STEP_LANES: Final = frozenset({REWARD, DONE, TRUNCATIONS})
 _FLAGS: Final = frozenset({DONE, TRUNCATIONS})
-_JPEG_BEGIN: Final = b"\xff\xd8\xff"
-_PNG_BEGIN: Final = b"\x89PNG\r\n\x1a\n"
+_JPEG_MAGIC: Final = b"\xff\xd8\xff"
+_PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
@@ -69,22 +69,22 @@ class LaneTable:
     def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None, first: int | None = None) -> None:
         """Add a dataset as a lane; one without a row per timestep becomes metadata if it is small, else is left out.
 
-        rows: number of rows that belong to the episode, one more with the final observation; all by default. first: the
-        row of the first timestep, if it differs from that of the episode.
+        rows: number of rows of the episode, T or T + 1 with the final observation; by default all. first: the row of
+        the first timestep, if it differs from that of the episode.
         """
-        begin = self.first if first is None else first
+        first_row = self.first if first is None else first
         shape = tuple(dataset.shape or ())
-        found = shape[0] if shape and rows is None else rows
-        if not shape or found not in (self.length, self.length + 1) or shape[0] < begin + self.length:
+        row_count = shape[0] if shape and rows is None else rows
+        if not shape or row_count not in (self.length, self.length + 1) or shape[0] < first_row + self.length:
             self.add_constant(path, dataset)
             return
-        place = DatasetColumn(f"{self._root}/{path}" if self._root else path, first=begin)
+        column = DatasetColumn(f"{self._root}/{path}" if self._root else path, first=first_row)
         if block in self.lanes:
             raise FormatError(f"{self.where}: {path!r}: expected one lane {block!r}, found two")
-        if not (self._add_lane(block, place, dataset) or self._add_words(block, place, dataset)):
+        if not (self._add_lane(block, column, dataset) or self._add_texts(block, column, dataset)):
             self.leave_out(path, f"{dataset.dtype} {list(dataset.shape or ())}")
-        elif found == self.length + 1:
-            self.add_final(block.partition("/")[2], dataset, begin + self.length)
+        elif row_count == self.length + 1:
+            self.add_final(block.partition("/")[2], dataset, first_row + self.length)
 
     def add_final(self, name: str, dataset: Any, row: int) -> None:
         """Add a row of numbers as the final observation of a name; frames are left out."""
@@ -93,49 +93,49 @@ class LaneTable:
 
     def info(self, id_: str, *, env_id: str = "", timebase: TimebaseSpec | None = None) -> ColumnInfo:
         """Return the description."""
-        rest = {name: value for name, value in ((FINAL, self._final), (LEFT_OUT, self._left_out)) if value}
+        extra_metadata = {name: value for name, value in ((FINAL, self._final), (LEFT_OUT, self._left_out)) if value}
         return ColumnInfo(
             id=id_,
             length=self.length,
             lanes=self.lanes,
             env_id=env_id,
             timebase=timebase or TimebaseSpec(),
-            metadata=self.metadata | rest,
+            metadata=self.metadata | extra_metadata,
             columns=self.columns,
             stored_sizes=self.sizes,
         )
 
-    def _add_lane(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
+    def _add_lane(self, block: str, column: DatasetColumn, dataset: Any) -> bool:
         """Add numbers, flags or images; False for anything else."""
-        shape, kind = tuple(dataset.shape[1:]), dataset.dtype
+        shape, dtype_ = tuple(dataset.shape[1:]), dataset.dtype
         if block in _STEP_LANES and math.prod(shape) == 1:
             shape = ()
-        image = first_image(dataset, place.first)
+        image = first_image(dataset, column.first)
         if image is not None:
-            header = read_image_header(image, f"{self.where}: {place.path!r}")
+            header = read_image_header(image, f"{self.where}: {column.path!r}")
             dtype = DType.from_numpy(header.dtype)
-            self.columns[block] = replace(place, kind="images")
+            self.columns[block] = replace(column, kind="images")
             self.lanes[block] = Declaration(block, dtype, header.shape, encoding=header.encoding)
-        elif kind.kind not in "biuf" or kind.itemsize > 8 or (block in _STEP_LANES and shape):
+        elif dtype_.kind not in "biuf" or dtype_.itemsize > 8 or (block in _STEP_LANES and shape):
             return False
         else:
-            flags = block in _FLAGS
-            self.columns[block] = replace(place, kind="flags" if flags else "numbers")
-            self.lanes[block] = Declaration(block, DType.BOOL if flags else DType.from_numpy(kind), shape)
+            is_flags = block in _FLAGS
+            self.columns[block] = replace(column, kind="flags" if is_flags else "numbers")
+            self.lanes[block] = Declaration(block, DType.BOOL if is_flags else DType.from_numpy(dtype_), shape)
         return True
 
-    def _add_words(self, block: str, place: DatasetColumn, dataset: Any) -> bool:
-        """Add texts: a constant one as metadata, several as a list with a lane of positions in it."""
-        texts = read_words(dataset, place.first, place.first + self.length)
-        known = list_texts(texts or ())
-        several = isinstance(known, list)
-        if texts is None or (several and len(known) > _MAX_WORDS):
+    def _add_texts(self, block: str, column: DatasetColumn, dataset: Any) -> bool:
+        """Add texts: a constant one as metadata, several as a list in the metadata with a lane of positions in it."""
+        texts = read_texts(dataset, column.first, column.first + self.length)
+        listed = list_texts(texts or ())
+        is_list = isinstance(listed, list)
+        if texts is None or (is_list and len(listed) > _MAX_TEXTS):
             return False
         name = block.partition("/")[2]
-        self.metadata[name] = known
-        if several:
+        self.metadata[name] = listed
+        if is_list:
             lane = declare_texts(name)
-            self.columns[lane.block] = replace(place, kind="words")
+            self.columns[lane.block] = replace(column, kind="words")
             self.lanes[lane.block] = lane
         return True
 
@@ -150,7 +150,7 @@ class LaneTable:
             self.metadata[path] = value
 
     def leave_out(self, path: str, what: str) -> None:
-        """List a dataset in the metadata that is neither a lane nor small enough for metadata."""
+        """List a dataset under `left_out` in the metadata: it is neither a lane nor small enough for metadata."""
         self._left_out[path] = what
 
 
@@ -160,9 +160,9 @@ def _step_size(dataset: Any) -> int:
 
 def _items_of(dtype: np.dtype[Any]) -> Any:
     """Return the element type of a dtype of objects according to h5py: str, bytes, or the dtype of lists."""
-    about: Mapping[str, Any] = dtype.metadata or {}
-    found = about.get("vlen")
-    return found if found in (str, bytes, None) else np.dtype(found)
+    metadata: Mapping[str, Any] = dtype.metadata or {}
+    element = metadata.get("vlen")
+    return element if element in (str, bytes, None) else np.dtype(element)
 
 
 def first_image(dataset: Any, row: int) -> bytes | None:
@@ -170,24 +170,24 @@ def first_image(dataset: Any, row: int) -> bytes | None:
 
     Rows are lists of bytes of variable length, or padded with zeros.
     """
-    kind = dataset.dtype
-    if kind.kind in "fi" or (kind.kind == "u" and len(dataset.shape) != 2):
+    dtype = dataset.dtype
+    if dtype.kind in "fi" or (dtype.kind == "u" and len(dataset.shape) != 2):
         return None
-    if kind.kind == "S" and len(dataset.shape) == 1:
+    if dtype.kind == "S" and len(dataset.shape) == 1:
         image = bytes(dataset[row])
-        return image if image.startswith((_JPEG_BEGIN, _PNG_BEGIN)) else None
-    if kind.kind != "O":
-        padded = kind == np.uint8 and len(dataset.shape) == 2
-        if not padded or not bytes(dataset[row, : len(_PNG_BEGIN)]).startswith((_JPEG_BEGIN, _PNG_BEGIN)):
+        return image if image.startswith((_JPEG_MAGIC, _PNG_MAGIC)) else None
+    if dtype.kind != "O":
+        is_padded = dtype == np.uint8 and len(dataset.shape) == 2
+        if not is_padded or not bytes(dataset[row, : len(_PNG_MAGIC)]).startswith((_JPEG_MAGIC, _PNG_MAGIC)):
             return None
         return bytes(dataset[row])
-    if len(dataset.shape) != 1 or _items_of(kind) not in (np.uint8, np.int8):
+    if len(dataset.shape) != 1 or _items_of(dtype) not in (np.uint8, np.int8):
         return None
     image = dataset[row].tobytes()
-    return image if image.startswith((_JPEG_BEGIN, _PNG_BEGIN)) else None
+    return image if image.startswith((_JPEG_MAGIC, _PNG_MAGIC)) else None
 
 
-def read_words(dataset: Any, start: int, stop: int) -> list[str] | None:
+def read_texts(dataset: Any, start: int, stop: int) -> list[str] | None:
     """Return the texts in rows of a dataset, None if they are not texts."""
     if dataset.dtype.kind != "S" and _items_of(dataset.dtype) not in (str, bytes):
         return None
@@ -196,4 +196,4 @@ def read_words(dataset: Any, start: int, stop: int) -> list[str] | None:
         rows = rows[:, 0]
     if rows.ndim != 1:
         return None
-    return [one.decode("utf-8", errors="replace") if isinstance(one, bytes) else str(one) for one in rows.tolist()]
+    return [text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text) for text in rows.tolist()]

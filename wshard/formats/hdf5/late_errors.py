@@ -1,4 +1,4 @@
-"""Files that HDF5 is written to, whose errors are raised outside of the library."""
+"""Files for writing HDF5 that postpone errors until they can be raised outside of the library."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class LateErrorFile(io.FileIO):
 
     def write(self, data: Any) -> int:
         """Write all bytes, or nothing after an error; returns their number."""
-        left = memoryview(data).cast("B")
-        size = len(left)
+        remaining = memoryview(data).cast("B")
+        size = len(remaining)
         try:
-            while left and self.error is None:
-                left = left[super().write(left) :]
+            while remaining and self.error is None:
+                remaining = remaining[super().write(remaining) :]
         except OSError as error:
             self.error = error
         return size

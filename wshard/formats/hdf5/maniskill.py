@@ -62,15 +62,15 @@ class ManiskillSource(Hdf5Source[str]):
         where = self.where_of(key)
         group = expect_group(file, ref, where)
         table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=ref)
-        last = None
+        success_column = None
         step_lanes = _STEP_LANES if "terminated" in group else _STEP_LANES | {_OLD_DONE: DONE}
         for path, dataset in walk_datasets(group, where):
             table.add(step_lanes.get(path) or _block(path), path, dataset)
-            last = dataset if path == _SUCCESS else last
-        env, episodes = self._about
+            success_column = dataset if path == _SUCCESS else success_column
+        env, episodes = self._json_metadata
         episode = episodes.get(ref.removeprefix(_PREFIX), {})
-        if last is not None and _SUCCESS not in episode:
-            table.metadata[_SUCCESS] = bool(np.any(np.asarray(last[:])))
+        if success_column is not None and _SUCCESS not in episode:
+            table.metadata[_SUCCESS] = bool(np.any(np.asarray(success_column[:])))
         table.metadata.update(read_attributes(group))
         table.metadata.update({name: episode[name] for name in _METADATA if name in episode})
         return table.info(key, env_id=str(env.get("env_id") or ""), timebase=_timebase(env))
@@ -83,10 +83,10 @@ class ManiskillSource(Hdf5Source[str]):
         return path if path is not None and path.exists() else None
 
     @cached_property
-    def _about(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The description of the environment in the JSON file, and that of each episode by its number as text."""
-        found = {} if self._json_file is None else read_object(self._json_file)
-        env, episodes = found.get("env_info", {}), found.get("episodes", [])
+    def _json_metadata(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The JSON file's description of the environment, and those of the episodes by their number as text."""
+        contents = {} if self._json_file is None else read_object(self._json_file)
+        env, episodes = contents.get("env_info", {}), contents.get("episodes", [])
         if not isinstance(env, dict) or not isinstance(episodes, list):
             raise FormatError(f"{self._json_file}: expected an object env_info and a list episodes")
         return env, {str(row.get("episode_id", "")): row for row in episodes if isinstance(row, dict)}

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 MAX_DATASETS: Final = 4096
 """Maximum number of datasets of one episode."""
 
-_DEEPEST: Final = 12
+_MAX_DEPTH: Final = 12
 _MAX_CHUNK: Final = 1 << 30
-_PLAIN_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stored size
+_UNCHECKED_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stored size
 _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
@@ -44,7 +44,7 @@ _DIGITS: Final = re.compile(r"(\d+)")
 
 def import_h5py() -> Any:
     """Return the module h5py; raises MissingExtraError where it is not installed."""
-    return sys.modules.get("h5py") or import_library("h5py", "hdf5")  # called for each dataset
+    return sys.modules.get("h5py") or import_library("h5py", "hdf5")  # fast path, as it is called for each dataset
 
 
 @contextlib.contextmanager
@@ -90,10 +90,10 @@ def _linked(group: Any, name: str, where: str) -> Any:
         link = group.get(name, getlink=True)
         target = getattr(link, "filename", "") or getattr(link, "path", "")
         raise FormatError(f"{where}: {name!r}: expected data, found a link to {shown(target)}, which is not followed")
-    found = h5py.h5o.open(group.id, encoded)  # group[name] asks the file for its mode each time
-    if isinstance(found, h5py.h5d.DatasetID):
-        return h5py.Dataset(found, readonly=True)
-    return h5py.Group(found) if isinstance(found, h5py.h5g.GroupID) else group[name]
+    node_id = h5py.h5o.open(group.id, encoded)  # group[name] asks the file for its mode each time
+    if isinstance(node_id, h5py.h5d.DatasetID):
+        return h5py.Dataset(node_id, readonly=True)
+    return h5py.Group(node_id) if isinstance(node_id, h5py.h5g.GroupID) else group[name]
 
 
 def find(group: Any, path: str, where: str) -> Any:
@@ -107,19 +107,19 @@ def find(group: Any, path: str, where: str) -> Any:
 
 def expect_group(group: Any, path: str, where: str) -> Any:
     """Return the group at a path; raises FormatError if there is none."""
-    found = find(group, path, where)
-    if not hasattr(found, "keys"):
-        raise FormatError(f"{where}: expected a group {path!r}, found {'none' if found is None else 'a dataset'}")
-    return found
+    node = find(group, path, where)
+    if not hasattr(node, "keys"):
+        raise FormatError(f"{where}: expected a group {path!r}, found {'none' if node is None else 'a dataset'}")
+    return node
 
 
 def expect_dataset(group: Any, path: str, where: str) -> Any:
     """Return the dataset at a path, which is safe to read; raises FormatError, LimitError, UnsupportedFormatError."""
-    found = find(group, path, where)
-    if not hasattr(found, "shape"):
-        raise FormatError(f"{where}: expected a dataset {path!r}, found {'none' if found is None else 'a group'}")
-    check_dataset(found, f"{where}: {path!r}")
-    return found
+    node = find(group, path, where)
+    if not hasattr(node, "shape"):
+        raise FormatError(f"{where}: expected a dataset {path!r}, found {'none' if node is None else 'a group'}")
+    check_dataset(node, f"{where}: {path!r}")
+    return node
 
 
 def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
@@ -131,19 +131,19 @@ def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
         yield path, dataset
 
 
-def _below(group: Any, prefix: str, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _below(group: Any, prefix: str, where: str, addresses: set[int]) -> Iterator[tuple[str, Any]]:
     address = import_h5py().h5o.get_info(group.id).addr
-    if address in seen:
+    if address in addresses:
         raise FormatError(f"{where}: {prefix!r}: expected a tree of groups, found a group with two parents")
-    if prefix.count("/") > _DEEPEST:
-        raise LimitError(f"{where}: {prefix!r}: expected groups in groups at most {_DEEPEST} deep, found more")
-    seen.add(address)
+    if prefix.count("/") > _MAX_DEPTH:
+        raise LimitError(f"{where}: {prefix!r}: expected groups in groups at most {_MAX_DEPTH} deep, found more")
+    addresses.add(address)
     for name in sorted(group):
-        found = _linked(group, name, where)
-        if hasattr(found, "keys"):
-            yield from _below(found, f"{prefix}{name}/", where, seen)
-        elif hasattr(found, "shape"):
-            yield f"{prefix}{name}", found
+        node = _linked(group, name, where)
+        if hasattr(node, "keys"):
+            yield from _below(node, f"{prefix}{name}/", where, addresses)
+        elif hasattr(node, "shape"):
+            yield f"{prefix}{name}", node
 
 
 def check_dataset(dataset: Any, where: str) -> None:
@@ -152,28 +152,28 @@ def check_dataset(dataset: Any, where: str) -> None:
     Raises FormatError, LimitError, UnsupportedFormatError.
     """
     with translate_errors(where):
-        settings, kinds = dataset.id.get_create_plist(), import_h5py().h5d
+        settings, h5d = dataset.id.get_create_plist(), import_h5py().h5d
         layout = settings.get_layout()
-        if layout == kinds.VIRTUAL or settings.get_external_count():
+        if layout == h5d.VIRTUAL or settings.get_external_count():
             raise FormatError(f"{where}: expected data, found a reference to those of other files")
         filters = [settings.get_filter(number) for number in range(settings.get_nfilters())]
         _check_filters(filters, where)
         if any(code == _FLETCHER32 for code, *_ in filters):
             _check_chunks(dataset, where)
-        chunk = settings.get_chunk() if layout == kinds.CHUNKED else (0,)
+        chunk = settings.get_chunk() if layout == h5d.CHUNKED else (0,)
         item, shape = dataset.dtype.itemsize, dataset.shape
         chunk_size, size = math.prod(chunk) * item, math.prod(shape) * item if shape else 0
-        stored = dataset.id.get_storage_size() if size > _PLAIN_SIZE else 0
+        stored = dataset.id.get_storage_size() if size > _UNCHECKED_SIZE else 0
     if chunk_size > _MAX_CHUNK:
         raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
-    if size > _PLAIN_SIZE and size > _MAX_EXPANSION * (stored + 1):
+    if size > _UNCHECKED_SIZE and size > _MAX_EXPANSION * (stored + 1):
         raise LimitError(f"{where}: {size} bytes: out of bounds for {stored} stored ones")
     file = checked_file(import_h5py().h5f.get_name(dataset.id))
     if file is not None and filters:
         file.largest_chunk = max(file.largest_chunk, chunk_size)
     if file is not None and dataset.dtype.kind == "O":
         with translate_errors(where):
-            _check_lists(dataset, file, where, chunk=chunk if layout == kinds.CHUNKED else (), filters=filters)
+            _check_lists(dataset, file, where, chunk=chunk if layout == h5d.CHUNKED else (), filters=filters)
 
 
 def _check_chunks(dataset: Any, where: str) -> None:
@@ -195,12 +195,12 @@ def _check_lists(
     if filters:
         chunks: list[Any] = []
         dataset.id.chunk_iter(chunks.append)
-        for one in chunks:
-            file.check_chunk_of_lists(one, partial(_expand, dataset, one, chunk, filters), where)
+        for chunk_info in chunks:
+            file.check_chunk_of_lists(chunk_info, partial(_expand, dataset, chunk_info, chunk, filters), where)
     elif chunk:
         dataset.id.chunk_iter(lambda chunk: file.check_lists(chunk.byte_offset, chunk.size, where))
-    elif (begin := dataset.id.get_offset()) is not None:
-        file.check_lists(begin, dataset.id.get_storage_size(), where)
+    elif (offset := dataset.id.get_offset()) is not None:
+        file.check_lists(offset, dataset.id.get_storage_size(), where)
 
 
 def check_texts(node: Any, name: bytes, count: int) -> bool:
@@ -215,7 +215,7 @@ def check_texts(node: Any, name: bytes, count: int) -> bool:
 
 
 def _expand(dataset: Any, stored: Any, chunk: tuple[int, ...], filters: Sequence[Any]) -> bytes:
-    """Return a chunk of lists without its filters: their lengths and places, as the library expands other values."""
+    """Return a chunk of lists, decompressed by the library as rows of bytes: the lengths and addresses of the lists."""
     h5py = import_h5py()
     mask, data = dataset.id.read_direct_chunk(stored.chunk_offset)
     settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -225,10 +225,10 @@ def _expand(dataset: Any, stored: Any, chunk: tuple[int, ...], filters: Sequence
             settings.set_filter(code, flags, values)
     with h5py.File("lists", "w", driver="core", backing_store=False) as file:
         kind = h5py.h5t.py_create(np.dtype((np.void, LIST_SIZE)))
-        twin = h5py.h5d.create(file.id, b"lists", kind, h5py.h5s.create_simple(chunk), settings)
-        twin.write_direct_chunk((0,) * len(chunk), data)
+        copy = h5py.h5d.create(file.id, b"lists", kind, h5py.h5s.create_simple(chunk), settings)
+        copy.write_direct_chunk((0,) * len(chunk), data)
         rows = np.empty(chunk, (np.void, LIST_SIZE))
-        twin.read(h5py.h5s.ALL, h5py.h5s.ALL, rows)
+        copy.read(h5py.h5s.ALL, h5py.h5s.ALL, rows)
     return rows.tobytes()
 
 
@@ -238,8 +238,8 @@ def _check_filters(filters: Sequence[Any], where: str) -> None:
         raise UnsupportedFormatError(f"{where}: expected deflate as the last filter but a checksum, found {codes}")
     for code, *_, name in filters:
         if code not in _BUILT_IN and not import_h5py().h5z.filter_avail(code):
-            called = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+            filter_name = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
             raise UnsupportedFormatError(
-                f"{where}: compressed by filter {code} ({shown(called)}), which is not installed: the package "
+                f"{where}: compressed by filter {code} ({shown(filter_name)}), which is not installed: the package "
                 f"hdf5plugin has the usual ones, once it is imported"
             )

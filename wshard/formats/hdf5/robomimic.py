@@ -70,7 +70,7 @@ class RobomimicSource(Hdf5Source[str]):
         return {name: f"data/{name}" for name in names}
 
     def _find(self, key: str) -> str:
-        """Return where a key is; a file of many demonstrations is not listed for a few of them."""
+        """Return the path of a key's group; does not list all demonstrations of a large file for a few of them."""
         if "_episodes" not in vars(self) and key not in ("", ".", "..") and "/" not in key:
             where = self.where_of(key)
             with translate_errors(where):
@@ -80,22 +80,22 @@ class RobomimicSource(Hdf5Source[str]):
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
-        group, about = expect_group(file, ref, where), self._about(file)
+        group, file_attributes = expect_group(file, ref, where), self._file_attributes(file)
         table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=ref)
         _check_length(group, table)
-        taken = frozenset(group)
+        names_beside_obs = frozenset(group)
         for path, dataset in walk_datasets(group, where):
             if path.startswith(NEXT):
                 table.add_final(path.removeprefix(NEXT), dataset, table.length - 1)
             else:
-                table.add(_block(path, taken), path, dataset)
-        own = read_attributes(group, without=(MODEL,))
-        own.pop("num_samples", None)
-        own_id = own.pop(WSHARD_ID, None)
+                table.add(_block(path, names_beside_obs), path, dataset)
+        attributes = read_attributes(group, without=(MODEL,))
+        attributes.pop("num_samples", None)
+        own_id = attributes.pop(WSHARD_ID, None)
         details = {name: json_attribute(group, name, where) for name in _JSON_ATTRIBUTES}
-        table.metadata.update(own | {name: value for name, value in details.items() if name in own})
-        table.metadata.update(_file_metadata(about, details, own, key))
-        env_args = about[ENV_ARGS]
+        table.metadata.update(attributes | {name: value for name, value in details.items() if name in attributes})
+        table.metadata.update(_file_metadata(file_attributes, details, attributes, key))
+        env_args = file_attributes[ENV_ARGS]
         return table.info(str(own_id or key), env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
 
     def _extra_blocks(self, ref: str) -> dict[str, bytes]:
@@ -104,7 +104,7 @@ class RobomimicSource(Hdf5Source[str]):
             texts = read_long_texts(expect_group(self._open(self._location), ref, where), (MODEL,))
         return {f"{TEXT_BLOCKS}{name}": text.encode(errors="surrogateescape") for name, text in texts.items()}
 
-    def _about(self, file: Any) -> dict[str, Any]:
+    def _file_attributes(self, file: Any) -> dict[str, Any]:
         """Return what the file states about all demonstrations."""
         cache = self._cache("file")
         if not cache:
@@ -117,14 +117,14 @@ class RobomimicSource(Hdf5Source[str]):
         return dict(cache)
 
 
-def _block(path: str, taken: AbstractSet[str]) -> str:
-    """Return the lane of a dataset of a demonstration; taken: the names beside "obs", which are lanes themselves."""
+def _block(path: str, names_beside_obs: AbstractSet[str]) -> str:
+    """Return the lane of a dataset of a demonstration; observations named like a node beside "obs" keep that prefix."""
     if path in STEP_LANES:
         return STEP_LANES[path]
     if path == "actions" or path.startswith(("actions_", "action_")):
         return f"action/{path}"
     name = path.removeprefix("obs/")
-    return f"signal/{path if name.partition('/')[0] in taken else name}"
+    return f"signal/{path if name.partition('/')[0] in names_beside_obs else name}"
 
 
 def _check_length(group: Any, table: LaneTable) -> None:
@@ -135,30 +135,37 @@ def _check_length(group: Any, table: LaneTable) -> None:
 
 def _read_filters(file: Any, where: str) -> dict[str, list[str]]:
     """Return the names of the filters that list each demonstration."""
-    found: dict[str, list[str]] = {}
+    filters_by_demo: dict[str, list[str]] = {}
     masks = child(file, "mask", where)
     for name, dataset in walk_datasets(masks, where) if hasattr(masks, "keys") else ():
-        for one in np.asarray(dataset[()]).ravel().tolist():
-            found.setdefault(one.decode(errors="replace") if isinstance(one, bytes) else str(one), []).append(name)
-    return found
+        for demo in np.asarray(dataset[()]).ravel().tolist():
+            filters_by_demo.setdefault(
+                demo.decode(errors="replace") if isinstance(demo, bytes) else str(demo), []
+            ).append(name)
+    return filters_by_demo
 
 
 def _file_metadata(
-    about: Mapping[str, Any], details: Mapping[str, Any], own: Mapping[str, Any], key: str
+    file_attributes: Mapping[str, Any], details: Mapping[str, Any], attributes: Mapping[str, Any], key: str
 ) -> dict[str, Any]:
-    env_args = about[ENV_ARGS]
-    problem = details["problem_info"] or about["problem_info"]
+    env_args = file_attributes[ENV_ARGS]
+    problem = details["problem_info"] or file_attributes["problem_info"]
     candidates = (
-        own.get(_INSTRUCTION),
+        attributes.get(_INSTRUCTION),
         details["ep_meta"].get("lang"),
-        about[_INSTRUCTION],
+        file_attributes[_INSTRUCTION],
         problem.get(_INSTRUCTION),
         env_args.get(_INSTRUCTION),
         env_args.get("env_lang"),
     )
-    texts = ["".join(one) if isinstance(one, list) else one for one in candidates]
+    texts = ["".join(candidate) if isinstance(candidate, list) else candidate for candidate in candidates]
     task = next((text.strip('"') for text in texts if isinstance(text, str) and text), None)  # LIBERO quotes it
-    values = {"task": task, FILTERS: about[FILTERS].get(key), ENV_ARGS: env_args, "problem_info": about["problem_info"]}
+    values = {
+        "task": task,
+        FILTERS: file_attributes[FILTERS].get(key),
+        ENV_ARGS: env_args,
+        "problem_info": file_attributes["problem_info"],
+    }
     return {name: value for name, value in values.items() if value}
 
 

@@ -29,9 +29,9 @@ _MASK: Final = "mask"
 _DEMO: Final = re.compile(r"demo_(\d+)")
 _PROBLEM: Final = "problem_info"
 _MAIN: Final = ("actions", "action")
-_OWN_ACTIONS: Final = ("actions_", "action_")
+_ACTION_PREFIXES: Final = ("actions_", "action_")
 _STEPS: Final = (REWARD, EXACT_REWARD, DONE)
-_ELSEWHERE: Final = (FINAL, LEFT_OUT, FILTERS, ENV_ARGS, _PROBLEM, "task")
+_STORED_OTHERWISE: Final = (FINAL, LEFT_OUT, FILTERS, ENV_ARGS, _PROBLEM, "task")
 
 
 class RobomimicSink(Hdf5Sink):
@@ -65,7 +65,7 @@ class RobomimicSink(Hdf5Sink):
     def _name(self, ep: Episode, episodes: Any) -> str:
         if _DEMO.fullmatch(ep.id) and ep.id not in episodes:
             return ep.id
-        numbers = [int(found[1]) for name in episodes if (found := _DEMO.fullmatch(name))]
+        numbers = [int(match[1]) for name in episodes if (match := _DEMO.fullmatch(name))]
         return f"demo_{max(numbers, default=-1) + 1}"
 
     def _fill(self, ep: Episode, group: Any) -> None:
@@ -78,15 +78,15 @@ class RobomimicSink(Hdf5Sink):
             path = name if name == "states" or name.startswith("obs/") else f"obs/{name}"
             values = plain_array(channel.data, channel.dtype)
             put_array(group, path, values)
-            large = values[0].size > MAX_NUMBERS  # for which metadata have no final observation
-            if isinstance(final, dict) and path != "states" and (name in final or large):
+            is_large = values[0].size > MAX_NUMBERS  # for which metadata have no final observation
+            if isinstance(final, dict) and path != "states" and (name in final or is_large):
                 put_array(group, NEXT + path.removeprefix("obs/"), follow(values, final.get(name))[1:])
         if ep.rewards is not None:
             put_array(group, "rewards", np.asarray(ep.rewards))
         if ep.terminations is not None:
             put_array(group, "dones", np.asarray(ep.terminations).astype(np.int64))
         group.attrs["num_samples"] = ep.length
-        put_attributes(group, {name: value for name, value in ep.metadata.items() if name not in _ELSEWHERE})
+        put_attributes(group, {name: value for name, value in ep.metadata.items() if name not in _STORED_OTHERWISE})
         for block, text in ep.blocks.items():
             if block.startswith(TEXT_BLOCKS):
                 group.attrs[block.removeprefix(TEXT_BLOCKS)] = bytes(text).decode(errors="surrogateescape")
@@ -96,28 +96,28 @@ class RobomimicSink(Hdf5Sink):
 
     def _check_environment(self, ep: Episode, data: Any) -> None:
         """Write the environment of the first episode; raises EpisodeError if that of another one differs."""
-        wanted = environment_of(ep)
+        env_args = environment_of(ep)
         if ENV_ARGS not in data.attrs:
-            data.attrs[ENV_ARGS] = json.dumps(wanted, indent=4)
+            data.attrs[ENV_ARGS] = json.dumps(env_args, indent=4)
             if isinstance(ep.metadata.get(_PROBLEM), dict):
                 data.attrs[_PROBLEM] = json.dumps(ep.metadata[_PROBLEM])
             return
-        there = json_attribute(data, ENV_ARGS, self._where)
-        if there != wanted:
+        existing = json_attribute(data, ENV_ARGS, self._where)
+        if existing != env_args:
             raise EpisodeError(
-                f"{self._where}: episode {ep.id!r}: expected the environment {there.get('env_name')!r} with the "
-                f"env_args of the file, found {wanted.get('env_name')!r}; write it to another file"
+                f"{self._where}: episode {ep.id!r}: expected the environment {existing.get('env_name')!r} with the "
+                f"env_args of the file, found {env_args.get('env_name')!r}; write it to another file"
             )
 
     def _add_filters(self, ep: Episode, group: Any) -> None:
         file, name = self._file, group.name.rpartition("/")[2]
-        for one in ep.metadata.get(FILTERS) or ():
+        for filter_name in ep.metadata.get(FILTERS) or ():
             masks = file.create_group(_MASK) if _MASK not in file else expect_group(file, _MASK, self._where)
-            there = child(masks, one, self._where)
-            listed = [] if there is None else [demo.decode() for demo in there[()].tolist()]
-            if there is not None:
-                del masks[one]
-            put_array(masks, one, np.array(sorted([*listed, name], key=natural), dtype="S"))
+            mask = child(masks, filter_name, self._where)
+            demos = [] if mask is None else [demo.decode() for demo in mask[()].tolist()]
+            if mask is not None:
+                del masks[filter_name]
+            put_array(masks, filter_name, np.array(sorted([*demos, name], key=natural), dtype="S"))
 
     def _finish(self, draft: Path) -> None:
         data = self._file[_DATA]
@@ -126,17 +126,17 @@ class RobomimicSink(Hdf5Sink):
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""
-        found = list_losses(info, _STEPS, "dataset")
+        losses = list_losses(info, _STEPS, "dataset")
         actions = [block.removeprefix("action/") for block in info.lanes if block.startswith("action/")]
         main = _named_main(actions) or next(iter(actions), "")
         paths = {name: _action_path(name, main) for name in actions}
-        found += [f"action/{name}: becomes {path}" for name, path in paths.items() if path != name]
-        return found + list_metadata_losses(info.metadata, _ELSEWHERE)
+        losses += [f"action/{name}: becomes {path}" for name, path in paths.items() if path != name]
+        return losses + list_metadata_losses(info.metadata, _STORED_OTHERWISE)
 
 
 def _action_path(name: str, main: str) -> str:
     """Return the dataset of a lane of actions."""
-    return "actions" if name == main else name if name.startswith(_OWN_ACTIONS) else f"action_dict/{name}"
+    return "actions" if name == main else name if name.startswith(_ACTION_PREFIXES) else f"action_dict/{name}"
 
 
 def _named_main(actions: Container[str]) -> str:
@@ -146,17 +146,17 @@ def _named_main(actions: Container[str]) -> str:
 
 def main_action(actions: dict[str, Channel]) -> str:
     """Return the lane to store as `actions` of a demonstration; raises EpisodeError if the choice is ambiguous."""
-    named = _named_main(actions)
-    if not named and len(actions) != 1:
+    main = _named_main(actions)
+    if not main and len(actions) != 1:
         found = ", ".join(f"action/{name}" for name in actions) or "none"
         raise EpisodeError(f"robomimic: expected a lane action/actions, or one lane of actions, found {found}")
-    return named or next(iter(actions))
+    return main or next(iter(actions))
 
 
 def environment_of(ep: Episode) -> dict[str, Any]:
     """Return the env_args in the metadata of an episode, completed by its environment and rate."""
-    given = ep.metadata.get(ENV_ARGS)
-    args = dict(given) if isinstance(given, dict) else {"env_name": ep.env_id, "env_kwargs": {}}
+    stated_args = ep.metadata.get(ENV_ARGS)
+    args = dict(stated_args) if isinstance(stated_args, dict) else {"env_name": ep.env_id, "env_kwargs": {}}
     args["env_name"] = ep.env_id or args.get("env_name", "")
     if not ep.timebase.assumed:
         settings = args.get("env_kwargs")

@@ -38,11 +38,11 @@ class Hdf5Sink(DraftSink):
         super().__init__(location, compression=compression, mode=mode)
 
     def _open(self, path: Path) -> None:
-        """Open the file of the draft, and read which episodes it has; `_finish` closes it by _close_file."""
-        there = path.exists()
+        """Open the file of the draft and read the ids of its episodes; `_finish` closes it by _close_file."""
+        exists = path.exists()
         with translate_errors(self._where):
-            self._disk = LateErrorFile(path, "r+" if there else "x+")
-            self._file = import_h5py().File(self._disk, "r+" if there else "w")
+            self._disk = LateErrorFile(path, "r+" if exists else "x+")
+            self._file = import_h5py().File(self._disk, "r+" if exists else "w")
             episodes = self._episodes()
             self._ids = {str(_id_of(episodes, name)) for name in episodes}
 
@@ -57,7 +57,7 @@ class Hdf5Sink(DraftSink):
 
     def _release(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError, RuntimeError, ValueError):  # what it reads is not what it wrote
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # after a failed write, closing may fail too
                 self._file.close()
         if self._disk is not None:
             self._disk.close()
@@ -137,14 +137,14 @@ def put_attributes(group: Any, values: Mapping[str, Any]) -> None:
 
 
 def can_hold(name: str, value: Any) -> bool:
-    """Say whether an attribute can hold a value of metadata, so that it is read back unchanged."""
+    """Return True if an attribute can store a value of metadata so that it is read back unchanged."""
     if not name or "\0" in name or (isinstance(value, str) and "\0" in value):
         return False
     try:
-        found = json_value(value)
+        stored = json_value(value)
     except ValueError:  # lists of different lengths
         return False
-    return found is not NOT_JSON and bool(found == value) and value != []
+    return stored is not NOT_JSON and bool(stored == value) and value != []
 
 
 def list_metadata_losses(metadata: Mapping[str, Any], stored: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from wshard.episode.lanes import STEP_TEXTS
 from wshard.episode.step_texts import find_positions
 from wshard.errors import FormatError
 from wshard.formats.hdf5.kinds import hdf5_kind
-from wshard.formats.hdf5.lane_table import ColumnInfo, read_words
+from wshard.formats.hdf5.lane_table import ColumnInfo, read_texts
 from wshard.formats.hdf5.nodes import expect_dataset, open_hdf5, translate_errors
 from wshard.formats.lazy_source import LazySource
 
@@ -53,32 +53,32 @@ class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
 
     @classmethod
     def matches(cls, location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is an HDF5 file of this format."""
+        """Return True for an HDF5 file in this format."""
         return hdf5_kind(location) == cls.kind
 
     @abstractmethod
     def _columns(self, key: str, ref: _Ref, file: Any) -> ColumnInfo:
         """Describe an episode in an open file; errors of the library are translated."""
 
-    def _place(self, ref: _Ref) -> Location:
+    def _file_of(self, ref: _Ref) -> Location:
         """Return the file of an episode."""
         return self._location
 
     def _files(self, ref: _Ref) -> list[Location]:
-        return [self._place(ref)]
+        return [self._file_of(ref)]
 
-    def _open(self, place: Location) -> Any:
-        """Return the open h5py.File at a place."""
-        where = self.where_of("") if place is self._location else str(place)
-        return self.open_once(str(place), lambda: open_hdf5(place, where))
+    def _open(self, path: Location) -> Any:
+        """Return the open h5py.File at a path."""
+        where = self.where_of("") if path is self._location else str(path)
+        return self.open_once(str(path), lambda: open_hdf5(path, where))
 
     def _describe(self, key: str, ref: _Ref) -> EpisodeInfo:
         with translate_errors(self.where_of(key)):
-            return self._columns(key, ref, self._open(self._place(ref)))
+            return self._columns(key, ref, self._open(self._file_of(ref)))
 
     def _dataset(self, ref: _Ref, column: DatasetColumn) -> Any:
         """Return the rows of a lane: an object with shape and dtype that is indexed like an array."""
-        return expect_dataset(self._open(self._place(ref)), column.path, self.where_of(""))
+        return expect_dataset(self._open(self._file_of(ref)), column.path, self.where_of(""))
 
     def _read(self, ref: _Ref, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane, column = info.lanes[block], cast("ColumnInfo", info).columns[block]
@@ -112,4 +112,4 @@ class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
 
 def _positions(dataset: Any, first: int, last: int, info: EpisodeInfo, block: str) -> Array:
     listed = info.metadata[block.removeprefix(STEP_TEXTS)]
-    return find_positions(read_words(dataset, first, last) or (), listed, block)
+    return find_positions(read_texts(dataset, first, last) or (), listed, block)

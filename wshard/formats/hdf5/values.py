@@ -1,4 +1,4 @@
-"""Values of attributes and small datasets as JSON has them."""
+"""Values of attributes and small datasets as JSON values."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ WSHARD_ID: Final = "wshard_id"
 MAX_NUMBERS: Final = 256
 """Larger arrays are not metadata."""
 
-_LONGEST_TEXT: Final = 4096
-LONGEST_JSON: Final = 1 << 24
+_MAX_TEXT_LENGTH: Final = 4096
+MAX_JSON_SIZE: Final = 1 << 24
 NOT_JSON: Final = object()
 """Stands for a value that is too long for metadata, or not JSON."""
 
@@ -35,12 +35,12 @@ def json_value(value: Any) -> Any:
     if isinstance(value, (bytes, np.bytes_)):
         value = value.decode("utf-8", errors="replace")
     if isinstance(value, str):
-        return str(value) if len(value) <= _LONGEST_TEXT else NOT_JSON
+        return str(value) if len(value) <= _MAX_TEXT_LENGTH else NOT_JSON
     array = np.asarray(value)
     if array.size > MAX_NUMBERS or array.dtype.kind not in "biufOSU":
         return NOT_JSON
     if array.dtype.kind in "OSU":
-        texts = [json_value(one) for one in array.ravel().tolist() if isinstance(one, (bytes, str))]
+        texts = [json_value(item) for item in array.ravel().tolist() if isinstance(item, (bytes, str))]
         if len(texts) != array.size or NOT_JSON in texts:
             return NOT_JSON
         return texts if array.ndim else texts[0]
@@ -50,13 +50,13 @@ def json_value(value: Any) -> Any:
 def finite(array: Array) -> Any:
     """Return numbers as nested lists; NaN and infinities become None."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return _replace_others(array.tolist())
+        return _replace_non_finite(array.tolist())
     return array.tolist()
 
 
-def _replace_others(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     if isinstance(value, list):
-        return [_replace_others(one) for one in value]
+        return [_replace_non_finite(item) for item in value]
     return value if math.isfinite(value) else None
 
 
@@ -69,24 +69,26 @@ def read_attribute(node: Any, name: str | bytes) -> Any:
     if not h5py.h5a.exists(node.id, encoded):
         return None
     attribute = h5py.h5a.open(node.id, encoded)
-    kind = attribute.dtype
-    is_text = h5py.check_string_dtype(kind) is not None
-    if kind.hasobject and not (is_text and check_texts(node, encoded, math.prod(attribute.shape))):
+    dtype = attribute.dtype
+    is_text = h5py.check_string_dtype(dtype) is not None
+    if dtype.hasobject and not (is_text and check_texts(node, encoded, math.prod(attribute.shape))):
         return None
     return node.attrs[name]
 
 
 def read_attributes(node: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the attributes of a group that are suitable metadata: texts up to 4,096 characters, small arrays."""
-    found = {str(name): json_value(read_attribute(node, name)) for name in node.attrs if name not in without}
-    return {name: value for name, value in found.items() if value is not NOT_JSON}
+    values = {str(name): json_value(read_attribute(node, name)) for name in node.attrs if name not in without}
+    return {name: value for name, value in values.items() if value is not NOT_JSON}
 
 
 def read_long_texts(node: Any, names: Collection[str] = ()) -> dict[str, str]:
     """Return the texts of attributes that are not metadata: those of these names, and too long ones."""
     texts = {str(name): text_attribute(node, name) for name in node.attrs}
     return {
-        name: text for name, text in texts.items() if text is not None and (name in names or len(text) > _LONGEST_TEXT)
+        name: text
+        for name, text in texts.items()
+        if text is not None and (name in names or len(text) > _MAX_TEXT_LENGTH)
     }
 
 
@@ -103,10 +105,10 @@ def json_attribute(node: Any, name: str, where: str) -> dict[str, Any]:
     return parse_object(text_attribute(node, name) or "{}", f"{where}: attribute {name!r}")
 
 
-def parse_object(text: str | bytes, where: str, longest: int = LONGEST_JSON) -> dict[str, Any]:
+def parse_object(text: str | bytes, where: str, max_size: int = MAX_JSON_SIZE) -> dict[str, Any]:
     """Parse a JSON object; raises FormatError for anything else, LimitError for a longer text."""
-    if len(text) > longest:
-        raise LimitError(f"{where}: expected at most {longest} bytes of JSON, found {len(text)}")
+    if len(text) > max_size:
+        raise LimitError(f"{where}: expected at most {max_size} bytes of JSON, found {len(text)}")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -116,8 +118,8 @@ def parse_object(text: str | bytes, where: str, longest: int = LONGEST_JSON) -> 
     return value
 
 
-def read_object(path: Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
+def read_object(path: Path, max_size: int = MAX_JSON_SIZE) -> dict[str, Any]:
     """Read the JSON object in a file; raises FormatError, LimitError for a file of more than `longest` bytes."""
     with open_file(path) as file:
-        text = file.read(longest + 1)
-    return parse_object(text, str(path), longest)
+        text = file.read(max_size + 1)
+    return parse_object(text, str(path), max_size)

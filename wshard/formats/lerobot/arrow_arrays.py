@@ -21,16 +21,16 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
         rows = getattr(rows, "storage", rows)
         if rows.null_count:
             raise FormatError(f"{where}: expected a value in every row, found none in {rows.null_count}")
-        kind = rows.type
-        if not hasattr(kind, "value_type"):
+        type_ = rows.type
+        if not hasattr(type_, "value_type"):
             break
         size, sizes = (sizes[0] if sizes else -1), sizes[1:]
         # Not flatten(): it is a function of pyarrow.compute, whose import takes up to a tenth of a second.
-        if hasattr(kind, "list_size"):
-            lengths, first, last = np.full(1, kind.list_size), rows.offset * size, (rows.offset + len(rows)) * size
+        if hasattr(type_, "list_size"):
+            lengths, first, last = np.full(1, type_.list_size), rows.offset * size, (rows.offset + len(rows)) * size
         else:
-            edges = plain_numbers(rows.offsets)
-            lengths, first, last = np.diff(edges), int(edges[0]), int(edges[-1])
+            offsets = plain_numbers(rows.offsets)
+            lengths, first, last = np.diff(offsets), int(offsets[0]), int(offsets[-1])
         if (lengths != size).any():
             raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found lists of {lengths[0]}")
         rows = rows.values.slice(first, last - first)
@@ -55,18 +55,18 @@ def plain_numbers(rows: Any) -> Array:
     return numbers
 
 
-def storage_type(kind: Any) -> Any:
+def storage_type(type_: Any) -> Any:
     """Return the plain type below one of an extension."""
-    return getattr(kind, "storage_type", kind)
+    return getattr(type_, "storage_type", type_)
 
 
-def count_leaves(kind: Any) -> int:
-    """Return how many columns of values a type is stored in."""
-    plain = storage_type(kind)
-    if hasattr(plain, "value_type") and not hasattr(plain, "index_type"):
-        return count_leaves(plain.value_type)
-    if hasattr(plain, "key_type"):
-        return count_leaves(plain.key_type) + count_leaves(plain.item_type)
-    if plain.num_fields and hasattr(plain, "get_field_index"):
-        return sum(count_leaves(plain.field(number).type) for number in range(plain.num_fields))
+def count_leaves(type_: Any) -> int:
+    """Return the number of leaf columns that a type is stored in."""
+    storage = storage_type(type_)
+    if hasattr(storage, "value_type") and not hasattr(storage, "index_type"):
+        return count_leaves(storage.value_type)
+    if hasattr(storage, "key_type"):
+        return count_leaves(storage.key_type) + count_leaves(storage.item_type)
+    if storage.num_fields and hasattr(storage, "get_field_index"):
+        return sum(count_leaves(storage.field(number).type) for number in range(storage.num_fields))
     return 1

@@ -1,4 +1,4 @@
-"""What meta/info.json says of a data set: its version, rate, features, and where its files are."""
+"""Read meta/info.json: version, rate and features of a data set, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DEFAULT_PATHS: Final = {
 class Feature:
     """One entry of "features": dtype is a numpy name, or "string", "image", "video" and the like.
 
-    lane, lane_shape: what the feature was made from, where a Sink of this package wrote it.
+    lane, lane_shape: the lane that the feature was made from, if a Sink of this package wrote it.
     """
 
     name: str
@@ -81,18 +81,18 @@ def read_info(folder: Path) -> DatasetInfo:
     value = read_json(folder / INFO)
     if not isinstance(value, dict):
         raise FormatError(f"{where}: expected a JSON object, found {shown(value)}")
-    found = _VERSION.fullmatch(str(value.get("codebase_version")))
-    if found is None or int(found[1]) not in DEFAULT_PATHS:
+    match = _VERSION.fullmatch(str(value.get("codebase_version")))
+    if match is None or int(match[1]) not in DEFAULT_PATHS:
         raise UnsupportedFormatError(
             f"{where}: expected codebase_version v2.0, v2.1 or v3.0, found {shown(value.get('codebase_version'))}"
         )
     fps = usable_rate(value.get("fps"))
     if fps is None:
         raise FormatError(f"{where}: fps: expected a number above 0, found {shown(value.get('fps'))}")
-    data, video = DEFAULT_PATHS[int(found[1])]
+    data, video = DEFAULT_PATHS[int(match[1])]
     robot = value.get("robot_type")
     return DatasetInfo(
-        version=(int(found[1]), int(found[2])),
+        version=(int(match[1]), int(match[2])),
         fps=fps,
         robot_type=robot if isinstance(robot, str) else "",
         features=_features(value.get("features"), where),
@@ -123,7 +123,7 @@ def fill_template(template: str, fields: Mapping[str, int | str], where: str) ->
 
     Raises FormatError for a path that leaves the data set.
     """
-    path = _FIELD.sub(lambda found: format(fields[found[1]], f"0{found[2]}d" if found[2] else ""), template)
+    path = _FIELD.sub(lambda match: format(fields[match[1]], f"0{match[2]}d" if match[2] else ""), template)
     if path.startswith("/") or ".." in path.split("/") or "\0" in path or not is_nameable(path):
         raise FormatError(f"{where}: expected a path inside of the data set, found {shown(path)}")
     return path
@@ -133,7 +133,7 @@ def _template(value: object, where: str) -> str:
     names = {"chunk_index", "file_index", "episode_chunk", "episode_index", "video_key"}
     if not isinstance(value, str):
         raise FormatError(f"{where}: expected the template of a path, found {shown(value)}")
-    unknown = {found[1] for found in _FIELD.finditer(value)} - names
+    unknown = {match[1] for match in _FIELD.finditer(value)} - names
     if unknown or set("{}") & set(_FIELD.sub("", value)):
         raise FormatError(f"{where}: expected a template with {', '.join(sorted(names))}, found {shown(value)}")
     return value
@@ -142,29 +142,29 @@ def _template(value: object, where: str) -> str:
 def _features(value: object, where: str) -> dict[str, Feature]:
     if not isinstance(value, dict) or not 0 < len(value) <= _MAX_FEATURES:
         raise FormatError(f"{where}: features: expected 1 to {_MAX_FEATURES} features, found {shown(value)}")
-    found = {}
+    features = {}
     for name, row in value.items():
         at = f"{where}: features: {shown(name)}"
         if not isinstance(row, dict) or not isinstance(row.get("dtype"), str) or not name or not is_nameable(name):
             raise FormatError(f"{at}: expected an object with a dtype, found {shown(row)}")
         facts = row.get("info") or row.get("video_info")
         shape = _shape(row.get("shape"), at)
-        about = facts if isinstance(facts, dict) else None
-        found[name] = Feature(
-            name, row["dtype"], shape, row.get("names"), about, *_origin(row.get("wshard"), shape, at)
+        details = facts if isinstance(facts, dict) else None
+        features[name] = Feature(
+            name, row["dtype"], shape, row.get("names"), details, *_origin(row.get("wshard"), shape, at)
         )
-    return found
+    return features
 
 
 def _origin(value: object, shape: tuple[int, ...], where: str) -> tuple[str, tuple[int, ...] | None]:
-    """Return lane and shape that a feature was made from, where that is known."""
+    """Return the lane and shape that a feature was made from; ("", None) if they are not stated."""
     if not isinstance(value, dict):
         return "", None
-    lane, own = value.get("lane"), _shape(value.get("shape"), where)
-    known = ("signal/", "action/", STEP_TEXTS)
-    if not isinstance(lane, str) or not lane.startswith(known) or math.prod(own) != math.prod(shape):
+    lane, lane_shape = value.get("lane"), _shape(value.get("shape"), where)
+    prefixes = ("signal/", "action/", STEP_TEXTS)
+    if not isinstance(lane, str) or not lane.startswith(prefixes) or math.prod(lane_shape) != math.prod(shape):
         raise FormatError(f"{where}: wshard: expected the lane and shape of the feature, found {shown(value)}")
-    return lane, own
+    return lane, lane_shape
 
 
 def _shape(value: object, where: str) -> tuple[int, ...]:

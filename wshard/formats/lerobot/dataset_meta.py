@@ -1,4 +1,4 @@
-"""What the meta folder of a data set says, read once for all Sources of this process as long as its files stay."""
+"""The contents of the meta folder of a data set, cached for all Sources of this process until its files change."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class DatasetMeta:
 
     @cached_property
     def origins(self) -> dict[int, dict[str, Any] | str]:
-        """What a Sink of this package noted of episodes, by number, or what is wrong with a line; nothing of others."""
-        found: dict[int, dict[str, Any] | str] = {}
-        last = -1
+        """The notes of a Sink of this package by episode number, or the error of a damaged note; {} for others."""
+        notes: dict[int, dict[str, Any] | str] = {}
+        number = -1
         try:
             for row, error in read_lines(self.folder / ORIGINS):
                 if row is not None and _is_origin(row):
-                    last = row["episode_index"]
-                    found[last] = row
+                    number = row["episode_index"]
+                    notes[number] = row
                 else:
-                    last += 1  # lines are in the order of episodes
-                    found.setdefault(last, error or f"{self.folder / ORIGINS}: expected a note, found {shown(row)}")
+                    number += 1  # lines are in the order of episodes
+                    notes.setdefault(number, error or f"{self.folder / ORIGINS}: expected a note, found {shown(row)}")
         except MissingFileError:
             return {}
-        return found
+        return notes
 
     def origin(self, number: int, length: int) -> dict[str, Any]:
         """Return id, env_id and metadata of an episode that were noted because LeRobot has no field for them.
@@ -74,8 +74,8 @@ def native_id(number: int) -> str:
 
 
 def _is_origin(row: dict[str, Any]) -> bool:
-    kinds = {"episode_index": int, "length": int, "id": str, "env_id": str, "metadata": dict}
-    return all(isinstance(row.get(name), kind) for name, kind in kinds.items())
+    types = {"episode_index": int, "length": int, "id": str, "env_id": str, "metadata": dict}
+    return all(isinstance(row.get(name), type_) for name, type_ in types.items())
 
 
 def read_dataset(folder: Path) -> DatasetMeta:
@@ -84,14 +84,14 @@ def read_dataset(folder: Path) -> DatasetMeta:
 
 
 @lru_cache(maxsize=2)
-def _read_once(path: str, states: tuple[object, ...]) -> DatasetMeta:  # noqa: ARG001  (other states, another meta folder)
+def _read_once(path: str, states: tuple[object, ...]) -> DatasetMeta:  # noqa: ARG001  (part of the cache key)
     folder = Path(path)
     info = read_info(folder)
     return DatasetMeta(folder, info, EpisodeTable(info, read_episodes(folder, info), path))
 
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
-    """Yield what differs where a file of the meta folder does."""
+    """Yield values that change if a file of the meta folder does."""
     files = [folder / name for name in (INFO, EPISODES_V2, TASKS_V2, TASKS_V3, ORIGINS)]
     for file in (*files, *sorted((folder / EPISODES_V3).glob("*/*.parquet"))):
         try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EpisodePlace(NamedTuple):
-    """Where an episode goes: its number, the global number of its first row, and timesteps per second."""
+    """The placement of a new episode: its number, the global number of its first row, and timesteps per second."""
 
     number: int
     start: int
@@ -30,7 +30,7 @@ class EpisodePlace(NamedTuple):
 
 
 def texts_of_tasks(ep: Episode) -> tuple[list[str], Array]:
-    """Return the tasks of an episode, "" where none is stated, and which of them holds at each timestep."""
+    """Return the tasks of an episode, "" for none, and the position of each timestep's task in this list, [T]."""
     texts = task_texts(ep)
     task = ep.metadata.get(TASK)
     listed = list(map(str, task)) if isinstance(task, list) and task else texts[:1]
@@ -49,55 +49,55 @@ def count_rows(ep: Episode, place: EpisodePlace, tasks: Array) -> dict[str, Arra
     }
 
 
-def make_rows(ep: Episode, columns: Sequence[FeatureColumn], schema: Any, counted: dict[str, Array]) -> Any:
-    """Return the rows of an episode as an Arrow table; frames of videos are in none."""
+def make_rows(ep: Episode, columns: Sequence[FeatureColumn], schema: Any, counters: dict[str, Array]) -> Any:
+    """Return the rows of an episode as an Arrow table; it has no columns for videos."""
     import pyarrow as pa  # noqa: PLC0415  (an optional dependency)
 
     arrays = []
     for column in columns:
         if column.dtype == VIDEO:
             continue
-        kind = schema.field(column.name).type
+        type_ = schema.field(column.name).type
         if column.dtype == IMAGE:
             rows = [{"bytes": image, "path": f"frame_{step:06d}.png"} for step, image in enumerate(_images(ep, column))]
-            arrays.append(pa.array(rows, kind))
+            arrays.append(pa.array(rows, type_))
         elif column.dtype == TEXT:
-            arrays.append(pa.array(_texts(ep, column), kind))
+            arrays.append(pa.array(_texts(ep, column), type_))
         else:
-            arrays.append(make_array(kind, values_of(ep, column)))
-    arrays += [pa.array(values, schema.field(name).type) for name, values in counted.items()]
+            arrays.append(make_array(type_, values_of(ep, column)))
+    arrays += [pa.array(values, schema.field(name).type) for name, values in counters.items()]
     return pa.table(arrays, schema=schema)
 
 
 def values_of(ep: Episode, column: FeatureColumn) -> Array:
     """Return the numbers of a feature, [T, *shape], [T] of one number per timestep."""
     steps = {"reward": ep.rewards, "done": ep.terminations, "aux/truncations": ep.truncations}
-    given = steps[column.block] if column.block in steps else ep.lanes()[column.block].data
-    values = np.asarray(given).astype(column.dtype, copy=False)
+    lane_values = steps[column.block] if column.block in steps else ep.lanes()[column.block].data
+    values = np.asarray(lane_values).astype(column.dtype, copy=False)
     return values.reshape(ep.length, *(() if column.shape == (1,) else column.shape))
 
 
 def measure_features(
-    ep: Episode, columns: Sequence[FeatureColumn], counted: dict[str, Array], *, keep_shape: bool
+    ep: Episode, columns: Sequence[FeatureColumn], counters: dict[str, Array], *, keep_shape: bool
 ) -> dict[str, Stats]:
-    """Return the statistics of each feature that has some; those of cameras are of some of their frames."""
-    found = {}
+    """Return the statistics of each feature except texts; those of cameras are of a sample of their frames."""
+    stats = {}
     for column in columns:
         if column.is_camera:
             frames = sample_frames(ep.lanes()[column.block])
             if frames.dtype == np.uint8:
-                found[column.name] = measure_frames(frames)
+                stats[column.name] = measure_frames(frames)
         elif column.dtype != TEXT:
-            found[column.name] = measure_numbers(values_of(ep, column), keep_shape=keep_shape)
-    return found | {name: measure_numbers(values) for name, values in counted.items()}
+            stats[column.name] = measure_numbers(values_of(ep, column), keep_shape=keep_shape)
+    return stats | {name: measure_numbers(values) for name, values in counters.items()}
 
 
 def sample_frames(channel: Channel) -> Array:
     """Return some frames of a lane, evenly spread."""
     steps = np.unique(np.linspace(0, channel.length - 1, min(channel.length, SAMPLED_FRAMES)).round().astype(int))
     if channel.encoded is None:
-        found: Array = channel.data[steps]
-        return found
+        sampled: Array = channel.data[steps]
+        return sampled
     return np.concatenate([channel.encoded.decode(step, step + 1) for step in steps.tolist()])
 
 

@@ -1,4 +1,4 @@
-"""Which episodes a data set has, and where the rows and frames of each are: as its meta folder says."""
+"""The episodes of a data set, and the location of the rows and frames of each, according to its meta folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _MAX_STEPS: Final = 1 << 40
-_MAX_MISSING: Final = 1 << 17  # a wrong total must not list millions of episodes that there never were
+_MAX_MISSING: Final = 1 << 17  # a wrong total must not list millions of episodes that never existed
 _MAX_FILES: Final = 1 << 24  # of one chunk
-_LONGEST_KEY: Final = 19
+_MAX_KEY_LENGTH: Final = 19
 
 
 class VideoSpan(NamedTuple):
-    """Where the frames of one camera are: from `start` seconds of a file on. shared: by other episodes."""
+    """The frames of one camera: from `start` seconds of a file on. shared: other episodes are in the same file."""
 
     path: str
     start: float
@@ -56,7 +56,7 @@ class VideoColumns(NamedTuple):
 class EpisodeColumns:
     """The episodes of a data set as columns; starts: the global number of the first row. tasks: texts, or None.
 
-    damaged: what is wrong, by the number of an episode of which nothing is known. failure: why others may be missing.
+    damaged: the error of each unreadable episode, by its number. failure: why others may be missing.
     """
 
     numbers: Array
@@ -71,50 +71,52 @@ class EpisodeColumns:
 
 
 class EpisodeTable(Mapping[str, EpisodeEntry]):
-    """The episodes by key, which is their number; entries are made when they are asked for."""
+    """The episodes by key, which is their number; entries are created on access."""
 
     def __init__(self, info: DatasetInfo, columns: EpisodeColumns, where: str) -> None:
-        """Take the columns; episodes whose numbers cannot be are damaged, and so are those that are not in them."""
+        """Index the columns; episodes with impossible values count as damaged, and so do missing ones."""
         self._info, self._columns, self._where = info, columns, where
         numbers = columns.numbers.tolist()
-        self._damaged = {**columns.damaged, **self._list_wrong(numbers)}
-        self._list_missing({number for number in (*numbers, *self._damaged) if number >= 0})
+        self._damaged = {**columns.damaged, **self._find_invalid(numbers)}
+        self._note_missing({number for number in (*numbers, *self._damaged) if number >= 0})
         rows = {number: row for row, number in enumerate(numbers)} | dict.fromkeys(self._damaged, -1)
         self._rows = {number: rows[number] for number in sorted(rows) if number >= 0}
-        right = np.isin(columns.numbers, [*self._damaged], invert=True)
-        places = columns.chunks.astype(np.int64) * _MAX_FILES + columns.files
-        _, self._file_of = np.unique(places, return_inverse=True)
+        valid = np.isin(columns.numbers, [*self._damaged], invert=True)
+        file_numbers = columns.chunks.astype(np.int64) * _MAX_FILES + columns.files
+        _, self._file_of = np.unique(file_numbers, return_inverse=True)
         files = int(self._file_of.max(initial=-1)) + 1
         self._first_rows = np.full(files, np.iinfo(np.int64).max)
-        np.minimum.at(self._first_rows, self._file_of[right], columns.starts[right])
+        np.minimum.at(self._first_rows, self._file_of[valid], columns.starts[valid])
         self._last: tuple[str, EpisodeEntry] | None = None
-        self._paths: dict[str, tuple[tuple[int, int, int], str]] = {}  # by camera, "" that of the numbers
-        self._file_rows = np.bincount(self._file_of[right], columns.lengths[right], files)
+        self._paths: dict[str, tuple[tuple[int, int, int], str]] = {}  # the last path by camera, "" for data files
+        self._file_rows = np.bincount(self._file_of[valid], columns.lengths[valid], files)
 
-    def _list_wrong(self, numbers: list[int]) -> dict[int, str]:
-        """Return what is wrong with the numbers of episodes, by the number of the episode."""
-        named = {
+    def _find_invalid(self, numbers: list[int]) -> dict[int, str]:
+        """Return the errors of episodes with impossible values or duplicate numbers, by number."""
+        columns = {
             "episode_index": self._columns.numbers,
             "length": self._columns.lengths,
             "data/chunk_index": self._columns.chunks,
             "data/file_index": self._columns.files,
             "dataset_from_index": self._columns.starts,
         }
-        found = {
+        errors = {
             numbers[row]: f"{self._where}: episode {numbers[row]}: {name}: expected 0 or more, found {column[row]}"
-            for name, column in named.items()
+            for name, column in columns.items()
             for row in np.flatnonzero((column < 0) | (column > _MAX_STEPS)).tolist()
         }
         values, counts = np.unique(self._columns.numbers, return_counts=True)
-        twice = values[counts > 1].tolist()
-        return found | {number: f"{self._where}: expected episode {number} once, found it twice" for number in twice}
+        duplicates = values[counts > 1].tolist()
+        return errors | {
+            number: f"{self._where}: expected episode {number} once, found it twice" for number in duplicates
+        }
 
-    def _list_missing(self, known: set[int]) -> None:
-        """Note the episodes of the data set that are not known, by the number that there should be."""
+    def _note_missing(self, present: set[int]) -> None:
+        """Mark episodes that are missing, according to total_episodes, as damaged."""
         total = self._info.total_episodes
-        if 0 < total - len(known) <= _MAX_MISSING:
-            text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(known)}"
-            self._damaged |= dict.fromkeys({*range(total)} - known, text)
+        if 0 < total - len(present) <= _MAX_MISSING:
+            text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(present)}"
+            self._damaged |= dict.fromkeys({*range(total)} - present, text)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -137,7 +139,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
 
     def _number(self, key: object) -> int | None:
         """Return the number of the episode of a key, None where there is none."""
-        if not (isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _LONGEST_KEY):
+        if not (isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _MAX_KEY_LENGTH):
             return None
         number = int(key)
         return number if str(number) == key and number in self._rows else None
@@ -156,20 +158,20 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
             share=length / max(self._file_rows.item(file), 1.0),
             videos={
                 name: VideoSpan(
-                    self._path(self._info.video_path, number, one.chunks.item(row), one.files.item(row), name),
-                    one.starts.item(row),
+                    self._path(self._info.video_path, number, column.chunks.item(row), column.files.item(row), name),
+                    column.starts.item(row),
                     self._info.version >= (3, 0),
                 )
-                for name, one in columns.videos.items()
+                for name, column in columns.videos.items()
             },
         )
 
     def _path(self, template: str, number: int, chunk: int, file: int, camera: str = "") -> str:
-        place = chunk, file, number if "{episode_" in template else -1
-        before = self._paths.get(camera)  # most episodes are in the file of the one before
-        if before is None or before[0] != place:
-            before = self._paths[camera] = place, self._fill(template, number, chunk, file, camera)
-        return before[1]
+        file_key = chunk, file, number if "{episode_" in template else -1
+        cached = self._paths.get(camera)  # most episodes are in the file of the one before
+        if cached is None or cached[0] != file_key:
+            cached = self._paths[camera] = file_key, self._fill(template, number, chunk, file, camera)
+        return cached[1]
 
     def _fill(self, template: str, number: int, chunk: int, file: int, camera: str) -> str:
         fields: dict[str, int | str] = {

@@ -53,12 +53,12 @@ def declare_frames(feature: Feature) -> Declaration:
     """Return the lane of a camera: decoded frames are [H, W, C], however the shape is given."""
     height, width, channels = camera_shape(feature)
     facts = feature.facts or {}
-    depth = facts.get("video.is_depth_map") is True or facts.get("is_depth_map") is True
+    is_depth = facts.get("video.is_depth_map") is True or facts.get("is_depth_map") is True
     return Declaration(
         block_of(feature),
-        DType.UINT16 if depth else DType.UINT8,
-        (height, width, 1 if depth else channels),
-        Modality.DEPTH if depth else Modality.RGB,
+        DType.UINT16 if is_depth else DType.UINT8,
+        (height, width, 1 if is_depth else channels),
+        Modality.DEPTH if is_depth else Modality.RGB,
         encoding="mp4" if feature.dtype == VIDEO else "png",
     )
 
@@ -78,20 +78,20 @@ def camera_shape(feature: Feature) -> tuple[int, int, int]:
         raise FormatError(f"feature {feature.name!r}: expected the shape of a frame, found {list(feature.shape)}")
     first, middle, last = feature.shape
     names = axis_names(feature)
-    leads = names[0].startswith("channel") if names else first < last
-    return (middle, last, first) if leads else (first, middle, last)
+    channels_first = names[0].startswith("channel") if names else first < last
+    return (middle, last, first) if channels_first else (first, middle, last)
 
 
 def axis_names(feature: Feature) -> list[str]:
     """Return the names of a feature's axes or of its elements as a flat list: of any nesting, [] without names."""
-    found: list[str] = []
-    waiting: list[Any] = [feature.names]
-    while waiting:
-        value = waiting.pop()
+    names: list[str] = []
+    stack: list[Any] = [feature.names]
+    while stack:
+        value = stack.pop()
         if isinstance(value, str):
-            found.append(value)
+            names.append(value)
         elif isinstance(value, list):
-            waiting += reversed(value)
+            stack += reversed(value)
         elif isinstance(value, dict):  # {"motors": [...]}, or the place of each name
-            waiting += reversed([name if isinstance(one, int) else one for name, one in value.items()])
-    return found
+            stack += reversed([name if isinstance(value_, int) else value_ for name, value_ in value.items()])
+    return names

@@ -1,4 +1,4 @@
-"""Where a data set of codebase v2.1 has its files: one of each kind an episode, JSON lines about them."""
+"""The files of a data set of codebase v2.1: one of each kind per episode, and JSON lines that describe them."""
 
 from __future__ import annotations
 
@@ -30,35 +30,36 @@ class LayoutV21:
     keeps_shape = True
 
     def __init__(self, folder: Path, info: Mapping[str, Any]) -> None:
-        """Go on with what is in the folder; info: its info.json, empty for a new data set."""
+        """Continue the data set in the folder; info: its info.json, empty for a new data set."""
         self._folder = folder
         self._tasks: dict[str, int] = {}
         self.episodes = self.frames = 0
         self._chunk = int(info.get("chunks_size") or CHUNK)
         (folder / "meta").mkdir(exist_ok=True)
         if info:
-            about = read_info(folder)
-            if about.version != (2, 1):
+            existing = read_info(folder)
+            if existing.version != (2, 1):
                 raise UnsupportedFormatError(
-                    f"{folder}: expected a data set of v2.1 to add to, found v{about.version[0]}.{about.version[1]}"
+                    f"{folder}: expected a data set of v2.1 to add to, "
+                    f"found v{existing.version[0]}.{existing.version[1]}"
                 )
-            columns = read_episodes(folder, about)
+            columns = read_episodes(folder, existing)
             self.episodes = int(columns.numbers.max(initial=-1)) + 1
             self.frames = int(columns.lengths.sum())
-            self._tasks = {text: number for number, text in sorted(read_tasks(folder, about).items(), reverse=True)}
+            self._tasks = {text: number for number, text in sorted(read_tasks(folder, existing).items(), reverse=True)}
             for name in (EPISODES_V2, TASKS_V2, STATS_V2):
-                _unlink(folder / name)
+                _copy_file(folder / name)
 
     def number_tasks(self, texts: Sequence[str]) -> Array:
-        """Return the number of each task; new ones are numbered on."""
+        """Return the number of each task; new tasks get the next numbers."""
         return np.array([self._tasks.setdefault(text, len(self._tasks)) for text in texts])
 
     def next_video(self, camera: str) -> Path:
-        """Return where the frames of the next episode go."""
+        """Return the path for the video of the next episode."""
         return self._folder / self._path(1, self.episodes, camera)
 
     def last_video(self, camera: str) -> Path:
-        """Return where the frames of the last episode are."""
+        """Return the path of the video of the last episode."""
         return self._folder / self._path(1, self.episodes - 1, camera)
 
     def add(
@@ -68,16 +69,16 @@ class LayoutV21:
         path = self._folder / self._path(0, self.episodes)
         path.parent.mkdir(parents=True, exist_ok=True)
         import_parquet().write_table(rows, path, version="2.6", compression="none", row_group_size=max(len(rows), 1))
-        plain = {
+        plain_stats = {
             name: {key: value.tolist() for key, value in row.items() if key[0] != "q"} for name, row in stats.items()
         }
         self._append(EPISODES_V2, {"episode_index": self.episodes, "tasks": list(texts), "length": len(rows)})
-        self._append(STATS_V2, {"episode_index": self.episodes, "stats": plain})
+        self._append(STATS_V2, {"episode_index": self.episodes, "stats": plain_stats})
         self.episodes += 1
         self.frames += len(rows)
 
     def finish(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Write what is known at the end; returns what it means for info.json."""
+        """Write the files about all episodes; returns the values for info.json."""
         (self._folder / TASKS_V2).unlink(missing_ok=True)
         for text, number in self._tasks.items():
             self._append(TASKS_V2, {"task_index": number, "task": text})
@@ -97,19 +98,19 @@ class LayoutV21:
         }
 
     def abandon(self) -> None:
-        """Let go of open files: there are none."""
+        """Close open files: there are none."""
 
-    def _path(self, kind: int, number: int, camera: str = "") -> str:
+    def _path(self, template_index: int, number: int, camera: str = "") -> str:
         fields = {"episode_chunk": number // self._chunk, "episode_index": number, "video_key": camera}
-        return DEFAULT_PATHS[2][kind].format(**fields)
+        return DEFAULT_PATHS[2][template_index].format(**fields)
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         with (self._folder / name).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _unlink(path: Path) -> None:
-    """Make a file the draft's own, so that it can be added to."""
+def _copy_file(path: Path) -> None:
+    """Replace a file, which may be a hard link to the older data set, by a copy that can be appended to."""
     if path.exists():
         data = path.read_bytes()
         path.unlink()

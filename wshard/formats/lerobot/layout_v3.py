@@ -1,4 +1,4 @@
-"""Where a data set of codebase v3.0 has its files: many episodes in each, a table about them."""
+"""The files of a data set of codebase v3.0: many episodes per file, and a table that describes them."""
 
 from __future__ import annotations
 
@@ -28,57 +28,62 @@ _BUFFERED: Final = 16
 
 
 class LayoutV3:
-    """The files of a data set that is being written: what is added goes into new files, each video into its own."""
+    """The files of a data set that is being written: new episodes go into new files, each video into its own."""
 
     copies_spans = True
     keeps_shape = False
 
     def __init__(self, folder: Path, info: Mapping[str, Any]) -> None:
-        """Go on with what is in the folder; info: its info.json, empty for a new data set."""
+        """Continue the data set in the folder; info: its info.json, empty for a new data set."""
         self._folder = folder
         self._tasks: dict[str, int] = {}
         self.episodes = self.frames = 0
         self._chunk = int(info.get("chunks_size") or CHUNK)
-        self._most = int(info.get("data_files_size_in_mb") or DATA_SIZE) << 20
-        self._next: dict[str, int] = {}
+        self._max_data_size = int(info.get("data_files_size_in_mb") or DATA_SIZE) << 20
+        self._next_file: dict[str, int] = {}
         self._stats: dict[str, Stats] = {}
         self._data: Any = None
         self._meta: Any = None
         self._rows: list[dict[str, Any]] = []
         (folder / "meta").mkdir(exist_ok=True)
         if info:
-            self._go_on()
+            self._continue()
 
-    def _go_on(self) -> None:
-        about = read_info(self._folder)
-        if about.version != (3, 0):
+    def _continue(self) -> None:
+        existing = read_info(self._folder)
+        if existing.version != (3, 0):
             raise UnsupportedFormatError(
-                f"{self._folder}: expected a data set of v3.0 to add to, found v{about.version[0]}.{about.version[1]}"
+                f"{self._folder}: expected a data set of v3.0 to add to, "
+                f"found v{existing.version[0]}.{existing.version[1]}"
             )
-        columns = read_episodes(self._folder, about)
+        columns = read_episodes(self._folder, existing)
         self.episodes = int(columns.numbers.max(initial=-1)) + 1
         self.frames = int((columns.starts + columns.lengths).max(initial=0))
-        self._tasks = {text: number for number, text in sorted(read_tasks(self._folder, about).items(), reverse=True)}
-        places = {"": (columns.chunks, columns.files)} | {k: (v.chunks, v.files) for k, v in columns.videos.items()}
-        for name, (chunks, files) in places.items():
-            self._next[name] = int((chunks * self._chunk + files).max(initial=-1)) + 1
+        self._tasks = {
+            text: number for number, text in sorted(read_tasks(self._folder, existing).items(), reverse=True)
+        }
+        chunks_and_files = {"": (columns.chunks, columns.files)} | {
+            k: (v.chunks, v.files) for k, v in columns.videos.items()
+        }
+        for name, (chunks, files) in chunks_and_files.items():
+            self._next_file[name] = int((chunks * self._chunk + files).max(initial=-1)) + 1
         while (self._folder / self._path(_META_PATH, "meta")).exists():
-            self._next["meta"] = self._next.get("meta", 0) + 1
+            self._next_file["meta"] = self._next_file.get("meta", 0) + 1
         stats = read_json(self._folder / STATS_V3) if (self._folder / STATS_V3).exists() else {}
         self._stats = {
             name: {key: np.asarray(value) for key, value in row.items()} for name, row in stats.items() if row
         }
 
     def number_tasks(self, texts: Sequence[str]) -> Array:
-        """Return the number of each task; new ones are numbered on."""
+        """Return the number of each task; new tasks get the next numbers."""
         return np.array([self._tasks.setdefault(text, len(self._tasks)) for text in texts])
 
     def next_video(self, camera: str) -> Path:
-        """Return where the frames of the next episode go."""
+        """Return the path for the video of the next episode."""
         return self._folder / self._path(DEFAULT_PATHS[3][1], camera)
 
     def last_video(self, camera: str) -> Path:
-        """Return where the frames of the last episode are."""
+        """Return the path of the video of the last episode."""
         return self._folder / self._path(DEFAULT_PATHS[3][1], camera, -1)
 
     def add(
@@ -97,8 +102,8 @@ class LayoutV3:
         self.episodes += 1
         self.frames += len(rows)
         for camera in videos:
-            self._next[camera] = self._next.get(camera, 0) + 1
-        if self._data[1].stat().st_size >= self._most:
+            self._next_file[camera] = self._next_file.get(camera, 0) + 1
+        if self._data[1].stat().st_size >= self._max_data_size:
             self._close_data()
         if len(self._rows) >= _BUFFERED:
             self._flush()
@@ -106,7 +111,7 @@ class LayoutV3:
     def _describe(
         self, length: int, texts: Sequence[str], stats: Mapping[str, Stats], videos: Mapping[str, tuple[float, float]]
     ) -> dict[str, Any]:
-        chunk, file = divmod(self._next.get("", 0), self._chunk)
+        chunk, file = divmod(self._next_file.get("", 0), self._chunk)
         row: dict[str, Any] = {
             "episode_index": self.episodes,
             "tasks": list(texts),
@@ -117,16 +122,16 @@ class LayoutV3:
             "dataset_to_index": self.frames + length,
         }
         for camera, (start, stop) in videos.items():
-            chunk, file = divmod(self._next.get(camera, 0), self._chunk)
+            chunk, file = divmod(self._next_file.get(camera, 0), self._chunk)
             span = {"chunk_index": chunk, "file_index": file, "from_timestamp": start, "to_timestamp": stop}
             row |= {f"videos/{camera}/{key}": value for key, value in span.items()}
         for name, values in stats.items():
             row |= {f"stats/{name}/{key}": value.tolist() for key, value in values.items()}
-        chunk, file = divmod(self._next.get("meta", 0), self._chunk)
+        chunk, file = divmod(self._next_file.get("meta", 0), self._chunk)
         return row | {"meta/episodes/chunk_index": chunk, "meta/episodes/file_index": file}
 
     def finish(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Write what is known at the end; returns what it means for info.json."""
+        """Write the files about all episodes; returns the values for info.json."""
         self._flush()
         self.abandon()
         self._write_tasks()
@@ -140,7 +145,7 @@ class LayoutV3:
             "total_frames": self.frames,
             "total_tasks": len(self._tasks),
             "chunks_size": self._chunk,
-            "data_files_size_in_mb": self._most >> 20,
+            "data_files_size_in_mb": self._max_data_size >> 20,
             "video_files_size_in_mb": info.get("video_files_size_in_mb", VIDEO_SIZE),
             "splits": {"train": f"0:{self.episodes}"},
             "data_path": data,
@@ -148,7 +153,7 @@ class LayoutV3:
         }
 
     def abandon(self) -> None:
-        """Close what is open."""
+        """Close open files."""
         self._close_data()
         if self._meta is not None:
             self._meta.close()
@@ -158,10 +163,10 @@ class LayoutV3:
         if self._data is not None:
             self._data[0].close()
             self._data = None
-            self._next[""] = self._next.get("", 0) + 1
+            self._next_file[""] = self._next_file.get("", 0) + 1
 
     def _flush(self) -> None:
-        """Write what is known of the last episodes."""
+        """Write the buffered descriptions of the last episodes."""
         if not self._rows:
             return
         import pyarrow as pa  # noqa: PLC0415  (an optional dependency)
@@ -180,20 +185,23 @@ class LayoutV3:
         ordered = sorted(self._tasks.items(), key=lambda item: item[1])
         number = {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"}
         text = {"name": "task", "field_name": "task", "pandas_type": "unicode", "numpy_type": "object"}
-        about = {"index_columns": ["task"], "column_indexes": [], "columns": [number, text], "creator": {}}
+        pandas_metadata = {"index_columns": ["task"], "column_indexes": [], "columns": [number, text], "creator": {}}
         fields = [pa.field("task_index", pa.int64()), pa.field("task", pa.string())]
-        schema = pa.schema(fields, {"pandas": json.dumps(about)})
-        arrays = [pa.array([place for _, place in ordered], pa.int64()), pa.array([name for name, _ in ordered])]
+        schema = pa.schema(fields, {"pandas": json.dumps(pandas_metadata)})
+        arrays = [
+            pa.array([task_index for _, task_index in ordered], pa.int64()),
+            pa.array([name for name, _ in ordered]),
+        ]
         path = self._folder / TASKS_V3
         path.unlink(missing_ok=True)
         import_parquet().write_table(pa.table(arrays, schema=schema), path)
 
     def _path(self, template: str, kind: str, step: int = 0) -> str:
         """Return the path of the file that comes next; step: -1 of the one before."""
-        chunk, file = divmod(self._next.get(kind, 0) + step, self._chunk)
+        chunk, file = divmod(self._next_file.get(kind, 0) + step, self._chunk)
         return template.format(chunk_index=chunk, file_index=file, video_key=kind)
 
 
 def _replace(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)  # perhaps a link to the file of before
+    path.unlink(missing_ok=True)  # it may be a hard link to the older file
     path.write_text(text)

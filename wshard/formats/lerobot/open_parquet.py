@@ -19,8 +19,8 @@ def import_parquet() -> ModuleType:
         import pyarrow.parquet as module  # noqa: PLC0415  (an optional dependency)
     except ImportError as error:
         raise MissingExtraError(f"Parquet: expected to import pyarrow: {error}: {how_to_install('lerobot')}") from error
-    found: ModuleType = module
-    return found
+    parquet: ModuleType = module
+    return parquet
 
 
 @contextlib.contextmanager
@@ -54,8 +54,8 @@ def read_table(path: str, columns: Sequence[str] | None = None, group: int | Non
     with translate_errors(path):
         file = import_parquet().ParquetFile(path)
         try:
-            there = file.schema_arrow.names
-            names = there if columns is None else [name for name in columns if name in there]
+            existing = file.schema_arrow.names
+            names = existing if columns is None else [name for name in columns if name in existing]
             groups = range(file.num_row_groups) if group is None else [group]
             table = file.read_row_groups([*groups], columns=names, use_threads=False)
             return {name: table.column(name).combine_chunks() for name in names}

@@ -1,4 +1,4 @@
-"""Columns of a Parquet file as arrays: by row groups, and ahead where rows are read one after the other."""
+"""Columns of a Parquet file as arrays, read by row groups, with read-ahead for sequential access."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _Column: TypeAlias = tuple[str, tuple[int, ...]]
-"""Its name, and the shape of its rows."""
+"""The name of a column, and the shape of its rows."""
 
 MAX_FOOTERS: Final = 12
 """Footers that stay open with a Source: one of 1,000 row groups of ten columns takes 9 MB, and 25 ms to read."""
 
-_RECENT_FOOTERS: Final = 2
-"""Footers that the next Source need not read: a catalog of any size is filled file by file."""
+_CACHED_FOOTERS: Final = 2
+"""Footers that are cached between Sources, as an ingest opens a Source for each episode of a file."""
 
 _MAX_DECODED: Final = 1 << 32
-_AHEAD: Final = 1 << 21
-_MAX_AHEAD: Final = 32  # row groups: more would be read in vain where reading ends
+_MAX_READ_AHEAD: Final = 1 << 21
+_MAX_GROUPS_AHEAD: Final = 32  # row groups; reading more would be wasted if sequential access ends
 _LARGE: Final = 1 << 24
 _BATCH: Final = 16  # images that are read at once
 
 
 class _Footer(NamedTuple):
-    """What the end of a file says, and the first row of each row group."""
+    """The footer of a file, and the first row of each row group, with the number of rows at the end."""
 
     metadata: Any
     starts: tuple[int, ...]
@@ -53,15 +53,15 @@ class _Rows(NamedTuple):
     values: Any
 
 
-@lru_cache(maxsize=_RECENT_FOOTERS)
-def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: ARG001  (another state, another footer)
+@lru_cache(maxsize=_CACHED_FOOTERS)
+def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: ARG001  (part of the cache key)
     metadata = import_parquet().read_metadata(path)
     counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     return _Footer(metadata, (0, *accumulate(counts)))
 
 
 class ParquetColumns:
-    """An open Parquet file. Columns that are read on from where they were read last are read in larger parts."""
+    """An open Parquet file. Columns that are read sequentially are read in larger and larger parts."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -72,12 +72,12 @@ class ParquetColumns:
             self._schema = self._file.schema_arrow
         leaves: dict[str, list[int]] = {}
         stored = self._footer.metadata.num_columns  # not schema: metadata and schema refer to each other, and stay
-        place = 0
+        leaf = 0
         for name, count in ((field.name, count_leaves(field.type)) for field in self._schema):
-            leaves[name] = list(range(place, place + count))
-            place += count
-        if place != stored:
-            raise FormatError(f"{self.path}: expected {place} columns of values, found {stored}")
+            leaves[name] = list(range(leaf, leaf + count))
+            leaf += count
+        if leaf != stored:
+            raise FormatError(f"{self.path}: expected {leaf} columns of values, found {stored}")
         self._leaves = leaves
         self.closed = False
         self._dtypes: dict[str, DType] = {}
@@ -100,13 +100,13 @@ class ParquetColumns:
     def dtype(self, name: str) -> DType:
         """Return the dtype of the numbers in a column; raises FormatError for a column that has none."""
         if name not in self._dtypes:
-            kind = storage_type(self._schema.field(self._place(name)).type)
-            while hasattr(kind, "value_type") and not hasattr(kind, "index_type"):
-                kind = storage_type(kind.value_type)
+            type_ = storage_type(self._schema.field(self._column_index(name)).type)
+            while hasattr(type_, "value_type") and not hasattr(type_, "index_type"):
+                type_ = storage_type(type_.value_type)
             try:
-                self._dtypes[name] = DType.from_numpy(np.dtype(kind.to_pandas_dtype()))
+                self._dtypes[name] = DType.from_numpy(np.dtype(type_.to_pandas_dtype()))
             except (EpisodeError, NotImplementedError, TypeError):
-                raise FormatError(f"{self.path}: column {name!r}: expected numbers, found {kind}") from None
+                raise FormatError(f"{self.path}: column {name!r}: expected numbers, found {type_}") from None
         return self._dtypes[name]
 
     def numbers(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> Array:
@@ -117,22 +117,22 @@ class ParquetColumns:
             if size > _MAX_DECODED:
                 raise LimitError(f"{self.path}: column {name!r}: expected {_MAX_DECODED} bytes at most, found {size}")
             rows = self._read_rows(name, shape, start, stop)
-        found: Array = rows.values[start - rows.start : stop - rows.start].copy()
-        return found
+        values: Array = rows.values[start - rows.start : stop - rows.start].copy()
+        return values
 
     def texts(self, name: str, start: int, stop: int) -> list[str | None]:
         """Return rows [start, stop) of a column of text."""
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
             column = self._columns([name], range(first, last))[name]
-            found: list[str | None] = column.slice(start - self._footer.starts[first], stop - start).to_pylist()
-        return found
+            values: list[str | None] = column.slice(start - self._footer.starts[first], stop - start).to_pylist()
+        return values
 
     def images(self, name: str, start: int, stop: int) -> ImageColumn:
         """Return rows [start, stop) of a column of images, struct<bytes, path>, as a sequence that reads them."""
-        kind = self._schema.field(self._place(name)).type
-        if not hasattr(kind, "get_field_index") or kind.get_field_index("bytes") < 0:
-            raise FormatError(f"{self.path}: column {name!r}: expected struct<bytes, path>, found {kind}")
+        type_ = self._schema.field(self._column_index(name)).type
+        if not hasattr(type_, "get_field_index") or type_.get_field_index("bytes") < 0:
+            raise FormatError(f"{self.path}: column {name!r}: expected struct<bytes, path>, found {type_}")
         return ImageColumn(self, name, start, stop)
 
     def bounds(self, name: str, start: int, stop: int) -> tuple[Any, Any]:
@@ -141,7 +141,9 @@ class ParquetColumns:
         starts, (leaf, *_) = self._footer.starts, self._leaves[name]
         if (starts[first], starts[last]) == (start, stop):
             rows = [self._footer.metadata.row_group(group).column(leaf).statistics for group in range(first, last)]
-            if len(rows) == 1 and rows[0] is not None and rows[0].has_min_max:  # as most episodes are written
+            if (
+                len(rows) == 1 and rows[0] is not None and rows[0].has_min_max
+            ):  # fast path: most episodes have one row group
                 return rows[0].min, rows[0].max
             if all(row is not None and row.has_min_max for row in rows):
                 return min(row.min for row in rows), max(row.max for row in rows)
@@ -149,20 +151,20 @@ class ParquetColumns:
         return values.min(), values.max()
 
     def stored_size(self, name: str, start: int, stop: int) -> int:
-        """Return how many bytes the row groups take in which rows [start, stop) of a column are."""
+        """Return the stored bytes of a column in the row groups that contain rows [start, stop)."""
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
             groups = [self._footer.metadata.row_group(group) for group in range(first, last)]
             return sum(group.column(leaf).total_compressed_size for group in groups for leaf in self._leaves[name])
 
-    def _place(self, name: str) -> int:
-        place: int = self._schema.get_field_index(name)
-        if place < 0:
+    def _column_index(self, name: str) -> int:
+        index: int = self._schema.get_field_index(name)
+        if index < 0:
             raise FormatError(f"{self.path}: expected one column {name!r}, found {', '.join(self._leaves)}")
-        return place
+        return index
 
     def _groups(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the row groups [first, last) in which rows are; raises FormatError for rows that there are not."""
+        """Return the row groups [first, last) that contain rows; raises FormatError for rows beyond the file."""
         if not 0 <= start < stop <= self.count:
             raise FormatError(f"{self.path}: expected rows {start} to {stop - 1}, found {self.count} rows")
         starts = self._footer.starts
@@ -172,28 +174,31 @@ class ParquetColumns:
     def _read_rows(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> _Rows:
         if start == stop:
             return _Rows(0, 0, start, np.empty((0, *shape), self.dtype(name).numpy_dtype))
-        own = (name, shape)
+        column = (name, shape)
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
-            starts, before = self._footer.starts, self._rows.get(own)
-            if (starts[last] - starts[first]) * self._size(own) > _LARGE:
+            starts, cached = self._footer.starts, self._rows.get(column)
+            if (starts[last] - starts[first]) * self._size(column) > _LARGE:
                 return self._read_part(name, shape, start, stop)
-            if before is None or before.last != first or not self._read_ahead(own, first, last):
-                self._read_groups([own], first, last)
-        return self._rows[own]
+            if cached is None or cached.last != first or not self._read_ahead(column, first, last):
+                self._read_groups([column], first, last)
+        return self._rows[column]
 
-    def _read_ahead(self, own: _Column, first: int, last: int) -> bool:
-        """Read more than is asked for; False where not all of it can be read."""
-        before = self._rows[own]
-        starts, end = self._footer.starts, first + min(2 * (before.last - before.first), _MAX_AHEAD)
-        while last < min(end, len(starts) - 1) and (starts[last + 1] - starts[first]) * self._size(own) <= _AHEAD:
+    def _read_ahead(self, column: _Column, first: int, last: int) -> bool:
+        """Read more row groups than requested; False if not all of them can be read."""
+        cached = self._rows[column]
+        starts, end = self._footer.starts, first + min(2 * (cached.last - cached.first), _MAX_GROUPS_AHEAD)
+        while (
+            last < min(end, len(starts) - 1)
+            and (starts[last + 1] - starts[first]) * self._size(column) <= _MAX_READ_AHEAD
+        ):
             last += 1
-        together = self._alike(own, starts[last] - starts[first])
+        columns = self._columns_read_alike(column, starts[last] - starts[first])
         try:
             with translate_errors(self.path):
-                self._read_groups(together, first, last)
+                self._read_groups(columns, first, last)
         except (FormatError, OSError):
-            return False  # damage in other episodes' rows is not an error of the episode that is asked for
+            return False  # damage in other episodes' rows is not an error of the requested episode
         return True
 
     def _read_groups(self, columns: list[_Column], first: int, last: int) -> None:
@@ -206,17 +211,17 @@ class ParquetColumns:
         """Return the bytes of a row."""
         return math.prod(column[1]) * self.dtype(column[0]).size
 
-    def _alike(self, own: _Column, count: int) -> list[_Column]:
-        """Return the columns that were read as far as this one: to read `count` rows of all at once costs least."""
-        before = self._rows[own]
+    def _columns_read_alike(self, column: _Column, count: int) -> list[_Column]:
+        """Return the columns with the same row groups in memory; reading `count` rows of them together costs least."""
+        cached = self._rows[column]
         return [
-            column
-            for column, rows in self._rows.items()
-            if column == own or (rows[:2] == before[:2] and count * self._size(column) <= _AHEAD)
+            other
+            for other, rows in self._rows.items()
+            if other == column or (rows[:2] == cached[:2] and count * self._size(other) <= _MAX_READ_AHEAD)
         ]
 
     def _read_part(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> _Rows:
-        """Return the rows alone: of large row groups, nothing stays in memory."""
+        """Return only these rows of large row groups, and keep nothing in memory."""
         parts = [
             to_array(column, shape, f"{self.path}: column {name!r}") for column in self.batches(name, start, stop, 4096)
         ]
@@ -225,33 +230,33 @@ class ParquetColumns:
     def batches(self, name: str, start: int, stop: int, size: int) -> Iterator[Any]:
         """Yield rows [start, stop) of a column in Arrow arrays of at most `size` rows."""
         first, last = self._groups(start, stop)
-        place = self._footer.starts[first]
+        row = self._footer.starts[first]
         reader = self._file.reader
         for batch in reader.iter_batches(
             size, row_groups=[*range(first, last)], column_indices=self._leaves[name], use_threads=False
         ):
-            begin, end = max(start - place, 0), min(stop - place, len(batch))
+            begin, end = max(start - row, 0), min(stop - row, len(batch))
             if begin < end:
                 yield batch.column(0).slice(begin, end - begin)
-            place += len(batch)
-            if place >= stop:
+            row += len(batch)
+            if row >= stop:
                 return
 
     def _columns(self, names: list[str], groups: range) -> Any:
         """Return columns of row groups by name."""
         for name in names:
-            self._place(name)
+            self._column_index(name)
         leaves = sorted({leaf for name in names for leaf in self._leaves[name]})
         return self._file.reader.read_row_groups([*groups], column_indices=leaves, use_threads=False)
 
 
 class ImageColumn:
-    """The encoded images of a run of rows; those that follow one another are read in small batches."""
+    """The encoded images of consecutive rows; sequential access reads small batches."""
 
     def __init__(self, file: ParquetColumns, name: str, start: int, stop: int) -> None:
         self._file, self._name, self._start, self._stop = file, name, start, stop
         self._batches: Iterator[Any] = iter(())
-        self._place = stop - start
+        self._column_index = stop - start
         self._batch: list[bytes | None] = []
 
     def __len__(self) -> int:
@@ -259,15 +264,15 @@ class ImageColumn:
 
     def __getitem__(self, step: int) -> bytes:
         """Return the bytes of one image; raises FormatError where there are none."""
-        if not self._place <= step < self._place + len(self._batch) + _BATCH:
+        if not self._column_index <= step < self._column_index + len(self._batch) + _BATCH:
             self._batches = self._file.batches(self._name, self._start + step, self._stop, _BATCH)
-            self._place, self._batch = step, []
-        while step >= self._place + len(self._batch):
-            self._place += len(self._batch)
+            self._column_index, self._batch = step, []
+        while step >= self._column_index + len(self._batch):
+            self._column_index += len(self._batch)
             with translate_errors(self._file.path):
                 rows = next(self._batches, None)
                 self._batch = [None] if rows is None else [row and row["bytes"] for row in rows.to_pylist()]
-        image = self._batch[step - self._place]
+        image = self._batch[step - self._column_index]
         if not image:
             where = f"{self._file.path}: column {self._name!r}: row {self._start + step}"
             raise FormatError(f"{where}: expected the bytes of an image, found none")

@@ -1,4 +1,4 @@
-"""Read the meta folder of a data set: episodes and tasks, of v2 in JSON lines, of v3 in Parquet."""
+"""Read the meta folder of a data set: episodes and tasks, JSON lines in v2 and Parquet in v3."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ TASKS_V2: Final = "meta/tasks.jsonl"
 EPISODES_V3: Final = "meta/episodes"
 TASKS_V3: Final = "meta/tasks.parquet"
 ORIGINS: Final = "meta/wshard.jsonl"
-"""What a Sink of this package notes beside the files of LeRobot."""
+"""Notes of a Sink of this package beside the files of LeRobot: data that LeRobot has no field for."""
 
 _NUMBERS: Final = ("episode_index", "length", "data/chunk_index", "data/file_index", "dataset_from_index")
 _VIDEO: Final = ("chunk_index", "file_index", "from_timestamp")
-_LONGEST_LINE: Final = 1 << 24
+_MAX_LINE_SIZE: Final = 1 << 24
 
 
 def read_episodes(folder: Path, info: DatasetInfo) -> EpisodeColumns:
-    """Return the episodes of a data set; raises FormatError where nothing of them can be read."""
+    """Return the episodes of a data set; raises FormatError if none can be read."""
     return _read_v2(folder, info) if info.version < (3, 0) else _read_v3(folder, info)
 
 
@@ -62,36 +62,40 @@ def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     path = folder / EPISODES_V2
     rows: list[tuple[int, int, Any]] = []
     damaged: dict[int, str] = {}
-    for place, (row, error) in enumerate(read_lines(path)):
+    for index, (row, error) in enumerate(read_lines(path)):
         number, length = (integer((row or {}).get(name)) for name in ("episode_index", "length"))
         if row is None or number is None or length is None:
-            damaged[place] = error or f"{path}: line {place + 1}: expected episode_index and length, found {shown(row)}"
+            damaged[index] = error or f"{path}: line {index + 1}: expected episode_index and length, found {shown(row)}"
         else:
             rows.append((number, length, row.get("tasks")))
-    numbers, lengths = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    numbers, lengths = (np.array([row[index] for row in rows], np.int64) for index in (0, 1))
     zeros = np.zeros(len(rows), np.int64)
     videos = {name: VideoColumns(zeros, zeros, zeros) for name in info.cameras(VIDEO)}
-    known = {*numbers.tolist()}
-    wrong = {number: text for number, text in damaged.items() if number not in known}
+    valid_numbers = {*numbers.tolist()}
+    damaged_episodes = {number: text for number, text in damaged.items() if number not in valid_numbers}
     files = np.arange(len(rows))
-    return EpisodeColumns(numbers, lengths, zeros, files, zeros, [row[2] for row in rows], videos, wrong)
+    return EpisodeColumns(numbers, lengths, zeros, files, zeros, [row[2] for row in rows], videos, damaged_episodes)
 
 
 def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
     """Yield the object of each line that is not empty; (None, reason) for an invalid one."""
     try:
         with open_file(path) as file:
-            place = 0
-            while line := file.readline(_LONGEST_LINE):
-                place += 1
+            line_number = 0
+            while line := file.readline(_MAX_LINE_SIZE):
+                line_number += 1
                 if line.isspace():
                     continue
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    yield None, f"{path}: line {place}: expected a JSON object: {error}"
+                    yield None, f"{path}: line {line_number}: expected a JSON object: {error}"
                     continue
-                yield (row, "") if isinstance(row, dict) else (None, f"{path}: line {place}: expected a JSON object")
+                yield (
+                    (row, "")
+                    if isinstance(row, dict)
+                    else (None, f"{path}: line {line_number}: expected a JSON object")
+                )
     except FileNotFoundError:
         raise MissingFileError.at(path, f"{path}: expected a file of JSON lines, found none") from None
 
@@ -102,38 +106,38 @@ def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
 def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     paths = sorted((folder / EPISODES_V3).glob("*/*.parquet"))
     cameras = info.cameras(VIDEO)
-    wanted = [*_NUMBERS, "tasks", *(f"videos/{name}/{one}" for name in cameras for one in _VIDEO)]
+    names = [*_NUMBERS, "tasks", *(f"videos/{name}/{field}" for name in cameras for field in _VIDEO)]
     parts: list[dict[str, Any]] = []
     failures: list[str] = []
     for path in paths:
         try:
-            parts.append(_check_columns(read_table(str(path), wanted), str(path)))
+            parts.append(_check_columns(read_table(str(path), names), str(path)))
         except FormatError as error:
             failures.append(str(error))
-            parts += _readable_groups(str(path), wanted)
+            parts += _readable_groups(str(path), names)
     if not parts:
         if info.total_episodes or failures:
-            none = f"{folder / EPISODES_V3}: expected Parquet files, found none"
-            raise FormatError(failures[0] if failures else none)
+            no_files = f"{folder / EPISODES_V3}: expected Parquet files, found none"
+            raise FormatError(failures[0] if failures else no_files)
         parts = [{}]
     numbers, lengths, chunks, files, starts = (_numbers(parts, name, folder) for name in _NUMBERS)
     videos = {}
     for name in cameras:
-        columns = [_numbers(parts, f"videos/{name}/{one}", folder) for one in _VIDEO]
+        columns = [_numbers(parts, f"videos/{name}/{field}", folder) for field in _VIDEO]
         if len(columns[0]) == len(numbers):
             videos[name] = VideoColumns(*columns)
     tasks = [row for part in parts for row in _task_rows(part)]
     return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, failure="".join(failures[:1]))
 
 
-def _readable_groups(path: str, wanted: Sequence[str]) -> list[dict[str, Any]]:
+def _readable_groups(path: str, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the row groups of a damaged file that can be read."""
-    found = []
-    with suppress(FormatError):  # of the end of the file
+    tables = []
+    with suppress(FormatError):  # raised if the footer is damaged
         for group in range(count_row_groups(path)):
             with suppress(FormatError):
-                found.append(_check_columns(read_table(path, wanted, group), path))
-    return found
+                tables.append(_check_columns(read_table(path, names, group), path))
+    return tables
 
 
 def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
@@ -144,17 +148,17 @@ def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
-    """Return a column of all parts; -1, which no value can be, where there is none."""
-    kind = np.float64 if name.endswith("timestamp") else np.int64
-    found = [np.zeros(0, kind)]
+    """Return a column of all parts; -1, which is never valid, for missing values."""
+    dtype = np.float64 if name.endswith("timestamp") else np.int64
+    columns = [np.zeros(0, dtype)]
     for part in parts:
         if name in part:
             try:
                 values = part[name].fill_null(-1) if part[name].null_count else part[name]  # that imports pandas
-                found.append(plain_numbers(values).astype(kind, casting="same_kind"))
+                columns.append(plain_numbers(values).astype(dtype, casting="same_kind"))
             except (TypeError, NotImplementedError) as error:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
-    return np.concatenate(found)
+    return np.concatenate(columns)
 
 
 def _task_rows(part: Mapping[str, Any]) -> list[Any]:

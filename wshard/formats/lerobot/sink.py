@@ -20,7 +20,7 @@ from wshard.formats.lerobot.layout_v3 import LayoutV3
 from wshard.formats.lerobot.layout_v21 import LayoutV21
 from wshard.formats.lerobot.open_parquet import import_parquet
 from wshard.formats.lerobot.read_meta import ORIGINS
-from wshard.formats.lerobot.write_columns import MAX_AXES, FeatureColumn, counted_features, make_schema, plan_columns
+from wshard.formats.lerobot.write_columns import MAX_AXES, FeatureColumn, counter_features, make_schema, plan_columns
 from wshard.formats.lerobot.write_video import describe_video, write_video
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Episode
 
-_OWN: Final = ("meta/", "data/", "videos/", "images/")
-_STORED: Final = ("signal/", "action/")
+_OWN_FOLDERS: Final = ("meta/", "data/", "videos/", "images/")
+_STORED_PREFIXES: Final = ("signal/", "action/")
 _STEPS: Final = (REWARD, DONE, TRUNCATIONS)
 
 
 class LeRobotSink(DraftSink):
-    """A folder that takes many episodes, which are numbered in the order of writing.
+    """Writes many episodes to a folder, numbered in the order of writing.
 
-    All episodes have the features, dtypes and shapes of the first one, and its rate. Frames of an MP4 are copied where
-    packets can be; all others are stored as PNG. Ids and metadata are noted in meta/wshard.jsonl, which LeRobot passes
-    over. Episodes that were written appear together, when the Sink is closed.
+    All episodes have the features, dtypes, shapes and rate of the first one. Packets of an MP4 are copied if possible;
+    all other frames are stored as PNG. Ids and metadata are noted in meta/wshard.jsonl, which LeRobot ignores. Written
+    episodes appear together, when the Sink is closed.
     """
 
     cannot_hold = (
@@ -67,49 +67,49 @@ class LeRobotSink(DraftSink):
             self._ids = _read_ids(folder)
         self._layout = self.layout(folder, self._info)
 
-    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
-        if kind is not None and self._draft is not None:
+    def __exit__(self, exc_type: type[BaseException] | None = None, *exc: object) -> None:
+        if exc_type is not None and self._draft is not None:
             self._layout.abandon()
-        super().__exit__(kind, *exc)
+        super().__exit__(exc_type, *exc)
 
     def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what of an episode the format cannot hold, a sentence a lane, and a sentence for other things."""
-        found = []
+        """Return what the format cannot store of an episode, one text per lane."""
+        losses = []
         texts = text_lanes(info)
         for block, lane in info.lanes.items():
-            if block not in _STEPS and block not in texts and not block.startswith(_STORED):
-                found.append(f"{block}: no feature for it")
+            if block not in _STEPS and block not in texts and not block.startswith(_STORED_PREFIXES):
+                losses.append(f"{block}: no feature for it")
             elif lane.dtype is DType.BFLOAT16:
-                found.append(f"{block}: bf16 becomes float32")
+                losses.append(f"{block}: bf16 becomes float32")
             elif len(lane.shape) > MAX_AXES:
-                found.append(f"{block}: {len(lane.shape)} axes, at most {MAX_AXES} are stored")
+                losses.append(f"{block}: {len(lane.shape)} axes, at most {MAX_AXES} are stored")
             elif lane.encoding == "mp4":
-                found += (
+                losses += (
                     [] if self._layout.copies_spans else [f"{block}: encoded again unless it begins at a key frame"]
                 )
-        return found
+        return losses
 
     def _add(self, ep: Episode, folder: Path) -> str:
-        columns = self._fit(plan_columns(ep), ep.metadata)
+        columns = self._match_features(plan_columns(ep), ep.metadata)
         rate = ep.timebase.tick_hz
         fps: float = self._info.get("fps") or (int(rate) if rate == int(rate) else float(rate))
         if abs(rate - fps) > 1e-9 * fps:
             raise EpisodeError(f"{self._where}: expected {fps} timesteps per second, those of the first, found {rate}")
-        place = EpisodePlace(self._layout.episodes, self._layout.frames, fps)
-        origin = self._origin(ep, place.number)
-        texts, places = texts_of_tasks(ep)
+        placement = EpisodePlace(self._layout.episodes, self._layout.frames, fps)
+        origin = self._origin(ep, placement.number)
+        texts, positions = texts_of_tasks(ep)
         numbers = self._layout.number_tasks(texts)
-        counted = count_rows(ep, place, numbers[places])
+        counters = count_rows(ep, placement, numbers[positions])
         schema = self._schema or make_schema(columns)
-        rows = make_rows(ep, columns, schema, counted)
-        stats = measure_features(ep, columns, counted, keep_shape=self._layout.keeps_shape)
+        rows = make_rows(ep, columns, schema, counters)
+        stats = measure_features(ep, columns, counters, keep_shape=self._layout.keeps_shape)
         videos = self._write_videos(ep, columns, fps)
         self._layout.add(rows, texts, stats, videos)
         if not self._columns:
             self._describe(ep, columns, fps)
         self._schema = schema
         self._origins.append(origin)
-        return str(place.number)
+        return str(placement.number)
 
     def _origin(self, ep: Episode, number: int) -> bytes:
         """Return a line with data that LeRobot has no field for, empty if there are none; raises EpisodeError."""
@@ -128,44 +128,44 @@ class LeRobotSink(DraftSink):
             path.write_bytes(lines)
         self._info |= self._layout.finish(self._info)
         path = folder / INFO
-        path.unlink(missing_ok=True)  # a link to the file of before
+        path.unlink(missing_ok=True)  # a hard link to the older file
         path.write_text(json.dumps(self._info, indent=4, ensure_ascii=False))
 
     def _is_own(self, name: str) -> bool:
-        return name.startswith(_OWN)
+        return name.startswith(_OWN_FOLDERS)
 
-    def _fit(self, columns: list[FeatureColumn], metadata: Mapping[str, Any]) -> list[FeatureColumn]:
-        """Return the features as those that are there have them; raises EpisodeError where they differ."""
-        known = self._info.get("features") or {}
-        if not known:
+    def _match_features(self, columns: list[FeatureColumn], metadata: Mapping[str, Any]) -> list[FeatureColumn]:
+        """Return the features in the order and form of the existing ones; raises EpisodeError if they differ."""
+        existing = self._info.get("features") or {}
+        if not existing:
             return columns
         fitted = [
-            FeatureColumn(**{**vars(one), "dtype": known.get(one.name, {}).get("dtype", one.dtype)})
-            if one.is_camera
-            else one
-            for one in [*columns, *_constant_texts(known, columns, metadata)]
+            FeatureColumn(**{**vars(column), "dtype": existing.get(column.name, {}).get("dtype", column.dtype)})
+            if column.is_camera
+            else column
+            for column in [*columns, *_constant_texts(existing, columns, metadata)]
         ]
-        counted = counted_features()
-        wanted = {name: [row["dtype"], list(row["shape"])] for name, row in known.items() if name not in counted}
-        found = {one.name: [one.dtype, list(one.shape)] for one in fitted}
-        different = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+        counters = counter_features()
+        expected = {name: [row["dtype"], list(row["shape"])] for name, row in existing.items() if name not in counters}
+        found = {column.name: [column.dtype, list(column.shape)] for column in fitted}
+        different = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
         if different:
             name = different[0]
             raise EpisodeError(
-                f"{self._where}: feature {name!r}: expected {wanted.get(name, 'none')} as in the data set, "
+                f"{self._where}: feature {name!r}: expected {expected.get(name, 'none')} as in the data set, "
                 f"found {found.get(name, 'none')}"
             )
-        return [one for name in wanted for one in fitted if one.name == name]
+        return [column for name in expected for column in fitted if column.name == name]
 
     def _describe(self, ep: Episode, columns: list[FeatureColumn], fps: float) -> None:
         self._columns = columns
-        features = {column.name: column.describe() for column in columns} | counted_features()
+        features = {column.name: column.describe() for column in columns} | counter_features()
         for column in columns:
             if column.dtype == VIDEO:
-                about = describe_video(self._layout.last_video(column.name))
-                features[column.name]["info"] = {**about, "video.fps": fps}
-        first = {"robot_type": ep.env_id or None, "fps": fps, "features": features}
-        self._info = {**first, **self._info} if self._info else first
+                video_info = describe_video(self._layout.last_video(column.name))
+                features[column.name]["info"] = {**video_info, "video.fps": fps}
+        first_info = {"robot_type": ep.env_id or None, "fps": fps, "features": features}
+        self._info = {**first_info, **self._info} if self._info else first_info
 
     def _write_videos(self, ep: Episode, columns: list[FeatureColumn], fps: float) -> dict[str, tuple[float, float]]:
         """Write the frames of video features; returns when each begins and ends in its file, in seconds."""
@@ -189,17 +189,20 @@ def _constant_texts(
     known: Mapping[str, Any], columns: list[FeatureColumn], metadata: Mapping[str, Any]
 ) -> list[FeatureColumn]:
     """Return the text features with one text for the whole episode."""
-    there = {column.name for column in columns}
+    present = {column.name for column in columns}
     texts = {name: row.get("wshard", {}).get("lane", "") for name, row in known.items() if row["dtype"] == TEXT}
-    absent = {name: (lane or name).removeprefix(STEP_TEXTS) for name, lane in texts.items() if name not in there}
-    constant = {name: text for name, text in absent.items() if isinstance(metadata.get(text), str)}
+    missing = {name: (lane or name).removeprefix(STEP_TEXTS) for name, lane in texts.items() if name not in present}
+    constant = {name: text for name, text in missing.items() if isinstance(metadata.get(text), str)}
     return [FeatureColumn(name, f"{STEP_TEXTS}{text}", TEXT, (1,)) for name, text in constant.items()]
 
 
 def _read_ids(folder: Path) -> set[str]:
-    """Return the ids of the episodes; raises FormatError for a damaged one: nothing is added to its data set."""
-    there = read_dataset(folder)
-    return {there.origin(one.number, one.length).get("id") or native_id(one.number) for one in there.episodes.values()}
+    """Return the ids of the episodes; raises FormatError for a damaged one, as nothing is added to such a data set."""
+    dataset = read_dataset(folder)
+    return {
+        dataset.origin(entry.number, entry.length).get("id") or native_id(entry.number)
+        for entry in dataset.episodes.values()
+    }
 
 
 class LeRobotV21Sink(LeRobotSink):

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _TASKS: Final = f"{STEP_TEXTS}{TASK}"
-_MAX_STATES: Final = 64
-_HASHED_BITS: Final = 20  # of the time of a file: about a millisecond
+_MAX_FINGERPRINTS: Final = 64
+_HASHED_BITS: Final = 20  # last bits of a file's time in ns that are replaced by a hash: about a millisecond
 
 
 class LeRobotSource(LazySource[EpisodeEntry]):
@@ -82,59 +82,59 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a folder with meta/info.json that has a codebase_version, or is damaged."""
+        """Return True for a folder with meta/info.json that has a codebase_version, or is damaged."""
         if not isinstance(location, (str, os.PathLike)):
             return False
         look = location if isinstance(location, LocationLook) else LocationLook(location)
-        about = look.read_json(INFO) if "meta" in look.names else None
-        if about is None and "data" in look.names and look.exists(INFO):
+        info = look.read_json(INFO) if "meta" in look.names else None
+        if info is None and "data" in look.names and look.exists(INFO):
             return look.exists(EPISODES_V3) or look.exists(EPISODES_V2)  # opening it reports the error
-        return isinstance(about, dict) and "codebase_version" in about and "features" in about
+        return isinstance(info, dict) and "codebase_version" in info and "features" in info
 
     @cached_property
-    def _whole(self) -> DatasetMeta:
+    def _meta(self) -> DatasetMeta:
         if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
             raise FormatError(f"{self._location}: expected the folder of a LeRobot data set")
         return read_dataset(Path(self._location))
 
     @property
     def _folder(self) -> Path:
-        return self._whole.folder
+        return self._meta.folder
 
     @property
     def _dataset(self) -> DatasetInfo:
-        return self._whole.info
+        return self._meta.info
 
     @cached_property
     def _dataset_hash(self) -> int:
-        about = (self._dataset.fps, self._dataset.robot_type, list(self._dataset.features.values()))
-        return xxhash.xxh3_64_intdigest(repr(about).encode(errors="surrogatepass"))
+        description = (self._dataset.fps, self._dataset.robot_type, list(self._dataset.features.values()))
+        return xxhash.xxh3_64_intdigest(repr(description).encode(errors="surrogatepass"))
 
     def _scan(self) -> Mapping[str, EpisodeEntry]:
-        return self._whole.episodes
+        return self._meta.episodes
 
     def _files(self, ref: EpisodeEntry) -> list[Location]:
         return [self._folder / ref.data, *(self._folder / span.path for span in ref.videos.values())]
 
     def fingerprint(self, key: str) -> Fingerprint:
-        """Return the episode's share of its file, and the time of that; its last bits depend on all else that is known.
+        """Return the episode's share of its file's size, and the time, its last bits a hash of its description.
 
-        So an episode that is added to the data set changes the fingerprints of its own files alone.
+        So an episode that is added to the data set changes only the fingerprints of episodes in the same files.
         """
         ref = self._find(key)
         data = self._state(ref.data)
         if data is None:
             raise MissingFileError(f"{self.where_of(key)}: expected the file {ref.data}, found none")
         videos = [self._state(span.path) for span in ref.videos.values()]
-        description = repr((ref, videos, self._whole.origin(ref.number, ref.length), self._dataset_hash))
+        description = repr((ref, videos, self._meta.origin(ref.number, ref.length), self._dataset_hash))
         mixed = xxhash.xxh3_64_intdigest(description.encode(errors="surrogatepass")) & ((1 << _HASHED_BITS) - 1)
         return Fingerprint(round(data.size * ref.share), data.mtime_ns >> _HASHED_BITS << _HASHED_BITS | mixed)
 
-    # ---- what is known without reading data --------------------------------------------------------------------------
+    # ---- descriptions, without reading data --------------------------------------------------------------------------
 
     def _describe(self, key: str, ref: EpisodeEntry) -> EpisodeInfo:
         dataset, file = self._dataset, self._open(ref)
-        origin = self._whole.origin(ref.number, ref.length)
+        origin = self._meta.origin(ref.number, ref.length)
         metadata: dict[str, Any] = dict(origin.get("metadata") or {})
         lanes: dict[str, Declaration] = {}
         if len(ref.tasks) == 1:
@@ -158,15 +158,15 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
     def _add_feature(
         self,
-        found: EpisodeEntry,
+        ref: EpisodeEntry,
         feature: Feature,
         lane: Declaration,
-        to: tuple[dict[str, Declaration], dict[str, Any]],
+        target: tuple[dict[str, Declaration], dict[str, Any]],
     ) -> None:
-        lanes, metadata = to
+        lanes, metadata = target
         if feature.dtype == TEXT:
             name = lane.block.removeprefix(STEP_TEXTS)
-            metadata[name] = list_texts(self._texts(found, feature.name))
+            metadata[name] = list_texts(self._texts(ref, feature.name))
             if not isinstance(metadata[name], list):
                 return
         if lane.block in lanes:
@@ -178,8 +178,10 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
         def declare() -> list[tuple[Feature, Declaration]]:
             features = self._dataset.features.values()
-            known = [one for one in features if one.name not in BOOKKEEPING and one.dtype != LANGUAGE]
-            return [(one, self._declare(data, one)) for one in known]
+            features_to_read = [
+                feature for feature in features if feature.name not in BOOKKEEPING and feature.dtype != LANGUAGE
+            ]
+            return [(feature, self._declare(data, feature)) for feature in features_to_read]
 
         return self._remember("lanes", data, declare, limit=1)
 
@@ -193,11 +195,11 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         return declare_numbers(feature, file.dtype(feature.name))
 
     def _task_list(self, ref: EpisodeEntry) -> list[str]:
-        """Return the tasks of an episode of several, or of one that does not say."""
+        """Return the tasks of an episode that lists several or none; of none, those between its lowest and highest."""
         if ref.tasks or "task_index" not in self._dataset.features or not ref.length:
             return list(dict.fromkeys(ref.tasks))
         low, high = self._open(ref).bounds("task_index", ref.start, ref.start + ref.length)
-        return [self._whole.tasks[number] for number in range(int(low), int(high) + 1) if number in self._whole.tasks]
+        return [self._meta.tasks[number] for number in range(int(low), int(high) + 1) if number in self._meta.tasks]
 
     def _frame_sizes(self, ref: EpisodeEntry) -> dict[str, int]:
         sizes = {}
@@ -211,25 +213,25 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         return sizes
 
     def is_current(self) -> bool:
-        """Say whether the meta folder is as it was read, and the files that were asked for as they were then."""
+        """Return True if the meta folder and all files with returned fingerprints are unchanged."""
         try:
-            states = self._cache("states")
-            same = read_dataset(self._folder) is self._whole
-            return same and all(self._look(path) == state for path, state in states.items())
+            fingerprints = self._cache("states")
+            is_same_meta = read_dataset(self._folder) is self._meta
+            return is_same_meta and all(self._fingerprint_of(path) == state for path, state in fingerprints.items())
         except (OSError, FormatError, UnsupportedFormatError):
             return False
 
     def _state(self, path: str) -> Fingerprint | None:
-        """Return size and time of a file as they were when they were asked for first, None where it is not there."""
-        states = self._cache("states")
-        if path not in states:
-            states[path] = self._look(path)
-            if len(states) > _MAX_STATES:
-                states.popitem(last=False)
-        state: Fingerprint | None = states[path]
-        return state
+        """Return the fingerprint of a file as of the first call, None if it does not exist."""
+        fingerprints = self._cache("states")
+        if path not in fingerprints:
+            fingerprints[path] = self._fingerprint_of(path)
+            if len(fingerprints) > _MAX_FINGERPRINTS:
+                fingerprints.popitem(last=False)
+        fingerprint: Fingerprint | None = fingerprints[path]
+        return fingerprint
 
-    def _look(self, path: str) -> Fingerprint | None:
+    def _fingerprint_of(self, path: str) -> Fingerprint | None:
         try:
             return Fingerprint.of(self._folder / path)
         except FileNotFoundError:
@@ -238,7 +240,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     # ---- data --------------------------------------------------------------------------------------------------------
 
     def _open(self, ref: EpisodeEntry) -> ParquetColumns:
-        """Return the open file of an episode; raises FormatError where other rows than its own are there."""
+        """Return the open file of an episode; raises FormatError if its rows belong to other episodes."""
         current = self._cache("current")
         file: ParquetColumns | None = current.get("file")
         if file is None or file.closed or current["entry"] is not ref:
@@ -251,8 +253,8 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         if not ref.length:
             return
         low, high = file.bounds("episode_index", ref.start, ref.start + ref.length)
-        alone = self._dataset.version < (3, 0) and file.count != ref.length
-        if (low, high) != (ref.number, ref.number) or alone:
+        is_not_alone = self._dataset.version < (3, 0) and file.count != ref.length
+        if (low, high) != (ref.number, ref.number) or is_not_alone:
             raise FormatError(
                 f"{self._folder / ref.data}: expected the {ref.length} rows of episode {ref.number}, "
                 f"found {file.count} rows, there of episodes {low} to {high}"
@@ -266,7 +268,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         if block.startswith(STEP_TEXTS):
             if block == _TASKS:
                 numbers = file.numbers("task_index", (), start, stop).tolist()
-                texts = [self._whole.tasks.get(number, "") for number in numbers]
+                texts = [self._meta.tasks.get(number, "") for number in numbers]
             else:
                 texts = self._texts(ref, self._blocks[block].name)[steps]
             return find_positions(texts, info.metadata[block.removeprefix(STEP_TEXTS)], f"{self._folder}: {block}")
@@ -286,12 +288,12 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     def _encoded(self, ref: EpisodeEntry, info: EpisodeInfo, block: str) -> EncodedFrames:
         feature, lane = self._blocks[block], info.lanes[block]
         shape, where = (lane.shape[0], lane.shape[1], lane.shape[2]), f"{self.where_of(str(ref.number))}: {block}"
-        about: dict[str, Any] = {"frame_shape": shape, "frame_dtype": lane.dtype.numpy_dtype, "count": ref.length}
+        options: dict[str, Any] = {"frame_shape": shape, "frame_dtype": lane.dtype.numpy_dtype, "count": ref.length}
         if feature.dtype == IMAGE:
             images: Any = self._open(ref).images(feature.name, ref.start, ref.start + ref.length)
-            return ImageFrames("png", images, where=where, **about)
+            return ImageFrames("png", images, where=where, **options)
         if feature.name not in ref.videos:
             raise FormatError(f"{where}: expected its file and first second in meta/episodes, found none")
         span = ref.videos[feature.name]
         path = self._folder / span.path
-        return VideoFrames(path, fps=self._dataset.fps, from_timestamp=span.start, where=str(path), **about)
+        return VideoFrames(path, fps=self._dataset.fps, from_timestamp=span.start, where=str(path), **options)

@@ -35,7 +35,7 @@ def write_video(channel: Channel, path: Path, fps: float, *, from_start: bool) -
 
 
 def _copy(frames: VideoFrames, fps: float) -> tuple[bytes, int] | None:
-    """Return an MP4 with the packets of the frames, and the number of the first; None where times are not of the rate.
+    """Return an MP4 with the packets of the frames, and the number of the first; None if times do not match the rate.
 
     Raises MissingFileError, CodecError.
     """
@@ -45,14 +45,14 @@ def _copy(frames: VideoFrames, fps: float) -> tuple[bytes, int] | None:
         times = video.times
     finally:
         video.close()
-    wanted = np.arange(first, first + frames.length) / fps
-    found = times[first : first + frames.length]
-    same = len(found) == len(wanted) and bool((np.abs(found - wanted) <= TOLERANCE).all())
-    return (data, first) if same else None
+    expected = np.arange(first, first + frames.length) / fps
+    actual = times[first : first + frames.length]
+    is_same = len(actual) == len(expected) and bool((np.abs(actual - expected) <= TOLERANCE).all())
+    return (data, first) if is_same else None
 
 
 def describe_video(path: Path) -> dict[str, Any]:
-    """Return what info.json says of the videos of a camera, by one of them."""
+    """Return the entries of info.json about the videos of a camera, from one of them."""
     video = OpenVideo(path, str(path))
     try:
         codec = video.stream.codec_context

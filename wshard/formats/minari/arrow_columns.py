@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 _MAX_BYTES: Final = 1 << 32
-_DEEPEST: Final = 12
+_MAX_DEPTH: Final = 12
 _BYTES: Final = np.dtype("O", metadata={"vlen": np.dtype(np.uint8)})
 _TEXTS: Final = np.dtype("O", metadata={"vlen": str})
 
@@ -38,15 +38,15 @@ class ArrowColumn:
         if not isinstance(rows, slice):
             return self[rows : rows + 1][0]
         start, stop, _ = rows.indices(self.shape[0])
-        found = self._table.read(self._path).slice(start, stop - start)
-        if found.null_count:
-            raise FormatError(f"{self._table.where}: {self._path!r}: expected values, found {found.null_count} nulls")
+        values = self._table.read(self._path).slice(start, stop - start)
+        if values.null_count:
+            raise FormatError(f"{self._table.where}: {self._path!r}: expected values, found {values.null_count} nulls")
         if self.dtype is _BYTES:
-            return [np.frombuffer(one.as_buffer(), np.uint8) for one in found]
+            return [np.frombuffer(value.as_buffer(), np.uint8) for value in values]
         if self.dtype is _TEXTS:
-            return np.array(found.to_pylist(), dtype=object)
-        plain: Array = (found.flatten() if hasattr(found, "flatten") else found).to_numpy(zero_copy_only=False)
-        return np.asarray(plain, self.dtype).reshape(stop - start, *self.shape[1:])
+            return np.array(values.to_pylist(), dtype=object)
+        numbers: Array = (values.flatten() if hasattr(values, "flatten") else values).to_numpy(zero_copy_only=False)
+        return np.asarray(numbers, self.dtype).reshape(stop - start, *self.shape[1:])
 
 
 class ArrowTable:
@@ -78,14 +78,14 @@ class ArrowTable:
         self._columns = {}
 
     def read(self, path: str) -> Any:
-        """Return a column by its path, which leads into structs."""
+        """Return a column by its path; parts after the first are fields of structs."""
         top, _, rest = path.partition("/")
         column = self._columns[top] if self._file is None else self._file.read(columns=[path.replace("/", ".")])[top]
         array = column.combine_chunks()
         array = array.chunk(0) if hasattr(array, "chunk") else array
         while rest:
             fields = [field.name for field in array.type]
-            name = next(one for one in fields if f"{rest}/".startswith(f"{one}/"))
+            name = next(field_name for field_name in fields if f"{rest}/".startswith(f"{field_name}/"))
             array, rest = array.field(name), rest[len(name) + 1 :]
         return array
 
@@ -95,7 +95,7 @@ class ArrowTable:
         spaces: those of observations and actions, which define shapes.
         """
         for field in self.schema:
-            yield from self._below(field, (field.name, field.name), spaces.get(field.name) or {}, _DEEPEST)
+            yield from self._below(field, (field.name, field.name), spaces.get(field.name) or {}, _MAX_DEPTH)
 
     def _below(
         self, field: Any, names: tuple[str, str], space: Mapping[str, Any], depth: int
@@ -103,14 +103,20 @@ class ArrowTable:
         types = _types()
         if types.is_struct(field.type) and depth:
             inner: Any = space.get("subspaces")
-            for number, one in enumerate(field.type):
-                listed = isinstance(inner, list) and number < len(inner)
-                below = inner[number] if listed else inner.get(one.name) if isinstance(inner, dict) else None
-                shown = f"_index_{one.name}" if listed else one.name
-                yield from self._below(one, (f"{names[0]}/{one.name}", f"{names[1]}/{shown}"), below or {}, depth - 1)
+            for number, child in enumerate(field.type):
+                is_list = isinstance(inner, list) and number < len(inner)
+                subspace = inner[number] if is_list else inner.get(child.name) if isinstance(inner, dict) else None
+                hdf5_name = f"_index_{child.name}" if is_list else child.name
+                yield from self._below(
+                    child, (f"{names[0]}/{child.name}", f"{names[1]}/{hdf5_name}"), subspace or {}, depth - 1
+                )
             return
-        found = _shape_and_dtype(field, space)
-        column = None if found is None else ArrowColumn(self, names[0], (self.rows, *found[0]), found[1])
+        shape_and_dtype = _shape_and_dtype(field, space)
+        column = (
+            None
+            if shape_and_dtype is None
+            else ArrowColumn(self, names[0], (self.rows, *shape_and_dtype[0]), shape_and_dtype[1])
+        )
         if column is not None and column.size * column.dtype.itemsize > _MAX_BYTES:
             raise LimitError(f"{self.where}: {names[0]!r}: expected at most {_MAX_BYTES} bytes, found {column.shape}")
         yield *names, column
@@ -127,19 +133,19 @@ def _shape_and_dtype(field: Any, space: Mapping[str, Any]) -> tuple[tuple[int, .
         return (), _BYTES
     if types.is_string(field.type) or types.is_large_string(field.type):
         return (), _TEXTS
-    listed = types.is_fixed_size_list(field.type)
-    item = field.type.value_type if listed else field.type
+    is_list = types.is_fixed_size_list(field.type)
+    item = field.type.value_type if is_list else field.type
     if not (types.is_integer(item) or types.is_floating(item) or types.is_boolean(item)):
         return None
-    shape = _shape_of(field, space) if listed else ()
+    shape = _shape_of(field, space) if is_list else ()
     return shape, np.dtype(item.to_pandas_dtype())
 
 
 def _shape_of(field: Any, space: Mapping[str, Any]) -> tuple[int, ...]:
     size = field.type.list_size
-    stated = (field.metadata or {}).get(b"shape")
-    own = None if stated is None else tuple(int(one) for one in stated.split(b",") if one)
-    shape = _space_shape(space, (size,)) if own is None else own
+    stated_text = (field.metadata or {}).get(b"shape")
+    stated_shape = None if stated_text is None else tuple(int(size_) for size_ in stated_text.split(b",") if size_)
+    shape = _space_shape(space, (size,)) if stated_shape is None else stated_shape
     return shape if math.prod(shape) == size and min(shape, default=0) >= 0 else (size,)
 
 
@@ -148,6 +154,6 @@ def _space_shape(space: Mapping[str, Any], default: tuple[int, ...]) -> tuple[in
         value = space.get(name)
         if name == "nvec" and value is not None:
             return np.shape(value)
-        if isinstance(value, list) and all(type(one) is int for one in value):
+        if isinstance(value, list) and all(type(axis_size) is int for axis_size in value):
             return tuple(value)
     return default

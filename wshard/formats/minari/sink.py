@@ -20,7 +20,7 @@ from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.hdf5.robomimic_sink import follow
 from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
 from wshard.formats.hdf5.values import read_object
-from wshard.formats.minari.source import LONGEST_METADATA, MAIN_FILE, METADATA_FILE, flatten_options
+from wshard.formats.minari.source import MAIN_FILE, MAX_METADATA_SIZE, METADATA_FILE, flatten_options
 from wshard.formats.minari.spaces import describe_space, is_image_space
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ _OBSERVATIONS: Final = "observations"
 _ACTIONS: Final = "actions"
 _ENV_ID: Final = re.compile(r"(?:[\w:-]+/)?[\w:.-]+?(?:-v\d+)?")
 _NAME: Final = re.compile(r"[-_\w]+-v\d+")
-_NOT_NAMED: Final = re.compile(r"[^-_\w]")
+_INVALID_IN_NAME: Final = re.compile(r"[^-_\w]")
 _STEPS: Final = (REWARD, EXACT_REWARD, DONE, TRUNCATIONS)
-_ELSEWHERE: Final = (FINAL, LEFT_OUT, "dataset_id", "algorithm_name")
+_STORED_OTHERWISE: Final = (FINAL, LEFT_OUT, "dataset_id", "algorithm_name")
 
 
 class MinariSink(Hdf5Sink):
@@ -63,10 +63,10 @@ class MinariSink(Hdf5Sink):
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         folder = Path(self._where, self._data)
-        self._about: dict[str, Any] = read_object(folder / METADATA_FILE, LONGEST_METADATA) if continues else {}
-        kind = self._about.get("data_format", "hdf5")
-        if kind != "hdf5":
-            raise FormatError(f"{self._where}: expected a data set with HDF5 storage to append to, found {kind}")
+        self._metadata: dict[str, Any] = read_object(folder / METADATA_FILE, MAX_METADATA_SIZE) if continues else {}
+        storage = self._metadata.get("data_format", "hdf5")
+        if storage != "hdf5":
+            raise FormatError(f"{self._where}: expected a data set with HDF5 storage to append to, found {storage}")
         main = draft / self._data / MAIN_FILE
         main.parent.mkdir(exist_ok=True)
         if main.exists():
@@ -84,19 +84,19 @@ class MinariSink(Hdf5Sink):
         return name.rpartition("_")[2]
 
     def _fill(self, ep: Episode, group: Any) -> None:
-        observed = {name: one for name, one in ep.observations.items() if not name.startswith(_INFOS)}
-        if not observed or not ep.actions:
+        observations = {name: channel for name, channel in ep.observations.items() if not name.startswith(_INFOS)}
+        if not observations or not ep.actions:
             raise EpisodeError(f"{self._where}: episode {ep.id!r}: expected observations and actions, found none")
-        self._check_lanes(ep, observed)
+        self._check_lanes(ep, observations)
         final = ep.metadata.get(FINAL)
-        last = final if isinstance(final, dict) else {}
+        final_values = final if isinstance(final, dict) else {}
         for name, channel in ep.observations.items():
-            info = name.startswith(_INFOS)
-            path = name if info else _path(name, observed, _OBSERVATIONS)
-            if not info and self._about["jpeg_encoding"] and is_image_space(channel.dtype, tuple(channel.shape)):
+            is_info = name.startswith(_INFOS)
+            path = name if is_info else _path(name, observations, _OBSERVATIONS)
+            if not is_info and self._metadata["jpeg_encoding"] and is_image_space(channel.dtype, tuple(channel.shape)):
                 _put_images(group, path, channel)
             else:
-                put_array(group, path, follow(plain_array(channel.data, channel.dtype), last.get(name)))
+                put_array(group, path, follow(plain_array(channel.data, channel.dtype), final_values.get(name)))
         for name, channel in ep.actions.items():
             put_array(group, _path(name, ep.actions, _ACTIONS), plain_array(channel.data, channel.dtype))
         missing = np.full(ep.length, np.nan)
@@ -107,33 +107,39 @@ class MinariSink(Hdf5Sink):
         put_attributes(group, _attributes(ep.metadata))
         group.attrs.update({"id": number, "total_steps": ep.length})
 
-    def _check_lanes(self, ep: Episode, observed: Mapping[str, Channel]) -> None:
+    def _check_lanes(self, ep: Episode, observations: Mapping[str, Channel]) -> None:
         """Adopt the spaces of the first episode; raises EpisodeError if those of another one differ."""
         spaces = {
-            "observation_space": describe_space(_described(observed), _OBSERVATIONS),
+            "observation_space": describe_space(_described(observations), _OBSERVATIONS),
             "action_space": describe_space(_described(ep.actions), _ACTIONS),
         }
-        images = [one for one in observed.values() if is_image_space(one.dtype, tuple(one.shape))]
-        jpeg = bool(images) and all(one.encoded is not None and one.encoded.encoding == "jpeg" for one in images)
-        first = {"jpeg_encoding": jpeg, "env_id": ep.env_id, **spaces}
-        if not self._about:
-            self._about = self._describe(ep) | {"jpeg_encoding": jpeg}
-            self._about |= {name: json.dumps(space) for name, space in spaces.items()}
-        there = {name: json.loads(self._about[name]) for name in spaces if name in self._about}
-        there |= {"jpeg_encoding": bool(self._about.get("jpeg_encoding", True)) if images else jpeg}
-        there |= {"env_id": json.loads(self._about.get("env_spec") or "{}").get("id", "")}
-        for name, value in there.items():
-            if _without_bounds(value) != _without_bounds(first[name]):
-                what = "" if "space" in name else f": expected {value!r}, found {first[name]!r}"
+        images = [channel for channel in observations.values() if is_image_space(channel.dtype, tuple(channel.shape))]
+        jpeg = bool(images) and all(
+            channel.encoded is not None and channel.encoded.encoding == "jpeg" for channel in images
+        )
+        found = {"jpeg_encoding": jpeg, "env_id": ep.env_id, **spaces}
+        if not self._metadata:
+            self._metadata = self._describe(ep) | {"jpeg_encoding": jpeg}
+            self._metadata |= {name: json.dumps(space) for name, space in spaces.items()}
+        expected = {name: json.loads(self._metadata[name]) for name in spaces if name in self._metadata}
+        expected |= {"jpeg_encoding": bool(self._metadata.get("jpeg_encoding", True)) if images else jpeg}
+        expected |= {"env_id": json.loads(self._metadata.get("env_spec") or "{}").get("id", "")}
+        for name, value in expected.items():
+            if _without_bounds(value) != _without_bounds(found[name]):
+                what = "" if "space" in name else f": expected {value!r}, found {found[name]!r}"
                 raise EpisodeError(f"{self._where}: episode {ep.id!r}: {name} differs from that of the data set{what}")
 
     def _describe(self, ep: Episode) -> dict[str, Any]:
         folder = Path(os.path.realpath(self._where))
-        name = folder.name if _NAME.fullmatch(folder.name) else f"{_NOT_NAMED.sub('_', folder.name) or 'episodes'}-v0"
-        above = folder.parent.name
-        namespace = f"{above}/" if _NOT_NAMED.search(above) is None and above else ""
+        name = (
+            folder.name
+            if _NAME.fullmatch(folder.name)
+            else f"{_INVALID_IN_NAME.sub('_', folder.name) or 'episodes'}-v0"
+        )
+        parent_name = folder.parent.name
+        namespace = f"{parent_name}/" if _INVALID_IN_NAME.search(parent_name) is None and parent_name else ""
         algorithm = ep.metadata.get("algorithm_name")
-        about = {
+        metadata = {
             "total_episodes": 0,
             "total_steps": 0,
             "data_format": "hdf5",
@@ -147,43 +153,43 @@ class MinariSink(Hdf5Sink):
                     f"{self._where}: episode {ep.id!r}: expected an environment as Gymnasium names them, "
                     f"[namespace/]name[-vN], found {ep.env_id!r}"
                 )
-            about["env_spec"] = json.dumps({"id": ep.env_id, "entry_point": None, "additional_wrappers": []})
-        return about
+            metadata["env_spec"] = json.dumps({"id": ep.env_id, "entry_point": None, "additional_wrappers": []})
+        return metadata
 
     def _finish(self, draft: Path) -> None:
         file, folder = self._file, draft / self._data
-        self._about["total_episodes"] = len(file)
-        self._about["total_steps"] = sum(int(file[name].attrs.get("total_steps", 0)) for name in file)
+        self._metadata["total_episodes"] = len(file)
+        self._metadata["total_steps"] = sum(int(file[name].attrs.get("total_steps", 0)) for name in file)
         self._close_file()
-        self._about["dataset_size"] = round((folder / MAIN_FILE).stat().st_size / 1e6, 1)
+        self._metadata["dataset_size"] = round((folder / MAIN_FILE).stat().st_size / 1e6, 1)
         (folder / METADATA_FILE).unlink(missing_ok=True)  # a hard link to the older file
-        (folder / METADATA_FILE).write_text(json.dumps(self._about))
+        (folder / METADATA_FILE).write_text(json.dumps(self._metadata))
 
     def _is_own(self, name: str) -> bool:
         return name in {(Path(self._data) / own).as_posix() for own in (MAIN_FILE, METADATA_FILE)}
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""
-        found = list_losses(info, _STEPS, "dataset")
+        losses = list_losses(info, _STEPS, "dataset")
         if REWARD not in info.lanes:
-            found.append("reward: Minari needs one: NaN")
-        found += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
-        found += [] if info.timebase.assumed else ["timebase: no place for a rate"]
-        return found + list_metadata_losses(_attributes(info.metadata), ())
+            losses.append("reward: Minari needs one: NaN")
+        losses += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
+        losses += [] if info.timebase.assumed else ["timebase: no place for a rate"]
+        return losses + list_metadata_losses(_attributes(info.metadata), ())
 
 
 def _attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: value for name, value in metadata.items() if name not in (*_ELSEWHERE, "options")}
+    values = {name: value for name, value in metadata.items() if name not in (*_STORED_OTHERWISE, "options")}
     return values | flatten_options(metadata.get("options", {}), "options")
 
 
 def _described(lanes: Mapping[str, Channel]) -> dict[str, tuple[DType, tuple[int, ...]]]:
     floats = {DType.BFLOAT16: DType.FLOAT32}
-    return {name: (floats.get(one.dtype, one.dtype), tuple(one.shape)) for name, one in lanes.items()}
+    return {name: (floats.get(channel.dtype, channel.dtype), tuple(channel.shape)) for name, channel in lanes.items()}
 
 
-def _path(name: str, lanes: Mapping[str, Channel], whole: str) -> str:
-    return whole if [*lanes] == [whole] else f"{whole}/{name}"
+def _path(name: str, lanes: Mapping[str, Channel], root: str) -> str:
+    return root if [*lanes] == [root] else f"{root}/{name}"
 
 
 def _put_images(group: Any, path: str, channel: Channel) -> None:
@@ -197,9 +203,9 @@ def _put_images(group: Any, path: str, channel: Channel) -> None:
 def _without_bounds(space: Any) -> Any:
     """Return a space without the bounds of its values, which are unknown for lanes."""
     if isinstance(space, list):
-        return [_without_bounds(one) for one in space]
+        return [_without_bounds(part) for part in space]
     if not isinstance(space, dict):
         return space
     if space.get("type") == "Discrete":  # a lane of whole numbers
         return {"type": "Box", "dtype": space.get("dtype", "int64"), "shape": []}
-    return {name: _without_bounds(one) for name, one in space.items() if name not in ("low", "high", "n", "start")}
+    return {name: _without_bounds(part) for name, part in space.items() if name not in ("low", "high", "n", "start")}

@@ -35,7 +35,7 @@ STEP_LANES: Final = {"rewards": REWARD, "terminations": DONE, "truncations": TRU
 _PARTS: Final = {"arrow": "part-0.arrow", "parquet": "part-0.parquet"}
 _NAMES: Final = ("dataset_id", "algorithm_name")
 _SUCCESS: Final = ("infos/success", "infos/is_success")
-LONGEST_METADATA: Final = 1 << 27  # spaces list the bounds of each pixel
+MAX_METADATA_SIZE: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
 _FORMAT: Final = "data_format"
@@ -62,18 +62,18 @@ class MinariSource(Hdf5Source[str]):
 
     @classmethod
     def matches(cls, location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is the folder of a data set, or one of its HDF5 files."""
+        """Return True for the folder of a data set, or one of its HDF5 files."""
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         if not look.is_folder:
             return hdf5_kind(look) == "minari"
-        inside = "" if METADATA_FILE in look.names or MAIN_FILE in look.names else "data/"
-        if inside and "data" not in look.names:
+        subfolder = "" if METADATA_FILE in look.names or MAIN_FILE in look.names else "data/"
+        if subfolder and "data" not in look.names:
             return False
-        if hdf5_kind(LocationLook(os.path.join(look.path, inside, MAIN_FILE))) == "minari":  # noqa: PTH118  (quick)
+        if hdf5_kind(LocationLook(os.path.join(look.path, subfolder, MAIN_FILE))) == "minari":  # noqa: PTH118  (quick)
             return True
-        about = look.read_json(f"{inside}{METADATA_FILE}")
-        stated = isinstance(about, dict) and "total_episodes" in about and _FORMAT in about
-        return stated or any(look.exists(f"{inside}0/{part}") for part in _PARTS.values())
+        metadata = look.read_json(f"{subfolder}{METADATA_FILE}")
+        is_dataset = isinstance(metadata, dict) and "total_episodes" in metadata and _FORMAT in metadata
+        return is_dataset or any(look.exists(f"{subfolder}0/{part}") for part in _PARTS.values())
 
     def _scan(self) -> Mapping[str, str]:
         if self._storage in _PARTS:
@@ -85,63 +85,67 @@ class MinariSource(Hdf5Source[str]):
         return {number: f"episode_{number}" for number in numbers}
 
     def _with_missing(self, numbers: Iterable[str]) -> set[str]:
-        """Return the numbers with those that the data set counts and lacks: opening one reports the error."""
-        found, total = {*numbers}, integer(self._about.get("total_episodes")) or 0
-        return found | {*map(str, range(total))} if 0 < total - len(found) <= _MAX_MISSING else found
+        """Return the numbers, and those missing according to total_episodes: opening one reports the error."""
+        listed, total = {*numbers}, integer(self._metadata.get("total_episodes")) or 0
+        return listed | {*map(str, range(total))} if 0 < total - len(listed) <= _MAX_MISSING else listed
 
-    def _place(self, ref: str) -> Location:
+    def _file_of(self, ref: str) -> Location:
         return self._folder / ref / _PARTS[self._storage] if self._storage in _PARTS else self._main_file
 
     def _files(self, ref: str) -> list[Location]:
         beside = [self._folder / ref / METADATA_FILE] if self._storage in _PARTS else []
-        return [self._place(ref), *(path for path in beside if path.exists())]
+        return [self._file_of(ref), *(path for path in beside if path.exists())]
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
         group = expect_group(file, ref, where)
         table = LaneTable(len(expect_dataset(group, "rewards", where)), where, root=ref)
-        last: dict[str, Any] = {}
+        success_columns: dict[str, Any] = {}
         for path, dataset in walk_datasets(group, where):
             table.add(_block(path), path, dataset)
-            last |= {path: dataset} if path in _SUCCESS else {}
-        return self._finish(key, table, read_attributes(group), last)
+            success_columns |= {path: dataset} if path in _SUCCESS else {}
+        return self._finish(key, table, read_attributes(group), success_columns)
 
     def _describe(self, key: str, ref: str) -> ColumnInfo:
         if self._storage not in _PARTS:
             return cast("ColumnInfo", super()._describe(key, ref))
         where = self.where_of(key)
         with translate_errors(where):
-            opened = self._open_table(ref)
-            table = LaneTable(opened.rows - 1, where)
-            last: dict[str, Any] = {}
-            for path, name, column in opened.columns(self._spaces):
+            arrow_table = self._open_table(ref)
+            table = LaneTable(arrow_table.rows - 1, where)
+            success_columns: dict[str, Any] = {}
+            for path, name, column in arrow_table.columns(self._spaces):
                 if column is None:
                     table.leave_out(name, "column of another kind")
                     continue
-                padded = path.partition("/")[0] not in ("observations", "infos")
-                table.add(_block(name), path, column, rows=table.length if padded else None)
-                last |= {name: column} if name in _SUCCESS else {}
+                is_padded = path.partition("/")[0] not in ("observations", "infos")
+                table.add(_block(name), path, column, rows=table.length if is_padded else None)
+                success_columns |= {name: column} if name in _SUCCESS else {}
             file = self._folder / ref / METADATA_FILE
-            return self._finish(key, table, read_object(file) if file.exists() else {}, last)
+            return self._finish(key, table, read_object(file) if file.exists() else {}, success_columns)
 
-    def _finish(self, key: str, table: LaneTable, own: dict[str, Any], last: Mapping[str, Any]) -> ColumnInfo:
-        stated = own.pop("total_steps", table.length)
+    def _finish(
+        self, key: str, table: LaneTable, attributes: dict[str, Any], success_columns: Mapping[str, Any]
+    ) -> ColumnInfo:
+        stated = attributes.pop("total_steps", table.length)
         if stated != table.length:
             raise FormatError(f"{table.where}: total_steps: expected {stated} rewards, found {table.length}")
-        own.pop("id", None)
-        id_ = str(own.pop(WSHARD_ID, f"episode_{key}"))
-        table.metadata.update(nest_options(own) | {name: self._about[name] for name in _NAMES if self._about.get(name)})
-        for column in last.values():
+        attributes.pop("id", None)
+        id_ = str(attributes.pop(WSHARD_ID, f"episode_{key}"))
+        table.metadata.update(
+            nest_options(attributes) | {name: self._metadata[name] for name in _NAMES if self._metadata.get(name)}
+        )
+        for column in success_columns.values():
             table.metadata["success"] = bool(np.any(np.asarray(column[: column.shape[0]])))
         return table.info(id_, env_id=self._env_id)
 
     def _dataset(self, ref: str, column: DatasetColumn) -> Any:
         if self._storage not in _PARTS:
             return super()._dataset(ref, column)
-        return next(one for path, _, one in self._open_table(ref).columns(self._spaces) if path == column.path)
+        return next(column_ for path, _, column_ in self._open_table(ref).columns(self._spaces) if path == column.path)
 
     def _open_table(self, ref: str) -> ArrowTable:
-        path = os.fspath(cast("Path", self._place(ref)))
+        path = os.fspath(cast("Path", self._file_of(ref)))
         os.stat(path)  # noqa: PTH116  (its error names the path)
         with translate_errors(path):
             return self.open_once(path, lambda: ArrowTable(path, self.where_of(ref)))
@@ -151,10 +155,10 @@ class MinariSource(Hdf5Source[str]):
     @cached_property
     def _folder(self) -> Path:
         """The folder with metadata.json."""
-        place = Path(cast("str", self._location))
-        if not place.is_dir():
-            return place.parent
-        return place if (place / METADATA_FILE).exists() or (place / MAIN_FILE).exists() else place / "data"
+        path = Path(cast("str", self._location))
+        if not path.is_dir():
+            return path.parent
+        return path if (path / METADATA_FILE).exists() or (path / MAIN_FILE).exists() else path / "data"
 
     @cached_property
     def _main_file(self) -> Location:
@@ -171,38 +175,38 @@ class MinariSource(Hdf5Source[str]):
         """The storage of the data set: "hdf5", "arrow" or "parquet"."""
         if folder_of(self._location) is None:
             return "hdf5"
-        stated = self._about.get(_FORMAT)
-        return stated if isinstance(stated, str) else next(self._kinds(), "hdf5")
+        stated = self._metadata.get(_FORMAT)
+        return stated if isinstance(stated, str) else next(self._other_storages(), "hdf5")
 
-    def _kinds(self) -> Iterator[str]:
+    def _other_storages(self) -> Iterator[str]:
         """Yield the storages other than HDF5 that the first episode has."""
-        return (kind for kind, part in _PARTS.items() if (self._folder / "0" / part).exists())
+        return (storage for storage, part in _PARTS.items() if (self._folder / "0" / part).exists())
 
     @cached_property
-    def _about(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         """The metadata of the data set: metadata.json, or in older versions the attributes of the file."""
         file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
         if file is not None and file.exists():
-            return read_object(file, LONGEST_METADATA)
-        if folder_of(self._location) is not None and any(self._kinds()):
+            return read_object(file, MAX_METADATA_SIZE)
+        if folder_of(self._location) is not None and any(self._other_storages()):
             self._expect_file(METADATA_FILE)  # which states the spaces
         main = self._open(self._main_file)
         return {str(name): read_attribute(main, name) for name in main.attrs}
 
     @cached_property
     def _env_id(self) -> str:
-        text = self._about.get("env_spec")
+        text = self._metadata.get("env_spec")
         spec = parse_object(text, f"{self.where_of('')}: env_spec") if isinstance(text, str) else {}
         return str(spec.get("id") or "")
 
     @cached_property
     def _spaces(self) -> dict[str, Any]:
-        where, found = self._folder / METADATA_FILE, {}
+        where, spaces = self._folder / METADATA_FILE, {}
         for kind in ("observation", "action"):
-            text = self._about.get(f"{kind}_space")
+            text = self._metadata.get(f"{kind}_space")
             if isinstance(text, str):
-                found[f"{kind}s"] = parse_object(text, f"{where}: {kind}_space", LONGEST_METADATA)
-        return found
+                spaces[f"{kind}s"] = parse_object(text, f"{where}: {kind}_space", MAX_METADATA_SIZE)
+        return spaces
 
 
 def _block(path: str) -> str:
@@ -217,20 +221,20 @@ def _block(path: str) -> str:
 
 def nest_options(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return attributes with those named options/NAME/... nested in one value "options", as in the other storages."""
-    found = {name: value for name, value in attributes.items() if not name.startswith(OPTIONS)}
+    nested = {name: value for name, value in attributes.items() if not name.startswith(OPTIONS)}
     for name, value in attributes.items():
-        place = found
+        parent = nested
         *path, last = name.split("/") if name.startswith(OPTIONS) else [name]
         for part in path:
-            below = place.setdefault(part, {})
-            place = below if isinstance(below, dict) else {}
-        place[last] = value
-    return found
+            child = parent.setdefault(part, {})
+            parent = child if isinstance(child, dict) else {}
+        parent[last] = value
+    return nested
 
 
 def flatten_options(value: Any, name: str) -> dict[str, Any]:
-    """Return the values in a nested value "options" by the names of attributes."""
+    """Return the values of the nested value "options" by attribute name, options/NAME/..."""
     if not isinstance(value, dict):
         return {name: value}
-    parts = (flatten_options(one, f"{name}/{key}") for key, one in value.items())
-    return {key: one for part in parts for key, one in part.items()}
+    parts = (flatten_options(part, f"{name}/{key}") for key, part in value.items())
+    return {key: option for part in parts for key, option in part.items()}

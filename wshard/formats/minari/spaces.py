@@ -17,12 +17,12 @@ _SMALLEST_IMAGE: Final = 32
 
 
 def is_image_space(dtype: DType, shape: tuple[int, ...]) -> bool:
-    """Say whether Minari treats lanes of this dtype and shape as images, which it may store as JPEG."""
+    """Return True if Minari treats lanes of this dtype and shape as images, which it may store as JPEG."""
     return dtype is DType.UINT8 and len(shape) in (2, 3) and min(shape[:2]) >= _SMALLEST_IMAGE
 
 
 def describe_space(lanes: Mapping[str, tuple[DType, tuple[int, ...]]], whole: str) -> dict[str, Any]:
-    """Return the space of lanes by name; "/" in a name leads into a Dict, names _index_N are parts of a Tuple.
+    """Return the space of lanes by name; "/" separates the keys of nested Dicts, _index_N are parts of a Tuple.
 
     whole: the name of a single lane that contains all observations or actions.
     """
@@ -31,10 +31,10 @@ def describe_space(lanes: Mapping[str, tuple[DType, tuple[int, ...]]], whole: st
     tree: dict[str, Any] = {}
     for name, described in lanes.items():
         *path, last = name.split("/")
-        place = tree
+        node = tree
         for part in path:
-            place = place.setdefault(part, {})
-        place[last] = described
+            node = node.setdefault(part, {})
+        node[last] = described
     return _describe(tree)
 
 
@@ -44,16 +44,16 @@ def _describe(tree: Any) -> dict[str, Any]:
     if tree and all(_TUPLE.fullmatch(name) for name in tree):
         ordered = sorted(tree, key=lambda name: int(name.rpartition("_")[2]))
         return {"type": "Tuple", "subspaces": [_describe(tree[name]) for name in ordered]}
-    return {"type": "Dict", "subspaces": {name: _describe(one) for name, one in sorted(tree.items())}}
+    return {"type": "Dict", "subspaces": {name: _describe(subtree) for name, subtree in sorted(tree.items())}}
 
 
 def _box(dtype: DType, shape: tuple[int, ...]) -> dict[str, Any]:
-    kind = dtype.numpy_dtype
-    if kind.kind == "f":
+    numpy_dtype = dtype.numpy_dtype
+    if numpy_dtype.kind == "f":
         low, high = -np.inf, np.inf
-    elif kind.kind == "b":
+    elif numpy_dtype.kind == "b":
         low, high = 0, 1
     else:
-        low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+        low, high = int(np.iinfo(numpy_dtype).min), int(np.iinfo(numpy_dtype).max)
     bounds = {"low": np.full(shape, low).tolist(), "high": np.full(shape, high, np.asarray(high).dtype).tolist()}
-    return {"type": "Box", "dtype": kind.name, "shape": list(shape), **bounds}
+    return {"type": "Box", "dtype": numpy_dtype.name, "shape": list(shape), **bounds}

@@ -28,12 +28,12 @@ _MAX_IMAGE_SIZE: Final = 1 << 28
 
 
 @lru_cache(maxsize=256)
-def _list_folder(folder: str, _changed: int) -> tuple[str, ...]:
+def _list_folder(folder: str, _mtime_ns: int) -> tuple[str, ...]:
     return tuple(sorted(os.listdir(folder)))  # noqa: PTH208  (names)
 
 
 def list_names(folder: Path) -> tuple[str, ...]:
-    """Return the sorted names in a folder; none where there is not a folder."""
+    """Return the sorted names in a folder; none if there is no folder."""
     try:
         return _list_folder(str(folder), folder.stat().st_mtime_ns)
     except (FileNotFoundError, NotADirectoryError):
@@ -42,12 +42,12 @@ def list_names(folder: Path) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _choose_pickles(names: tuple[str, ...]) -> tuple[str, ...]:
-    ten, nine = (tuple(name for name in names if pattern.fullmatch(name)) for pattern in _PICKLES)
-    return ten or nine
+    ten_digits, nine_digits = (tuple(name for name in names if pattern.fullmatch(name)) for pattern in _PICKLES)
+    return ten_digits or nine_digits
 
 
 def list_pickles(episode: Path) -> tuple[str, ...]:
-    """Return the names of the pickles of an episode, a timestep each: of ten digits, or else of nine."""
+    """Return the names of the pickles of an episode, one per timestep: those of ten digits, or else of nine."""
     return _choose_pickles(list_names(episode / LOWDIM))
 
 
@@ -74,7 +74,7 @@ class CameraImages(ImageFiles):
         return next((int(stem) for stem in stems if stem.isdecimal() and int(stem) < self._length), None)
 
     def path_of(self, step: int) -> Path:
-        """Return where the image of a timestep is, or should be."""
+        """Return the path of the image of a timestep, whether or not it exists."""
         return self.folder / f"{step:010d}{self.suffix}"
 
 

@@ -1,7 +1,7 @@
 """Read one timestep of a Raiden episode: an untrusted pickle of arrays.
 
-Opcodes are checked before anything is built. The only names that a pickle may call are the three of pickled arrays;
-they create descriptions here, which become arrays afterwards.
+Opcodes are checked before anything is built. A pickle may use only the three names of pickled arrays, which create
+descriptions here; these become arrays afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OPCODES: Final = frozenset(
     "NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 SHORT_BINUNICODE BINUNICODE SHORT_BINBYTES BINBYTES "
     "EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS".split()
 )
-_LARGEST_MEMO: Final = 1 << 16
+_MAX_MEMO: Final = 1 << 16
 _CODES: Final = frozenset(("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"))
 _OBJECTS: Final = ("O8", "O4")
 _REFUSALS: Final = (
@@ -62,10 +62,10 @@ def parse_frame(data: bytes, where: str) -> dict[str, Any]:
         raise LimitError(f"{where}: expected the pickle of a timestep, at most {MAX_FRAME_SIZE} bytes")
     try:
         _check_opcodes(data)
-        found = _ArrayUnpickler(io.BytesIO(data)).load()
-        if not isinstance(found, dict):
-            raise pickle.UnpicklingError(f"expected a dict, found {type(found).__name__}")
-        return {_text(key): _value_of(value) for key, value in found.items()}
+        frame = _ArrayUnpickler(io.BytesIO(data)).load()
+        if not isinstance(frame, dict):
+            raise pickle.UnpicklingError(f"expected a dict, found {type(frame).__name__}")
+        return {_text(key): _value_of(value) for key, value in frame.items()}
     except _REFUSALS as error:
         raise FormatError(f"{where}: expected a pickle of numpy arrays: {error}") from None
 
@@ -91,15 +91,15 @@ class PickledStep:
 
 def _check_opcodes(data: bytes) -> None:
     """Refuse opcodes that pickled arrays do not need; pickletools refuses sizes beyond the data."""
-    for opcode, argument, place in pickletools.genops(data):
+    for opcode, argument, offset in pickletools.genops(data):
         if opcode.name not in _OPCODES:
-            raise pickle.UnpicklingError(f"found the opcode {opcode.name} at byte {place}")
-        if opcode.name == "LONG_BINPUT" and argument is not None and argument > _LARGEST_MEMO:
-            raise pickle.UnpicklingError(f"expected at most {_LARGEST_MEMO} objects, found number {argument}")
+            raise pickle.UnpicklingError(f"found the opcode {opcode.name} at byte {offset}")
+        if opcode.name == "LONG_BINPUT" and argument is not None and argument > _MAX_MEMO:
+            raise pickle.UnpicklingError(f"expected at most {_MAX_MEMO} objects, found number {argument}")
 
 
 class _PickledType:
-    """Stands for numpy.dtype: the code of a dtype, and its byte order."""
+    """Replaces numpy.dtype: the code of a dtype, and its byte order."""
 
     __slots__ = ("code", "order")
 
@@ -115,7 +115,7 @@ class _PickledType:
 
 
 class _PickledArray:
-    """Stands for numpy.ndarray: shape, dtype, order and bytes of an array, in a list for texts."""
+    """Replaces numpy.ndarray: shape, dtype, order and bytes of an array, or a list with a text."""
 
     __slots__ = ("state",)
 
@@ -126,15 +126,15 @@ class _PickledArray:
         self.state = state
 
     def make(self) -> Any:
-        """Return the array, or the text that an array of one object holds."""
-        _, shape, kind, fortran, data = self.state
-        if not isinstance(kind, _PickledType) or not all(type(axis) is int and axis >= 0 for axis in shape):
+        """Return the array, or the text of an array of one object."""
+        _, shape, type_, fortran, data = self.state
+        if not isinstance(type_, _PickledType) or not all(type(axis) is int and axis >= 0 for axis in shape):
             raise pickle.UnpicklingError(f"expected an array, found the shape {shape!r}")
-        if kind.code in _OBJECTS:
+        if type_.code in _OBJECTS:
             if shape != () or not isinstance(data, list) or len(data) != 1:
                 raise pickle.UnpicklingError(f"expected one text, found objects {list(shape)}")
             return _text(data[0])
-        dtype = np.dtype(f"{kind.order}{kind.code}")
+        dtype = np.dtype(f"{type_.order}{type_.code}")
         if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize:
             raise pickle.UnpicklingError(f"expected the bytes of {dtype} {list(shape)}")
         return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
@@ -150,10 +150,10 @@ _GLOBALS: Final = {
 
 class _ArrayUnpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        found = _GLOBALS.get(f"{module_name} {global_name}")
-        if found is None:
+        replacement = _GLOBALS.get(f"{module_name} {global_name}")
+        if replacement is None:
             raise pickle.UnpicklingError(f"found the name {module_name}.{global_name}")
-        return found
+        return replacement
 
 
 def _text(value: object) -> str:
@@ -164,7 +164,7 @@ def _text(value: object) -> str:
 
 def _value_of(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_text(key): _array_of(one) for key, one in value.items()}
+        return {_text(key): _array_of(item) for key, item in value.items()}
     return value if isinstance(value, str) else _array_of(value)
 
 

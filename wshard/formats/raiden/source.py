@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 _MAX_STEPS: Final = 4096  # in the cache
 _MAX_METADATA: Final = 1 << 22
 _METADATA: Final = ("control", "labels", "cameras", "info")
-_LOOKED_AT: Final = 64
+_MAX_FOLDERS_TRIED: Final = 64
 _MAX_HEADER: Final = 1 << 16
-_STAMPS: Final = "timestamps.npy"
+_TIMESTAMPS_FILE: Final = "timestamps.npy"
 
 
 class RaidenSource(LazySource["Path"]):
@@ -68,14 +68,14 @@ class RaidenSource(LazySource["Path"]):
 
     @staticmethod
     def matches(location: str | os.PathLike[str]) -> bool:
-        """Say whether a path is a folder of episodes, of tasks with episodes, or an episode."""
+        """Return True for a folder of episodes, of tasks with episodes, or an episode."""
         look = location if isinstance(location, LocationLook) else LocationLook(location)
         if not look.is_folder:
             return False
         if _is_episode(look.path):
             return os.path.isdir(os.path.join(look.path, RGB))  # noqa: PTH112, PTH118  (quick)
         folders = sorted(name for name in look.names if not name.startswith(".") and "." not in name)
-        return any(_has_episodes(os.path.join(look.path, name)) for name in folders[:_LOOKED_AT])  # noqa: PTH118
+        return any(_has_episodes(os.path.join(look.path, name)) for name in folders[:_MAX_FOLDERS_TRIED])  # noqa: PTH118
 
     def _scan(self) -> Mapping[str, Path]:
         if not isinstance(self._location, (str, os.PathLike)):
@@ -97,21 +97,21 @@ class RaidenSource(LazySource["Path"]):
     # ---- description -------------------------------------------------------------------------------------------------
 
     def _describe(self, key: str, ref: Path) -> EpisodeInfo:
-        about, names = _read_metadata(ref / METADATA), list_pickles(ref)
+        metadata, names = _read_metadata(ref / METADATA), list_pickles(ref)
         if not names:
             raise FormatError(f"{ref / LOWDIM}: expected a pickle for each timestep, found none")
         first, last = self._step(ref, names[0]), self._step(ref, names[-1])
         lanes = {block: _declare(block, array, ref) for block, array in (last.lanes | first.lanes).items()}
         for camera in list_cameras(ref):
             lanes |= self._camera_lanes(ref, camera, len(names))
-        if any((ref / RGB / camera / _STAMPS).exists() for camera in list_cameras(ref)):
+        if any((ref / RGB / camera / _TIMESTAMPS_FILE).exists() for camera in list_cameras(ref)):
             lanes[TIMESTAMPS] = Declaration(TIMESTAMPS, DType.INT64)
         return EpisodeInfo(
             key or ref.name,
             len(names),
             lanes,
-            timebase=stated_clock(about.get("framerate")),
-            metadata=_describe_task(about, first.texts, ref),
+            timebase=stated_clock(metadata.get("framerate")),
+            metadata=_describe_task(metadata, first.texts, ref),
         )
 
     def _camera_lanes(self, ref: Path, camera: str, length: int) -> dict[str, Declaration]:
@@ -144,16 +144,16 @@ class RaidenSource(LazySource["Path"]):
             if value is None and rows.dtype.kind == "f":
                 row[...] = np.nan
             elif value is None or (value.shape, value.dtype) != (lane.shape, rows.dtype):
-                given = "none" if value is None else f"{value.dtype} {list(value.shape)}"
+                found = "none" if value is None else f"{value.dtype} {list(value.shape)}"
                 raise FormatError(
-                    f"{ref}: timestep {step}: {block}: expected {lane.dtype.value} {list(lane.shape)}, found {given}"
+                    f"{ref}: timestep {step}: {block}: expected {lane.dtype.value} {list(lane.shape)}, found {found}"
                 )
             else:
                 row[...] = value
         return rows
 
     def find_missing(self, key: str, block: str) -> Array:
-        """Return for each timestep whether a lane of the pickles has no value there, [T] bool."""
+        """Return a mask [T] of the timesteps at which a lane of the pickles has no value."""
         ref, length = self._find(key), self.info(key).length
         return np.array([value is None for value in self._values(ref, block, slice(0, length))], np.bool_)
 
@@ -169,11 +169,13 @@ class RaidenSource(LazySource["Path"]):
 
     def _identify(self, ref: Path, info: EpisodeInfo, block: str) -> bytes:
         images = CameraImages(ref, block.removeprefix(f"signal/{RGB}/"), info.length)
-        some = (images.path_of(step) for step in sorted({0, info.length // 2, info.length - 1}))
-        return b"".join(bytes(images[int(path.stem)]) for path in some if path.exists())
+        paths = (images.path_of(step) for step in sorted({0, info.length // 2, info.length - 1}))
+        return b"".join(bytes(images[int(path.stem)]) for path in paths if path.exists())
 
     def _stamps(self, ref: Path, length: int) -> Array:
-        path = next(path for path in (ref / RGB / camera / _STAMPS for camera in list_cameras(ref)) if path.exists())
+        path = next(
+            path for path in (ref / RGB / camera / _TIMESTAMPS_FILE for camera in list_cameras(ref)) if path.exists()
+        )
         with open_file(path) as file:
             stamps = parse_npy(file.read(_MAX_HEADER + 8 * length), str(path))
         if stamps.shape != (length,) or stamps.dtype != np.int64:
@@ -194,7 +196,7 @@ def _has_episodes(folder: str) -> bool:
     if _is_episode(folder):
         return True
     names = sorted(LocationLook(folder).names)
-    return any(_is_episode(os.path.join(folder, name)) for name in names[:_LOOKED_AT])  # noqa: PTH118
+    return any(_is_episode(os.path.join(folder, name)) for name in names[:_MAX_FOLDERS_TRIED])  # noqa: PTH118
 
 
 def _folders(root: Path) -> list[Path]:
@@ -203,7 +205,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def list_tasks(processed: Path) -> dict[str, int]:
-    """Return the names of the tasks in a folder, and how many episodes each has: the one that changed last first."""
+    """Return {task: number of episodes} of a folder, the most recently changed task first."""
     tasks = {path: sum(map(_is_episode, _folders(path))) for path in _folders(processed)} if processed.is_dir() else {}
     recent = sorted(tasks, key=lambda path: -path.stat().st_mtime_ns)
     return {path.name: tasks[path] for path in recent if tasks[path]}
@@ -216,18 +218,18 @@ def _read_metadata(path: Path) -> dict[str, Any]:
         raise MissingFileError.at(path, f"{path}: expected the metadata of an episode, found no file") from None
 
 
-def _describe_task(about: Mapping[str, Any], texts: Mapping[str, str], ref: Path) -> dict[str, Any]:
+def _describe_task(file_metadata: Mapping[str, Any], texts: Mapping[str, str], ref: Path) -> dict[str, Any]:
     """Return the metadata of an episode; texts: those of its first timestep."""
-    metadata = {name: about[name] for name in _METADATA if name in about}
-    language = about.get("language")
+    metadata = {name: file_metadata[name] for name in _METADATA if name in file_metadata}
+    language = file_metadata.get("language")
     name = texts.get("language_task") or (language.get("task") if isinstance(language, dict) else "")
     name = name if isinstance(name, str) and name else ref.parent.name
     prompt = texts.get("language_prompt")
     return metadata | {"task": prompt if isinstance(prompt, str) and prompt else name, "task_name": name}
 
 
-def _declare(block: str, array: Array, found: Path) -> Declaration:
+def _declare(block: str, array: Array, ref: Path) -> Declaration:
     try:
         return Declaration(block, DType.from_numpy(array.dtype), array.shape)
     except EpisodeError as error:
-        raise FormatError(f"{found}: {block}: {error}") from None
+        raise FormatError(f"{ref}: {block}: {error}") from None

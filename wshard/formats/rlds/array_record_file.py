@@ -27,7 +27,7 @@ class ArrayRecordFile:
             raise FormatError(f"{self.where}: expected an ArrayRecord file: {error}") from error
 
     def read(self, number: int) -> memoryview:
-        """Return the data of a record; raises FormatError for damaged ones, and for one that is not there."""
+        """Return the data of a record; raises FormatError for a damaged or missing one."""
         if number >= self._count:
             raise FormatError(f"{self.where}: expected {number + 1} records or more, found {self._count}")
         try:

@@ -61,9 +61,9 @@ class RLDSInfo:
     file_format: str
     splits: tuple[SplitShards, ...]
 
-    def places(self, folder: Path) -> dict[str, RecordPlace]:
+    def locations(self, folder: Path) -> dict[str, RecordPlace]:
         """Return the location of each episode by its key: "train/17"."""
-        found = {}
+        places_by_key = {}
         for split in self.splits:
             number = 0
             for shard, length in enumerate(split.lengths):
@@ -72,27 +72,27 @@ class RLDSInfo:
                     raise FormatError(f"{folder / INFO}: expected the name of a file, found {shown(name)}")
                 path = within(folder, name, str(folder / INFO))
                 for record in range(length):
-                    found[f"{split.name}/{number}"] = RecordPlace(split.name, number, path, record)
+                    places_by_key[f"{split.name}/{number}"] = RecordPlace(split.name, number, path, record)
                     number += 1
-        return found
+        return places_by_key
 
 
 def read_dataset_info(folder: Path) -> RLDSInfo:
     """Read dataset_info.json; raises FormatError, UnsupportedFormatError for other files than TFRecord, ArrayRecord."""
     path = folder / INFO
-    about = read_object(path, MAX_JSON)
-    file_format = about.get("fileFormat", TFRECORD)
+    contents = read_object(path, MAX_JSON)
+    file_format = contents.get("fileFormat", TFRECORD)
     if file_format not in {TFRECORD, ARRAY_RECORD}:
         raise UnsupportedFormatError(
             f"{path}: expected fileFormat {TFRECORD} or {ARRAY_RECORD}, found {shown(file_format)}"
         )
-    rows = about.get("splits")
+    rows = contents.get("splits")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise FormatError(f"{path}: expected a list of splits, found {shown(rows)}")
     splits = tuple(_split(row, path) for row in rows)
     if sum(sum(split.lengths) for split in splits) > _MAX_EPISODES:
         raise LimitError(f"{path}: expected at most {_MAX_EPISODES} episodes, found more")
-    return RLDSInfo(str(about.get("name") or ""), str(about.get("version") or ""), file_format, splits)
+    return RLDSInfo(str(contents.get("name") or ""), str(contents.get("version") or ""), file_format, splits)
 
 
 def _split(row: dict[str, Any], path: Path) -> SplitShards:
@@ -118,8 +118,8 @@ def describe_dataset(info: RLDSInfo, sizes: dict[str, int]) -> dict[str, Any]:
         }
         for split in info.splits
     ]
-    about = {"citation": "", "description": "", "fileFormat": info.file_format, "name": info.name}
-    return about | {"releaseNotes": {}, "splits": splits, "version": info.version or DEFAULT_VERSION}
+    contents = {"citation": "", "description": "", "fileFormat": info.file_format, "name": info.name}
+    return contents | {"releaseNotes": {}, "splits": splits, "version": info.version or DEFAULT_VERSION}
 
 
 def name_of_folder(folder: Path) -> tuple[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BYTES, FLOATS, INTS = 1, 2, 3
 """Kinds of features, by their field numbers."""
 
-_VARINT, _WIDE, _SIZED, _NARROW = 0, 1, 2, 5  # wire types
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types
 _MAX_VARINT: Final = 10
 _MAX_FEATURES: Final = 1 << 14
 _MAX_ITEMS: Final = 1 << 20
@@ -39,16 +39,16 @@ class ExampleFeature:
     @cached_property
     def items(self) -> list[memoryview]:
         """The items of a list of bytes."""
-        found = []
+        views = []
         for number, value in _fields(self.data, self.where):
             if number == 1:
-                found.append(_expect_bytes(value, self.where))
-            if len(found) > _MAX_ITEMS:
+                views.append(_expect_bytes(value, self.where))
+            if len(views) > _MAX_ITEMS:
                 raise LimitError(f"{self.where}: expected at most {_MAX_ITEMS} items, found more")
-        return found
+        return views
 
     def count(self) -> int:
-        """Return how many values there are; of bytes, how many items."""
+        """Return the number of values; for bytes, of items."""
         if self.kind == BYTES:
             return len(self.items)
         if self.kind == FLOATS:
@@ -70,22 +70,22 @@ class ExampleFeature:
 
     @cached_property
     def _packed(self) -> list[memoryview]:
-        """The runs of packed numbers; of numbers that are not packed, one run of them all."""
+        """The runs of packed numbers; numbers that are not packed form one run at the end."""
         runs: list[memoryview] = []
-        loose = bytearray()
+        unpacked = bytearray()
         for number, value in _fields(self.data, self.where):
             if number != 1:
                 continue
             if isinstance(value, memoryview):
                 runs.append(value)
             else:
-                loose += struct.pack("<I", value & 0xFFFFFFFF) if self.kind == FLOATS else encode_varint(value)
-        return [*runs, memoryview(bytes(loose))] if loose else runs
+                unpacked += struct.pack("<I", value & 0xFFFFFFFF) if self.kind == FLOATS else encode_varint(value)
+        return [*runs, memoryview(bytes(unpacked))] if unpacked else runs
 
 
 def parse_example(data: memoryview, where: str) -> dict[str, ExampleFeature]:
     """Return the features by name; their values are not read. Raises FormatError."""
-    found: dict[str, ExampleFeature] = {}
+    features_by_name: dict[str, ExampleFeature] = {}
     for number, features in _fields(data, where):
         if number != 1:
             continue
@@ -94,11 +94,11 @@ def parse_example(data: memoryview, where: str) -> dict[str, ExampleFeature]:
                 continue
             parts = {key: _expect_bytes(value, where) for key, value in _fields(_expect_bytes(entry, where), where)}
             name = _name(parts.get(1, memoryview(b"")), where)
-            if len(found) >= _MAX_FEATURES:
+            if len(features_by_name) >= _MAX_FEATURES:
                 raise FormatError(f"{where}: expected at most {_MAX_FEATURES} features, found more")
             for kind, values in _fields(parts.get(2, memoryview(b"")), where):
-                found[name] = ExampleFeature(kind, _expect_bytes(values, where), f"{where}: {name}")
-    return found
+                features_by_name[name] = ExampleFeature(kind, _expect_bytes(values, where), f"{where}: {name}")
+    return features_by_name
 
 
 def _name(data: memoryview, where: str) -> str:
@@ -116,33 +116,39 @@ def _expect_bytes(value: int | memoryview, where: str) -> memoryview:
 
 def _fields(data: memoryview, where: str) -> Iterator[tuple[int, int | memoryview]]:
     """Yield number and value of each field of a protobuf message; raises FormatError."""
-    place, size = 0, len(data)
-    while place < size:
-        tag, place = _varint(data, place, where)
+    position, size = 0, len(data)
+    while position < size:
+        tag, position = _varint(data, position, where)
         wire = tag & 7
         if wire == _VARINT:
-            value, place = _varint(data, place, where)
+            value, position = _varint(data, position, where)
             yield tag >> 3, value
             continue
-        length, place = _varint(data, place, where) if wire == _SIZED else ({_WIDE: 8, _NARROW: 4}.get(wire, -1), place)
-        if length < 0 or length > size - place:
-            raise FormatError(f"{where}: expected a tf.train.Example, found a field of {length} bytes at byte {place}")
-        part = data[place : place + length]
-        place += length
-        yield tag >> 3, part if wire == _SIZED else int.from_bytes(part, "little")
+        length, position = (
+            _varint(data, position, where)
+            if wire == _LENGTH_DELIMITED
+            else ({_FIXED64: 8, _FIXED32: 4}.get(wire, -1), position)
+        )
+        if length < 0 or length > size - position:
+            raise FormatError(
+                f"{where}: expected a tf.train.Example, found a field of {length} bytes at byte {position}"
+            )
+        part = data[position : position + length]
+        position += length
+        yield tag >> 3, part if wire == _LENGTH_DELIMITED else int.from_bytes(part, "little")
 
 
-def _varint(data: memoryview, place: int, where: str) -> tuple[int, int]:
+def _varint(data: memoryview, position: int, where: str) -> tuple[int, int]:
     value = 0
     for shift in range(_MAX_VARINT):
-        if place >= len(data):
+        if position >= len(data):
             break
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << (7 * shift)
         if byte < 128:
-            return value, place
-    raise FormatError(f"{where}: expected a tf.train.Example, found a number without end at byte {place}")
+            return value, position
+    raise FormatError(f"{where}: expected a tf.train.Example, found a number without end at byte {position}")
 
 
 def _decode_varints(data: memoryview, where: str) -> NDArray[np.int64]:
@@ -173,34 +179,34 @@ def encode_example(features: Mapping[str, Sequence[bytes] | NDArray[Any]]) -> by
             is_float = values.dtype.kind == "f"
             kind = FLOATS if is_float else INTS
             packed = values.astype("<f4").tobytes() if is_float else _encode_varints(values.astype(np.int64))
-            inner = _sized(1, packed)
+            inner = _encode_field(1, packed)
         else:
-            kind, inner = BYTES, b"".join(_sized(1, value) for value in values)
-        entries.append(_sized(1, _sized(1, name.encode()) + _sized(2, _sized(kind, inner))))
-    return _sized(1, b"".join(entries))
+            kind, inner = BYTES, b"".join(_encode_field(1, value) for value in values)
+        entries.append(_encode_field(1, _encode_field(1, name.encode()) + _encode_field(2, _encode_field(kind, inner))))
+    return _encode_field(1, b"".join(entries))
 
 
-def _sized(number: int, data: bytes) -> bytes:
-    return encode_varint(number << 3 | _SIZED) + encode_varint(len(data)) + data
+def _encode_field(number: int, data: bytes) -> bytes:
+    return encode_varint(number << 3 | _LENGTH_DELIMITED) + encode_varint(len(data)) + data
 
 
 def encode_varint(value: int) -> bytes:
-    """Return a number of up to 64 bits as protobuf has it."""
-    found = bytearray()
+    """Return a number of up to 64 bits as a protobuf varint."""
+    encoded = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def _encode_varints(values: NDArray[np.int64]) -> bytes:
-    left = values.ravel().view(np.uint64)
-    table = np.zeros((len(left), _MAX_VARINT), np.uint8)
+    remaining = values.ravel().view(np.uint64)
+    table = np.zeros((len(remaining), _MAX_VARINT), np.uint8)
     shifts = np.arange(_MAX_VARINT, dtype=np.uint64) * np.uint64(7)
-    table[:] = (left[:, None] >> shifts) & np.uint64(127)
-    used = np.maximum(_MAX_VARINT - np.argmax(table[:, ::-1] != 0, axis=1), 1)
-    used[left == 0] = 1
+    table[:] = (remaining[:, None] >> shifts) & np.uint64(127)
+    sizes = np.maximum(_MAX_VARINT - np.argmax(table[:, ::-1] != 0, axis=1), 1)
+    sizes[remaining == 0] = 1
     column = np.arange(_MAX_VARINT)
-    table[column < used[:, None] - 1] |= 128
-    packed: bytes = table[column < used[:, None]].tobytes()
+    table[column < sizes[:, None] - 1] |= 128
+    packed: bytes = table[column < sizes[:, None]].tobytes()
     return packed

@@ -47,18 +47,18 @@ def read_features(tree: object, where: str) -> tuple[list[TFDSFeature], list[TFD
     top = _members(tree)
     if top is None or STEPS not in top:
         raise FormatError(f"{where}: expected a FeaturesDict with steps, found {shown(tree)}")
-    sequence = _part(top[STEPS], "sequence")
-    steps = _walk(_part(sequence, "feature"), STEPS, 0)
-    rest = [feature for name, node in top.items() if name != STEPS for feature in _walk(node, name, 0)]
-    return list(steps), rest
+    sequence = _member(top[STEPS], "sequence")
+    steps = _walk(_member(sequence, "feature"), STEPS, 0)
+    of_episode = [feature for name, node in top.items() if name != STEPS for feature in _walk(node, name, 0)]
+    return list(steps), of_episode
 
 
 def _members(node: object) -> Mapping[str, Any] | None:
-    found = _part(_part(node, "featuresDict"), "features")
-    return found if isinstance(found, dict) else None
+    members = _member(_member(node, "featuresDict"), "features")
+    return members if isinstance(members, dict) else None
 
 
-def _part(node: object, name: str) -> Any:
+def _member(node: object, name: str) -> Any:
     return node.get(name) if isinstance(node, dict) else None
 
 
@@ -72,42 +72,42 @@ def _walk(node: object, path: str, depth: int) -> Iterator[TFDSFeature]:
 
 
 def _leaf(node: object, path: str) -> TFDSFeature:
-    if _part(node, "text") is not None:
+    if _member(node, "text") is not None:
         return TFDSFeature(path, TEXT)
-    if _part(node, "classLabel") is not None:
+    if _member(node, "classLabel") is not None:
         return TFDSFeature(path, NUMBER, "int64")
-    image = _part(node, "image")
+    image = _member(node, "image")
     if image is not None:
-        dtype = str(_part(image, "dtype") or "uint8")
+        dtype = str(_member(image, "dtype") or "uint8")
         return TFDSFeature(path, IMAGE if dtype in {"uint8", "uint16"} else OTHER, dtype)
-    sequence = _part(node, "sequence")
-    inner = _part(_part(sequence, "feature"), "tensor") if sequence is not None else None
-    tensor = _part(node, "tensor") if inner is None else inner
+    sequence = _member(node, "sequence")
+    inner = _member(_member(sequence, "feature"), "tensor") if sequence is not None else None
+    tensor = _member(node, "tensor") if inner is None else inner
     shape = _shape(tensor)
-    dtype = str(_part(tensor, "dtype") or "")
+    dtype = str(_member(tensor, "dtype") or "")
     if shape is None:
         return TFDSFeature(path, OTHER)
     if inner is not None:
-        length = _size(_part(sequence, "length"))
+        length = _size(_member(sequence, "length"))
         shape = (length, *shape)
     if dtype == "string":
         return TFDSFeature(path, OTHER if shape else TEXT)
-    encoding = str(_part(tensor, "encoding") or "none").lower()
+    encoding = str(_member(tensor, "encoding") or "none").lower()
     return TFDSFeature(
         path, NUMBER if dtype in _DTYPES else OTHER, dtype, shape, "" if encoding == "none" else encoding
     )
 
 
 def _shape(tensor: object) -> tuple[int | None, ...] | None:
-    shape = _part(tensor, "shape")
-    sizes = _part(shape, "dimensions") or []
+    shape = _member(tensor, "shape")
+    sizes = _member(shape, "dimensions") or []
     if not isinstance(shape, dict) or not isinstance(sizes, list) or len(sizes) > _MAX_DEPTH:
         return None
     return tuple(_size(size) for size in sizes)
 
 
 def _size(value: object) -> int | None:
-    """Return a size as TFDS writes it: a number as text, -1 for one that differs."""
+    """Parse a size as TFDS writes it: a number as text; None for -1, a size that varies."""
     try:
         size = int(str(value))
     except ValueError:
@@ -125,8 +125,8 @@ def describe_features(steps: list[TFDSFeature], episode: list[TFDSFeature]) -> d
     """Return the tree of features.json."""
     nested: dict[str, Any] = {"pythonClassName": f"{_CLASS}.dataset_feature.Dataset"}
     nested |= {"sequence": {"feature": _tree(steps), "length": "-1"}}
-    about = _tree(episode, 0)["featuresDict"]["features"]
-    return _dict(dict(sorted({**about, STEPS: nested}.items())))
+    members = _tree(episode, 0)["featuresDict"]["features"]
+    return _dict(dict(sorted({**members, STEPS: nested}.items())))
 
 
 def _dict(members: dict[str, Any]) -> dict[str, Any]:

@@ -87,21 +87,21 @@ class RLDSSink(DraftSink):
         with (draft / _draft_name(len(self._written) - 1)).open("ab") as file:
             write_record(file, data)
         self._written[-1].append(len(data))
-        return f"{SPLIT}/{sum(self._old.lengths) + sum(map(len, self._written)) - 1}"
+        return f"{SPLIT}/{sum(self._existing_split.lengths) + sum(map(len, self._written)) - 1}"
 
     @property
-    def _old(self) -> SplitShards:
+    def _existing_split(self) -> SplitShards:
         """The split before this run."""
         return next((split for split in self._info.splits if split.name == SPLIT), SplitShards(SPLIT, ()))
 
     def _finish(self, draft: Path) -> None:
-        old, folder = self._old, draft
-        new = SplitShards(SPLIT, (*old.lengths, *map(len, self._written)), old.template)
+        existing, folder = self._existing_split, draft
+        new = SplitShards(SPLIT, (*existing.lengths, *map(len, self._written)), existing.template)
         name = self._info.name
-        for shard in range(len(old.lengths)):
-            (folder / old.file(name, TFRECORD, shard)).rename(folder / new.file(name, TFRECORD, shard))
+        for shard in range(len(existing.lengths)):
+            (folder / existing.file(name, TFRECORD, shard)).rename(folder / new.file(name, TFRECORD, shard))
         for number in range(len(self._written)):
-            target = new.file(name, TFRECORD, len(old.lengths) + number)
+            target = new.file(name, TFRECORD, len(existing.lengths) + number)
             (folder / _draft_name(number)).rename(folder / target)
         splits = [split for split in self._info.splits if split.name != SPLIT]
         info = RLDSInfo(name, self._info.version, TFRECORD, (*splits, new))

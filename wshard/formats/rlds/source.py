@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 IS_FIRST, IS_LAST, IS_TERMINAL = "steps/is_first", "steps/is_last", "steps/is_terminal"
 STEP_BLOCKS: Final = {"steps/reward": REWARD, IS_TERMINAL: DONE, "steps/timestamps_ns": TIMESTAMPS}
-OWN: Final = "wshard"
-"""Name in episode_metadata of JSON with metadata, rate and epoch, for which RLDS has no fields."""
+OWN_FIELD: Final = "wshard"
+"""Field of episode_metadata with JSON of metadata, rate and epoch, for which RLDS has no fields."""
 
 _TASKS: Final = ("language_instruction", "natural_language_instruction", "instruction", "task")
 _PREFIXES: Final = (("steps/observation/", "signal/"), ("steps/action/", "action/"), ("steps/", "signal/"))
@@ -87,7 +87,7 @@ class RLDSSource(LazySource[RecordPlace]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a folder with dataset_info.json and features.json."""
+        """Return True for a folder with dataset_info.json and features.json."""
         if not isinstance(location, (str, os.PathLike)):
             return False
         look = location if isinstance(location, LocationLook) else LocationLook(location)
@@ -110,16 +110,16 @@ class RLDSSource(LazySource[RecordPlace]):
 
     @cached_property
     def _blocks(self) -> dict[str, TFDSFeature]:
-        """The features of steps by lane, observations first: others of the same name are steps/NAME."""
-        found: dict[str, TFDSFeature] = {}
-        for feature in sorted(self._features[0], key=lambda one: not one.path.startswith("steps/observation")):
+        """The features of steps by lane, observations first; further ones of the same name are steps/NAME."""
+        features: dict[str, TFDSFeature] = {}
+        for feature in sorted(self._features[0], key=lambda feature: not feature.path.startswith("steps/observation")):
             if feature.path not in {IS_FIRST, IS_LAST}:
                 block = block_of(feature)
-                found[block if block not in found else _other_block(feature)] = feature
-        return found
+                features[block if block not in features else _other_block(feature)] = feature
+        return features
 
     def _scan(self) -> Mapping[str, RecordPlace]:
-        return self._dataset.places(self._folder)
+        return self._dataset.locations(self._folder)
 
     def _files(self, ref: RecordPlace) -> list[Location]:
         return [ref.shard, self._folder / FEATURES]
@@ -127,9 +127,9 @@ class RLDSSource(LazySource[RecordPlace]):
     # ---- records -----------------------------------------------------------------------------------------------------
 
     def _shard(self, ref: RecordPlace) -> TFRecordFile | ArrayRecordFile:
-        kind = TFRecordFile if self._dataset.file_format == TFRECORD else ArrayRecordFile
+        file_class = TFRecordFile if self._dataset.file_format == TFRECORD else ArrayRecordFile
         try:
-            return self.open_once(str(ref.shard), lambda: kind(ref.shard))
+            return self.open_once(str(ref.shard), lambda: file_class(ref.shard))
         except FileNotFoundError:
             raise MissingFileError(f"{self._folder / INFO}: expected the file {ref.shard}, found none") from None
 
@@ -142,13 +142,13 @@ class RLDSSource(LazySource[RecordPlace]):
 
         return self._remember("records", f"{ref.split}/{ref.number}", read, _MAX_RECORDS)
 
-    def _checked(self, ref: RecordPlace) -> dict[str, ExampleFeature]:
+    def _verified_record(self, ref: RecordPlace) -> dict[str, ExampleFeature]:
         """Return the features of an episode after comparing its record with the checksum, once."""
-        checked, key = self._cache("checked"), f"{ref.split}/{ref.number}"
-        if key not in checked:
+        verified, key = self._cache("checked"), f"{ref.split}/{ref.number}"
+        if key not in verified:
             self._shard(ref).check(ref.record)
-            checked.clear()
-            checked[key] = True
+            verified.clear()
+            verified[key] = True
         return self._record(ref)
 
     # ---- description -------------------------------------------------------------------------------------------------
@@ -160,7 +160,9 @@ class RLDSSource(LazySource[RecordPlace]):
             metadata |= values_of(feature, record)
         length = self._length(record, ref)
         lanes = self._declare_lanes(record, length, metadata)
-        texts = {one.name.rpartition("/")[2]: block.removeprefix(STEP_TEXTS) for block, one in self._blocks.items()}
+        texts = {
+            feature.name.rpartition("/")[2]: block.removeprefix(STEP_TEXTS) for block, feature in self._blocks.items()
+        }
         task = next((value for name in _TASKS if (value := metadata.get(texts.get(name, name)))), None)
         if isinstance(task, (str, list)):
             metadata.setdefault("task", task)
@@ -181,22 +183,22 @@ class RLDSSource(LazySource[RecordPlace]):
 
     def _restore(self, metadata: dict[str, Any], ref: RecordPlace) -> TimebaseSpec:
         """Restore the metadata that wshard wrote, and return the clock."""
-        text = metadata.pop(OWN, None)
+        text = metadata.pop(OWN_FIELD, None)
         if not isinstance(text, str):
             return TimebaseSpec()
-        own = parse_object(text, f"{ref.shard}: record {ref.record}: episode_metadata/{OWN}")
-        metadata |= own["metadata"] if isinstance(own.get("metadata"), dict) else {}
-        return stated_clock(own.get("tick_hz"), own.get("epoch_ns"))
+        note = parse_object(text, f"{ref.shard}: record {ref.record}: episode_metadata/{OWN_FIELD}")
+        metadata |= note["metadata"] if isinstance(note.get("metadata"), dict) else {}
+        return stated_clock(note.get("tick_hz"), note.get("epoch_ns"))
 
     def _length(self, record: Mapping[str, ExampleFeature], ref: RecordPlace) -> int:
         """Return the number of steps, determined by flags, else texts and images, else numbers."""
-        known = [feature for feature in self._features[0] if feature.path in record]
-        flags = [feature for feature in known if feature.path in {IS_FIRST, IS_LAST, IS_TERMINAL}]
-        plain = [feature for feature in known if feature.kind in {TEXT, IMAGE} or feature.encoding]
-        sized = [feature for feature in known if feature.kind == NUMBER and None not in feature.shape]
-        for feature in [*flags, *plain, *sized]:
+        present = [feature for feature in self._features[0] if feature.path in record]
+        flags = [feature for feature in present if feature.path in {IS_FIRST, IS_LAST, IS_TERMINAL}]
+        counted_by_item = [feature for feature in present if feature.kind in {TEXT, IMAGE} or feature.encoding]
+        sized = [feature for feature in present if feature.kind == NUMBER and None not in feature.shape]
+        for feature in [*flags, *counted_by_item, *sized]:
             count = record[feature.path].count()
-            size = 1 if feature in plain else math.prod(size or 0 for size in feature.shape)
+            size = 1 if feature in counted_by_item else math.prod(size or 0 for size in feature.shape)
             if size and count and count % size == 0:
                 return count // size
         raise FormatError(f"{ref.shard}: record {ref.record}: expected steps, found none that can be counted")
@@ -228,7 +230,7 @@ class RLDSSource(LazySource[RecordPlace]):
     # ---- data --------------------------------------------------------------------------------------------------------
 
     def _read(self, ref: RecordPlace, info: EpisodeInfo, block: str, steps: slice) -> Array:
-        record, lane = self._checked(ref), info.lanes[block]
+        record, lane = self._verified_record(ref), info.lanes[block]
         if lane.encoding:
             return self._encoded(ref, info, block).decode(steps.start, steps.stop)
         if block == TRUNCATIONS:
@@ -251,7 +253,7 @@ class RLDSSource(LazySource[RecordPlace]):
         return flags
 
     def _encoded(self, ref: RecordPlace, info: EpisodeInfo, block: str) -> ImageFrames:
-        images = expect_items(find_values(self._blocks[block], self._checked(ref)), info.length)
+        images = expect_items(find_values(self._blocks[block], self._verified_record(ref)), info.length)
         where = f"{self.where_of(f'{ref.split}/{ref.number}')}: {block}"
         return image_frames(info.lanes[block], images, where)
 
@@ -266,7 +268,8 @@ def block_of(feature: TFDSFeature) -> str:
     if feature.kind != TEXT:
         return block
     name = block.removeprefix("signal/")
-    return _other_block(feature) if name in {"left_out", "dataset", "success", OWN, *_NAMES} else f"{STEP_TEXTS}{name}"
+    is_reserved = name in {"left_out", "dataset", "success", OWN_FIELD, *_NAMES}
+    return _other_block(feature) if is_reserved else f"{STEP_TEXTS}{name}"
 
 
 def _other_block(feature: TFDSFeature) -> str:

@@ -28,13 +28,13 @@ _MAX_STEP_SIZE: Final = 1 << 30
 
 def find_values(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> ExampleFeature:
     """Return the values of a feature in a record; raises FormatError if there are none, or of another kind."""
-    found = record.get(feature.path) or record.get(feature.path + FLAT)
-    if found is None:
+    values = record.get(feature.path) or record.get(feature.path + FLAT)
+    if values is None:
         raise FormatError(f"{feature.path}: the episode has none")
     needs_bytes = feature.kind != NUMBER or bool(feature.encoding)
-    if (found.kind == BYTES) != needs_bytes:
+    if (values.kind == BYTES) != needs_bytes:
         raise FormatError(f"{feature.path}: expected {'bytes' if needs_bytes else 'numbers'}, found the other")
-    return found
+    return values
 
 
 def expect_items(values: ExampleFeature, length: int) -> list[memoryview]:
@@ -52,22 +52,22 @@ def texts_of(values: ExampleFeature, length: int) -> list[str]:
 def step_shape(feature: TFDSFeature, record: Mapping[str, ExampleFeature], length: int) -> tuple[int, ...]:
     """Return the shape of a step; raises FormatError if it varies."""
     unknown = [axis for axis, size in enumerate(feature.shape) if size is None]
-    known = math.prod(size for size in feature.shape if size is not None)
+    known_size = math.prod(size for size in feature.shape if size is not None)
     if not unknown:
-        if known > _MAX_STEP_SIZE:
-            raise LimitError(f"{feature.path}: expected at most {_MAX_STEP_SIZE} numbers a step, found {known}")
+        if known_size > _MAX_STEP_SIZE:
+            raise LimitError(f"{feature.path}: expected at most {_MAX_STEP_SIZE} numbers a step, found {known_size}")
         return tuple(size for size in feature.shape if size is not None)
     if len(unknown) > 1 or feature.encoding or feature.path + MORE_ROWS in record:
         raise FormatError(f"{feature.path}: its shape is not stated")
     rows = record.get(feature.path + ROWS)
     sizes = set() if rows is None else set(rows.numbers().tolist())
     count = find_values(feature, record).count()
-    if len(sizes) > 1 or not known or count % (length * known):
+    if len(sizes) > 1 or not known_size or count % (length * known_size):
         raise FormatError(f"{feature.path}: its size differs from step to step")
-    size = count // (length * known)
+    size = count // (length * known_size)
     if sizes - {size}:
         raise FormatError(f"{feature.path}: expected {size} rows a step, found {sizes}")
-    return tuple(size if axis in unknown else one or 0 for axis, one in enumerate(feature.shape))
+    return tuple(size if axis in unknown else stated or 0 for axis, stated in enumerate(feature.shape))
 
 
 def read_numbers(
@@ -79,8 +79,8 @@ def read_numbers(
         items = expect_items(values, length)[steps]
         size = math.prod(shape) * dtype.itemsize
         data = b"".join(_decode(item, feature.encoding, size, values.where) for item in items)
-        found: Array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(-1, *shape)
-        return found
+        tensors: Array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(-1, *shape)
+        return tensors
     size = math.prod(shape)
     count = values.count()
     if count != length * size:
@@ -106,15 +106,15 @@ def _decode(item: memoryview, encoding: str, size: int, where: str) -> bytes:
 
 def values_of(feature: TFDSFeature, record: Mapping[str, ExampleFeature]) -> dict[str, Any]:
     """Return a feature of the whole episode as metadata: a text, a number, or a list of at most 256 of them."""
-    found = record.get(feature.path)
-    if found is None or feature.encoding or (found.kind == BYTES and feature.kind != TEXT):
+    values = record.get(feature.path)
+    if values is None or feature.encoding or (values.kind == BYTES and feature.kind != TEXT):
         return {}
-    if found.count() > _MAX_LISTED:
+    if values.count() > _MAX_LISTED:
         return {}
     if feature.kind == TEXT:
-        items: list[Any] = [str(item, "utf-8", "replace") for item in found.items]
+        items: list[Any] = [str(item, "utf-8", "replace") for item in values.items]
     elif feature.kind == NUMBER:
-        items = json_value(found.numbers().astype(feature.dtype))
+        items = json_value(values.numbers().astype(feature.dtype))
     else:
         return {}
     return {feature.name: items[0] if not feature.shape and len(items) == 1 else items}

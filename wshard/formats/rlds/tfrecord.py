@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _HEAD: Final = struct.Struct("<QI")  # length, and its checksum
 _CRC: Final = struct.Struct("<I")
-_SALT: Final = 0xA282EAD8
-_MAX_ZEROS: Final = 1 << 18  # places that are tried to find the next record
-_MAX_STARTS: Final = 16
+_MASK_DELTA: Final = 0xA282EAD8
+_MAX_POSITIONS_TRIED: Final = 1 << 18  # positions that are tried to find the next record
+_MAX_CANDIDATES: Final = 16
 
 
 def mask_crc(data: bytes | memoryview) -> int:
     """Return the CRC32C of bytes as TFRecord stores it: turned by 15 bits, plus a constant."""
     crc = crc32c.crc32c(data)
-    return (((crc >> 15) | (crc << 17)) + _SALT) & 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 class TFRecordFile:
@@ -44,48 +44,50 @@ class TFRecordFile:
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Where the data of each record are, up to a damaged length behind which no record is found."""
-        found: list[tuple[int, int]] = []
+        """(start, end) of the data of each record, up to a damaged length after which no record is found."""
+        collected: list[tuple[int, int]] = []
         try:
-            self._find(found)
+            self._collect_spans(collected)
         except FormatError as error:
-            self._damage[len(found)] = error
-        return found
+            self._damage[len(collected)] = error
+        return collected
 
-    def _find(self, found: list[tuple[int, int]]) -> None:
-        place, size = 0, len(self._data)
-        while place < size:
-            where = f"{self.where}: record {len(found)} at byte {place}"
-            if size - place < _HEAD.size:
-                raise FormatError(f"{where}: expected a length of {_HEAD.size} bytes, found {size - place} at the end")
-            length, crc = _HEAD.unpack_from(self._data, place)
-            if mask_crc(self._data[place : place + 8]) != crc:
-                wrong = ChecksumError(f"{where}: the checksum of its length differs")
-                next_place = self._find_next(place)
-                if next_place is None:
-                    raise wrong
-                self._damage[len(found)] = wrong
-                length = next_place - _CRC.size - place - _HEAD.size
-            end = place + _HEAD.size + length
+    def _collect_spans(self, spans: list[tuple[int, int]]) -> None:
+        position, size = 0, len(self._data)
+        while position < size:
+            where = f"{self.where}: record {len(spans)} at byte {position}"
+            if size - position < _HEAD.size:
+                raise FormatError(
+                    f"{where}: expected a length of {_HEAD.size} bytes, found {size - position} at the end"
+                )
+            length, crc = _HEAD.unpack_from(self._data, position)
+            if mask_crc(self._data[position : position + 8]) != crc:
+                error = ChecksumError(f"{where}: the checksum of its length differs")
+                next_start = self._find_next(position)
+                if next_start is None:
+                    raise error
+                self._damage[len(spans)] = error
+                length = next_start - _CRC.size - position - _HEAD.size
+            end = position + _HEAD.size + length
             if end + _CRC.size > size:
-                raise FormatError(f"{where}: expected {length} bytes, found {size - place - _HEAD.size} to the end")
-            found.append((place + _HEAD.size, end))
-            place = end + _CRC.size
+                raise FormatError(f"{where}: expected {length} bytes, found {size - position - _HEAD.size} to the end")
+            spans.append((position + _HEAD.size, end))
+            position = end + _CRC.size
 
-    def _find_next(self, place: int) -> int | None:
-        """Return where the record after one of unknown length begins, if the checksum of the data between proves it."""
-        start = place + _HEAD.size
-        for end in islice(self._list_starts(start + _CRC.size), _MAX_STARTS):
+    def _find_next(self, position: int) -> int | None:
+        """Return the start of the record after one of unknown length, if the checksum of the data between proves it."""
+        start = position + _HEAD.size
+        for end in islice(self._candidate_starts(start + _CRC.size), _MAX_CANDIDATES):
             last = end - _CRC.size
             if mask_crc(self._data[start:last]) == _CRC.unpack_from(self._data, last)[0]:
                 return end
         return None
 
-    def _list_starts(self, place: int) -> Iterator[int]:
-        """Yield the places from a byte on with the right checksum of a length below 4 GiB, and the end of the file."""
+    def _candidate_starts(self, position: int) -> Iterator[int]:
+        """Yield positions from a byte on at which a length below 4 GiB has the right checksum, then the file's end."""
         data: Any = self._data
-        zeros = place + 3
-        for _ in range(_MAX_ZEROS):
+        zeros = position + 3
+        for _ in range(_MAX_POSITIONS_TRIED):
             zeros = data.obj.find(bytes(4), zeros + 1)
             if zeros < 0:
                 yield len(data)
@@ -95,21 +97,21 @@ class TFRecordFile:
                 yield zeros - 4
 
     def read(self, number: int) -> memoryview:
-        """Return the data of a record, mapped and not compared with its checksum; see check.
+        """Return the data of a record, memory-mapped, without verifying its checksum; see check.
 
-        Raises FormatError, ChecksumError for a record that is not there.
+        Raises FormatError, ChecksumError for a missing record.
         """
         count = len(self.spans)
-        wrong = self._damage.get(min(number, count))
-        if wrong is not None:
-            raise type(wrong)(str(wrong))
+        damage = self._damage.get(min(number, count))
+        if damage is not None:
+            raise type(damage)(str(damage))
         if number >= count:
             raise FormatError(f"{self.where}: expected {number + 1} records or more, found {count}")
         start, end = self.spans[number]
         return self._data[start:end]
 
     def check(self, number: int) -> None:
-        """Raise ChecksumError where the data of a record differ from its checksum."""
+        """Raise ChecksumError if the data of a record do not match its checksum."""
         data = self.read(number)
         if mask_crc(data) != _CRC.unpack_from(self._data, self.spans[number][1])[0]:
             raise ChecksumError(f"{self.where}: record {number}: the checksum of its data differs")

@@ -13,7 +13,7 @@ from wshard.episode.step_texts import TASK, task_texts, text_lanes, texts_of
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.rlds.features import IMAGE, NUMBER, TEXT, TFDSFeature
-from wshard.formats.rlds.source import IS_FIRST, IS_LAST, IS_TERMINAL, OWN, STEP_BLOCKS
+from wshard.formats.rlds.source import IS_FIRST, IS_LAST, IS_TERMINAL, OWN_FIELD, STEP_BLOCKS
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
 
@@ -27,64 +27,64 @@ INSTRUCTION: Final = "steps/language_instruction"
 _AS_BYTES: Final = frozenset({DType.FLOAT64, DType.FLOAT16, DType.UINT64})
 """Types that float32 and int64 cannot represent exactly: their tensors are stored as bytes."""
 
-_MAX_INTS: Final = 256  # of a timestep that are stored as numbers of their own
+_MAX_INTS: Final = 256  # integers per timestep that are stored as int64; more are stored as bytes
 _CAMERA_CHANNELS: Final = frozenset({1, 3})
-_PLACES: Final = {block: path for path, block in STEP_BLOCKS.items()}
+_PATHS: Final = {block: path for path, block in STEP_BLOCKS.items()}
 _BATCH: Final = 32
-_ABOUT: Final = ("episode_id", "env_id", OWN)
+_EPISODE_FIELDS: Final = ("episode_id", "env_id", OWN_FIELD)
 
 
 def find_losses(info: EpisodeInfo) -> list[str]:
     """Return what a data set cannot store of an episode."""
-    found = list_losses(info, {*_PLACES, TRUNCATIONS, *text_lanes(info)}, "feature")
+    losses = list_losses(info, {*_PATHS, TRUNCATIONS, *text_lanes(info)}, "feature")
     if TRUNCATIONS in info.lanes:
-        found.append(f"{TRUNCATIONS}: the last timestep counts as truncated unless it is terminal")
+        losses.append(f"{TRUNCATIONS}: the last timestep counts as truncated unless it is terminal")
     videos = [block for block, lane in info.lanes.items() if lane.encoding == "mp4"]
-    return found + [f"{block}: frames are encoded again, as PNG" for block in videos]
+    return losses + [f"{block}: frames are encoded again, as PNG" for block in videos]
 
 
 def plan_steps(ep: Episode) -> list[TFDSFeature]:
     """Return the features of the steps of an episode; raises EpisodeError for lanes without a valid feature."""
-    found = [TFDSFeature(path, NUMBER, "bool") for path in (IS_FIRST, IS_LAST)]
+    features = [TFDSFeature(path, NUMBER, "bool") for path in (IS_FIRST, IS_LAST)]
     if ep.terminations is not None:
-        found.append(TFDSFeature(IS_TERMINAL, NUMBER, "bool"))
+        features.append(TFDSFeature(IS_TERMINAL, NUMBER, "bool"))
     if ep.rewards is not None:
-        found.append(_number(_PLACES[REWARD], DType.from_numpy(ep.rewards.dtype), ()))
+        features.append(_number(_PATHS[REWARD], DType.from_numpy(ep.rewards.dtype), ()))
     if ep.timestamps_ns is not None:
-        found.append(TFDSFeature(_PLACES[TIMESTAMPS], NUMBER, "int64"))
-    found += [TFDSFeature(path, TEXT) for path in _texts(ep)]
-    found += [_plan(path, channel) for path, channel in _channels(ep)]
-    paths = {feature.path for feature in found}
-    if len(paths) < len(found):
+        features.append(TFDSFeature(_PATHS[TIMESTAMPS], NUMBER, "int64"))
+    features += [TFDSFeature(path, TEXT) for path in _texts(ep)]
+    features += [_plan(path, channel) for path, channel in _channels(ep)]
+    paths = {feature.path for feature in features}
+    if len(paths) < len(features):
         raise EpisodeError(f"episode {ep.id!r}: expected one lane a feature, found two of a name")
     for path in paths:
         parts = path.split("/")
-        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in paths), None)
-        if inside is not None or "" in parts:
-            raise EpisodeError(f"{path}: expected a name at the level of other features, found it inside {inside!r}")
-    return found
+        parent = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in paths), None)
+        if parent is not None or "" in parts:
+            raise EpisodeError(f"{path}: expected a name at the level of other features, found it inside {parent!r}")
+    return features
 
 
 def plan_episode() -> list[TFDSFeature]:
     """Return the features of an episode as a whole."""
-    return [TFDSFeature(f"episode_metadata/{name}", TEXT) for name in _ABOUT]
+    return [TFDSFeature(f"episode_metadata/{name}", TEXT) for name in _EPISODE_FIELDS]
 
 
 def _channels(ep: Episode) -> Iterator[tuple[str, Channel]]:
     for name, channel in ep.observations.items():
         yield ("steps/discount" if name == "discount" else f"steps/observation/{name}"), channel
     for name, channel in ep.actions.items():
-        alone = name == "action" and len(ep.actions) == 1
-        yield ("steps/action" if alone else f"steps/action/{name}"), channel
+        is_single = name == "action" and len(ep.actions) == 1
+        yield ("steps/action" if is_single else f"steps/action/{name}"), channel
 
 
 def _texts(ep: Episode) -> dict[str, list[str]]:
-    """Return the text of each timestep by the path of its feature; of several that say the task, one."""
-    found = {f"steps/observation/{name}": texts for name, texts in texts_of(ep).items() if name != TASK}
+    """Return the text of each timestep by the path of its feature; texts equal to the task are stored once."""
+    texts_by_path = {f"steps/observation/{name}": texts for name, texts in texts_of(ep).items() if name != TASK}
     if TASK in ep.metadata:
         task = task_texts(ep)
-        found = {path: texts for path, texts in found.items() if texts != task} | {INSTRUCTION: task}
-    return found
+        texts_by_path = {path: texts for path, texts in texts_by_path.items() if texts != task} | {INSTRUCTION: task}
+    return texts_by_path
 
 
 def _plan(path: str, channel: Channel) -> TFDSFeature:
@@ -102,10 +102,10 @@ def _is_camera(channel: Channel) -> bool:
 
 
 def _number(path: str, dtype: DType, shape: tuple[int, ...]) -> TFDSFeature:
-    wide = DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
-    is_long = wide is not DType.FLOAT32 and int(np.prod(shape)) > _MAX_INTS
-    encoding = "bytes" if wide in _AS_BYTES or is_long else ""
-    return TFDSFeature(path, NUMBER, wide.numpy_dtype.name, shape, encoding)
+    stored_dtype = DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
+    is_long = stored_dtype is not DType.FLOAT32 and int(np.prod(shape)) > _MAX_INTS
+    encoding = "bytes" if stored_dtype in _AS_BYTES or is_long else ""
+    return TFDSFeature(path, NUMBER, stored_dtype.numpy_dtype.name, shape, encoding)
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
@@ -114,37 +114,37 @@ def _number(path: str, dtype: DType, shape: tuple[int, ...]) -> TFDSFeature:
 def make_record(ep: Episode, features: list[TFDSFeature]) -> dict[str, Any]:
     """Return the values of an Example by the paths of its features."""
     channels, texts = dict(_channels(ep)), _texts(ep)
-    found: dict[str, Any] = {}
+    values_by_path: dict[str, Any] = {}
     for feature in features:
         if feature.kind == TEXT:
-            found[feature.path] = [text.encode() for text in texts[feature.path]]
+            values_by_path[feature.path] = [text.encode() for text in texts[feature.path]]
         elif feature.kind == IMAGE:
-            found[feature.path] = list(_images(channels[feature.path], feature.encoding))
+            values_by_path[feature.path] = list(_images(channels[feature.path], feature.encoding))
         else:
             channel = channels.get(feature.path)
             values = np.asarray(_step_values(ep, feature.path) if channel is None else channel.data)
-            found[feature.path] = _pack(values.astype(feature.dtype), feature)
-    about = dict(zip(_ABOUT, (ep.id, ep.env_id, encode_note(ep)), strict=True))
-    return found | {f"episode_metadata/{name}": [one.encode()] for name, one in about.items()}
+            values_by_path[feature.path] = _pack(values.astype(feature.dtype), feature)
+    episode_fields = dict(zip(_EPISODE_FIELDS, (ep.id, ep.env_id, encode_note(ep)), strict=True))
+    return values_by_path | {f"episode_metadata/{name}": [text.encode()] for name, text in episode_fields.items()}
 
 
 def _step_values(ep: Episode, path: str) -> Any:
     last = np.arange(ep.length) == ep.length - 1
-    ends = [np.asarray(one, bool) for one in (ep.terminations, ep.truncations) if one is not None]
+    ends = [np.asarray(flags, bool) for flags in (ep.terminations, ep.truncations) if flags is not None]
     values: dict[str, Any] = {
         IS_FIRST: np.arange(ep.length) == 0,
         IS_LAST: np.logical_or.reduce([last, *ends]) if ep.truncations is not None else last,
-        _PLACES[DONE]: ep.terminations,
-        _PLACES[REWARD]: ep.rewards,
-        _PLACES[TIMESTAMPS]: ep.timestamps_ns,
+        _PATHS[DONE]: ep.terminations,
+        _PATHS[REWARD]: ep.rewards,
+        _PATHS[TIMESTAMPS]: ep.timestamps_ns,
     }
     return values[path]
 
 
 def _pack(values: np.ndarray[Any, Any], feature: TFDSFeature) -> Any:
     if feature.encoding:
-        little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-        return [row.tobytes() for row in little]
+        little_endian = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+        return [row.tobytes() for row in little_endian]
     return values.ravel() if values.dtype.kind == "f" else values.ravel().astype(np.int64)
 
 
@@ -157,4 +157,4 @@ def _images(channel: Channel, encoding: str) -> Iterator[bytes]:
     for start in range(0, count, _BATCH):
         stop = min(start + _BATCH, count)
         pixels = channel.data[start:stop] if frames is None else frames.decode(start, stop)
-        yield from (encode_image(one, encoding) for one in pixels)
+        yield from (encode_image(frame, encoding) for frame in pixels)

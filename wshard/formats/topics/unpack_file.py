@@ -20,7 +20,7 @@ PACKED: Final = ".zstd"
 MAX_UNPACKED: Final = 1 << 34
 """Largest unpacked copy in bytes, unless half of the free space for temporary files is less."""
 
-_AT_ONCE: Final = 1 << 20
+_BATCH_SIZE: Final = 1 << 20
 _LARGEST_HEADER: Final = 18
 _LARGEST_WINDOW: Final = 1 << 27
 
@@ -39,7 +39,7 @@ def unpack_file(path: Path) -> Iterator[Path]:
                     raise LimitError(f"{path}: expected a file that states at most {most} bytes, found {stated}")
                 decoder = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
                 with decoder.stream_reader(packed) as reader:
-                    while data := reader.read(_AT_ONCE):
+                    while data := reader.read(_BATCH_SIZE):
                         file.write(data)
             except zstandard.ZstdError as error:
                 raise CodecError(f"{path}: expected a file of zstd: {error}") from error

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
-_AT_ONCE: Final = 64
+_BATCH_SIZE: Final = 64
 _AHEAD: Final = 1 << 21  # bytes of a column
 
 
@@ -283,6 +283,6 @@ class LanceImages(Sequence[bytes]):
             raise IndexError(step)
         if not self._first <= step < self._first + len(self._images):
             first = self._rows.start + step
-            last = min(first + _AT_ONCE, self._rows.stop)
+            last = min(first + _BATCH_SIZE, self._rows.stop)
             self._first, self._images = step, self._source._images(self._column, first, last)  # noqa: SLF001
         return self._images[step - self._first]

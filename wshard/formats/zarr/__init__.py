@@ -1,1 +1,1 @@
-"""Replay buffers in zarr, as Diffusion Policy and UMI have them: read and written in place."""
+"""Replay buffers in zarr, as used by Diffusion Policy and UMI: read and written in place."""

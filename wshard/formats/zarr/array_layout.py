@@ -21,7 +21,7 @@ _NUMERIC: Final = "biuf"
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """An array of numbers. prefix, separator: of the names of its chunks; codecs: their names."""
+    """An array of numbers. prefix, separator: of the names of its chunks; codecs: names of its codecs."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -31,21 +31,21 @@ class ArrayLayout:
     codecs: tuple[str, ...]
 
     def chunk_names(self, start: int, stop: int) -> list[str]:
-        """Return the names of the chunks with these rows, along further axes only the first chunk."""
-        rest = ["0"] * (len(self.shape) - 1)
+        """Return the names of the chunks that contain these rows; along further axes, only the first chunk."""
+        first_chunk = ["0"] * (len(self.shape) - 1)
         numbers = range(start // self.chunks[0], -(-max(stop, start + 1) // self.chunks[0]))
-        return [self.prefix + self.separator.join([str(number), *rest]) for number in numbers]
+        return [self.prefix + self.separator.join([str(number), *first_chunk]) for number in numbers]
 
 
-def read_layout(about: Any, where: str) -> ArrayLayout:
+def read_layout(metadata: Any, where: str) -> ArrayLayout:
     """Read .zarray or zarr.json; raises FormatError for anything but an array of numbers, and for pickles."""
-    if not isinstance(about, dict):
-        raise FormatError(f"{where}: expected the metadata of an array, found {shown(about)}")
-    codecs = tuple(_codec_names(about))
+    if not isinstance(metadata, dict):
+        raise FormatError(f"{where}: expected the metadata of an array, found {shown(metadata)}")
+    codecs = tuple(_codec_names(metadata))
     if any("pickle" in name for name in codecs):
         raise FormatError(f"{where}: expected data, found pickles, which are programs: they are not read")
     try:
-        layout = _read_v3(about, codecs) if about.get("zarr_format") == 3 else _read_v2(about, codecs)
+        layout = _read_v3(metadata, codecs) if metadata.get("zarr_format") == 3 else _read_v2(metadata, codecs)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{where}: expected the metadata of a zarr array of numbers: {error}") from error
     if layout.dtype.kind not in _NUMERIC or len(layout.shape) != len(layout.chunks) or not layout.shape:
@@ -59,20 +59,22 @@ def read_layout(about: Any, where: str) -> ArrayLayout:
     return layout
 
 
-def _read_v2(about: dict[str, Any], codecs: tuple[str, ...]) -> ArrayLayout:
-    separator = about.get("dimension_separator") or "."
+def _read_v2(metadata: dict[str, Any], codecs: tuple[str, ...]) -> ArrayLayout:
+    separator = metadata.get("dimension_separator") or "."
     return ArrayLayout(
-        np.dtype(str(about["dtype"])), _ints(about["shape"]), _ints(about["chunks"]), "", separator, codecs
+        np.dtype(str(metadata["dtype"])), _ints(metadata["shape"]), _ints(metadata["chunks"]), "", separator, codecs
     )
 
 
-def _read_v3(about: dict[str, Any], codecs: tuple[str, ...]) -> ArrayLayout:
-    names = about.get("chunk_key_encoding") or {}
+def _read_v3(metadata: dict[str, Any], codecs: tuple[str, ...]) -> ArrayLayout:
+    names = metadata.get("chunk_key_encoding") or {}
     is_default = names.get("name", "default") == "default"
     separator = (names.get("configuration") or {}).get("separator", "/" if is_default else ".")
-    chunks = _ints(about["chunk_grid"]["configuration"]["chunk_shape"])
+    chunks = _ints(metadata["chunk_grid"]["configuration"]["chunk_shape"])
     prefix = f"c{separator}" if is_default else ""
-    return ArrayLayout(np.dtype(str(about["data_type"])), _ints(about["shape"]), chunks, prefix, separator, codecs)
+    return ArrayLayout(
+        np.dtype(str(metadata["data_type"])), _ints(metadata["shape"]), chunks, prefix, separator, codecs
+    )
 
 
 def _ints(values: Any) -> tuple[int, ...]:

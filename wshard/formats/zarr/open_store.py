@@ -1,4 +1,4 @@
-"""An open zarr store: its arrays, and their rows, which the zarr library reads."""
+"""An open zarr store: its arrays, whose rows are read by the zarr library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_ARRAYS: Final = 4096
 _MAX_DEPTH: Final = 8
 _CACHED_BYTES: Final = 1 << 22  # of the chunks of an array
 
-OWN: Final = "wshard"
+OWN_ATTRIBUTE: Final = "wshard"
 """Attribute of the root for data without a field in a replay buffer, and its key stating that no chunk is missing."""
 EVERY_CHUNK: Final = "every_chunk"
 
@@ -40,7 +40,9 @@ class OpenStore:
         self._store: Any = None
         self._layouts: dict[str, ArrayLayout] = {}
         self._arrays: dict[str, Any] = {}
-        self._last: dict[str, tuple[int, Array]] = {}  # first row, and rows, of the chunks of each array read last
+        self._cached_rows: dict[
+            str, tuple[int, Array]
+        ] = {}  # (first row, rows) of the chunks that were read last, by array
         self._reported: set[str] = set()
 
     @cached_property
@@ -60,9 +62,9 @@ class OpenStore:
     def layout(self, name: str) -> ArrayLayout:
         """Return dtype, shape and chunks of an array; raises FormatError for anything but an array of numbers."""
         if name not in self._layouts:
-            found = (self.files.read_json(f"{name}/{one}") for one in METADATA_NAMES)
-            about = next((one for one in found if one is not None), None)
-            self._layouts[name] = read_layout(about, f"{self.path}: {name}")
+            documents = (self.files.read_json(f"{name}/{file}") for file in METADATA_NAMES)
+            metadata = next((document for document in documents if document is not None), None)
+            self._layouts[name] = read_layout(metadata, f"{self.path}: {name}")
         return self._layouts[name]
 
     def array(self, name: str) -> Any:
@@ -77,7 +79,7 @@ class OpenStore:
             return self._group[name]
         except MissingExtraError:
             raise
-        except Exception as error:  # whatever the library meets in damaged metadata
+        except Exception as error:  # the library raises many errors for damaged metadata
             if type(error).__name__ != "UnknownCodecError":
                 raise FormatError(f"{where}: cannot be read: {type(error).__name__}: {error}") from error
             if _register_codecs(layout.codecs):
@@ -99,11 +101,11 @@ class OpenStore:
         size = (last - first) * math.prod(layout.shape[1:]) * layout.dtype.itemsize
         if size > _CACHED_BYTES or not start < stop <= last:
             return self._read_rows(name, start, stop)
-        read = self._last.get(name)
-        if read is None or not read[0] <= start <= stop <= read[0] + len(read[1]):
-            read = self._last[name] = first, self._read_rows(name, first, last)
-        found: Array = read[1][start - read[0] : stop - read[0]].copy()
-        return found
+        cached = self._cached_rows.get(name)
+        if cached is None or not cached[0] <= start <= stop <= cached[0] + len(cached[1]):
+            cached = self._cached_rows[name] = first, self._read_rows(name, first, last)
+        rows: Array = cached[1][start - cached[0] : stop - cached[0]].copy()
+        return rows
 
     def _read_rows(self, name: str, start: int, stop: int) -> Array:
         array, where = self.array(name), f"{self.path}: {name}"
@@ -111,7 +113,7 @@ class OpenStore:
             rows = np.asarray(array[start:stop])
         except MemoryError:
             raise LimitError(f"{where}: rows {start} to {stop} do not fit into memory") from None
-        except Exception as error:  # whatever the codecs meet in damaged bytes
+        except Exception as error:  # codecs raise many errors for damaged bytes
             raise FormatError(f"{where}: cannot be read: {type(error).__name__}: {error}") from error
         if len(rows) != stop - start:
             raise FormatError(f"{where}: expected rows {start} to {stop}, found {len(rows)}")
@@ -127,15 +129,20 @@ class OpenStore:
             return
         layout = self.layout(name)
         chunk = next(
-            (one for one in layout.chunk_names(start, stop) if self.files.state(f"{name}/{one}") is None), None
+            (
+                chunk_name
+                for chunk_name in layout.chunk_names(start, stop)
+                if self.files.state(f"{name}/{chunk_name}") is None
+            ),
+            None,
         )
         if chunk is None:
             return
         text = f"{self.path}: {name}: rows {start} to {stop - 1}: expected the file of chunk {chunk}, found none"
-        if as_object(self.attributes.get(OWN)).get(EVERY_CHUNK):
+        if as_object(self.attributes.get(OWN_ATTRIBUTE)).get(EVERY_CHUNK):
             raise FormatError(text)
         if math.prod(layout.shape[1:]) == 1:
-            return  # as of rewards and ends, which are often nothing but 0
+            return  # such as rewards and flags, which are often all 0
         self._reported.add(name)
         warnings.warn(
             f"{text}: its numbers are taken to be the fill value, as in a chunk that was left out because it is empty",
@@ -150,18 +157,22 @@ class OpenStore:
             raise LimitError(f"{self.path}: {group}: expected at most {_MAX_ARRAYS} arrays, found {len(names)}")
         for name in names:
             path = f"{group}/{name}"
-            old, new = (self.files.read_json(f"{path}/{one}") for one in METADATA_NAMES)
-            if old is not None or as_object(new).get("node_type") == "array":
-                self.files.read_json(f"{path}/.zattrs")  # which the library reads: damage must not omit the array
+            v2_metadata, v3_metadata = (
+                self.files.read_json(f"{path}/{metadata_name}") for metadata_name in METADATA_NAMES
+            )
+            if v2_metadata is not None or as_object(v3_metadata).get("node_type") == "array":
+                self.files.read_json(
+                    f"{path}/.zattrs"
+                )  # the library reads it, too: raise its error now, instead of omitting the array
                 yield path
-            elif depth and (new is not None or self.files.read_json(f"{path}/.zgroup") is not None):
+            elif depth and (v3_metadata is not None or self.files.read_json(f"{path}/.zgroup") is not None):
                 yield from self.walk(path, depth=depth - 1)
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """The attributes of the root."""
-        old = self.files.read_json(".zattrs")
-        return as_object(old) or as_object(as_object(self.files.read_json("zarr.json")).get("attributes"))
+        v2_attributes = self.files.read_json(".zattrs")
+        return as_object(v2_attributes) or as_object(as_object(self.files.read_json("zarr.json")).get("attributes"))
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_writer import encode_note
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import DraftSink, list_losses
-from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN, as_object
+from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN_ATTRIBUTE, as_object
 from wshard.formats.zarr.source import ReplayBufferSource
 from wshard.plugins import import_library
 
@@ -31,7 +31,7 @@ _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
 _MAX_ROWS: Final = 1 << 16
 _BATCH: Final = 64
 _STEPS: Final = {REWARD: "reward", DONE: "done", TRUNCATIONS: "truncated", TIMESTAMPS: "timestamps_ns"}
-_FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
+_OWN_FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
 
 
 class ReplayBufferSink(DraftSink):
@@ -59,7 +59,7 @@ class ReplayBufferSink(DraftSink):
         self._names: dict[str, str] = {}
         self._arrays: dict[str, _GrowingArray] = {}
         self._root: Any = self._zarr.open_group(os.fspath(draft), mode="a", zarr_format=2)
-        self._complete = not continues or bool(as_object(self._root.attrs.get(OWN)).get(EVERY_CHUNK))
+        self._complete = not continues or bool(as_object(self._root.attrs.get(OWN_ATTRIBUTE)).get(EVERY_CHUNK))
         if not continues:
             return
         with ReplayBufferSource(self._where) as source:
@@ -77,7 +77,7 @@ class ReplayBufferSink(DraftSink):
     def _add(self, ep: Episode, draft: Path) -> str:
         note = _note(ep)
         lanes = {lane.block: lane for lane in _lanes(ep)}
-        names = self._names or _name_arrays(lanes, alone=len(ep.actions) == 1)
+        names = self._names or _name_arrays(lanes, single_action=len(ep.actions) == 1)
         self._check(ep.id, lanes, names)
         start = self._ends[-1] if self._ends else 0
         for block, lane in lanes.items():
@@ -91,17 +91,17 @@ class ReplayBufferSink(DraftSink):
         if names.keys() != lanes.keys():
             raise EpisodeError(f"episode {id_!r}: expected the lanes {sorted(names)}, found {sorted(lanes)}")
         for block, lane in lanes.items():
-            known = self._find_array(names[block])
+            existing = self._find_array(names[block])
             if 0 in lane.shape:
                 raise EpisodeError(f"episode {id_!r}: {block}: expected at least one number a timestep")
-            if known is not None and (known.dtype, known.shape) != (lane.dtype, lane.shape):
+            if existing is not None and (existing.dtype, existing.shape) != (lane.dtype, lane.shape):
                 raise EpisodeError(
-                    f"episode {id_!r}: {block}: expected {known.dtype} {list(known.shape)}, "
+                    f"episode {id_!r}: {block}: expected {existing.dtype} {list(existing.shape)}, "
                     f"found {lane.dtype} {list(lane.shape)}"
                 )
 
     def _find_array(self, name: str) -> _GrowingArray | None:
-        """Return an array that is there; None for a new one."""
+        """Return an existing array; None for a new one."""
         if name not in self._arrays:
             array = self._root.get(f"data/{name}")
             if array is None:
@@ -114,75 +114,75 @@ class ReplayBufferSink(DraftSink):
         if array is None:
             size = lane.dtype.itemsize * math.prod(lane.shape)
             rows = min(max(_CHUNK_SIZE // size, 1), _MAX_ROWS)
-            about = {"dtype": lane.dtype, "compressors": "auto", "fill_value": 0}
+            options = {"dtype": lane.dtype, "compressors": "auto", "fill_value": 0}
             path, shape = f"data/{name}", (start, *lane.shape)
-            made = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **about)
-            array = self._arrays[name] = _GrowingArray(made)
+            new_array = self._root.create_array(path, shape=shape, chunks=(rows, *lane.shape), **options)
+            array = self._arrays[name] = _GrowingArray(new_array)
         for step in range(0, length, _BATCH):
             array.put(start + step, lane.read(step, min(step + _BATCH, length)))
 
     def _is_own(self, name: str) -> bool:
-        return name.startswith(_FILES)
+        return name.startswith(_OWN_FILES)
 
     def _finish(self, draft: Path) -> None:
         total, count = self._ends[-1], len(self._ends)
         for name in self._names.values():
             if (array := self._find_array(name)) is not None:
                 array.end(total)
-        about = {"dtype": "int64", "overwrite": True}
-        ends = self._root.create_array("meta/episode_ends", shape=(count,), chunks=(count,), **about)
+        options = {"dtype": "int64", "overwrite": True}
+        ends = self._root.create_array("meta/episode_ends", shape=(count,), chunks=(count,), **options)
         ends.with_config({"write_empty_chunks": True})[:] = np.array(self._ends)
         names = {name: block for block, name in self._names.items()}
-        whole = {EVERY_CHUNK: True} if self._complete else {}
-        self._root.attrs[OWN] = {"lanes": names, "episodes": self._notes} | whole
+        completeness = {EVERY_CHUNK: True} if self._complete else {}
+        self._root.attrs[OWN_ATTRIBUTE] = {"lanes": names, "episodes": self._notes} | completeness
 
 
 class _GrowingArray:
-    """An array of a buffer; its rows are written by whole chunks, so that each is compressed once."""
+    """An array of a buffer; rows are buffered and written in whole chunks, so that each is compressed once."""
 
     def __init__(self, array: Any) -> None:
         self._array = array.with_config({"write_empty_chunks": True})
         self._written: int = array.shape[0]
-        self._waiting: list[Array] = []
+        self._buffered: list[Array] = []
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of its numbers."""
-        found: np.dtype[Any] = self._array.dtype
-        return found
+        dtype: np.dtype[Any] = self._array.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a row."""
-        found: tuple[int, ...] = self._array.shape[1:]
-        return found
+        shape: tuple[int, ...] = self._array.shape[1:]
+        return shape
 
     def put(self, start: int, rows: Array) -> None:
-        """Add rows from the row `start` on: what is there already is of an episode that was refused."""
+        """Add rows at the row `start`; existing rows from there on, of an episode that was refused, are dropped."""
         self._drop(start)
-        self._waiting.append(rows.copy())
+        self._buffered.append(rows.copy())
         end, chunk = start + len(rows), self._array.chunks[0]
         if end // chunk > self._written // chunk:
             self._write(end - end % chunk)
 
     def end(self, total: int) -> None:
-        """Write all rows, which are so many."""
+        """Write all rows; total: their number."""
         self._drop(total)
         self._write(total)
         self._array.resize((total, *self.shape))
 
     def _drop(self, start: int) -> None:
-        end = self._written + sum(map(len, self._waiting))
+        end = self._written + sum(map(len, self._buffered))
         if start < end:
-            before = [np.concatenate(self._waiting)[: start - self._written]] if start > self._written else []
-            self._waiting, self._written = before, min(self._written, start)
+            remaining = [np.concatenate(self._buffered)[: start - self._written]] if start > self._written else []
+            self._buffered, self._written = remaining, min(self._written, start)
 
     def _write(self, stop: int) -> None:
         if stop > self._written:
-            rows = np.concatenate(self._waiting)
+            rows = np.concatenate(self._buffered)
             self._array.resize((stop, *self.shape))
             self._array[self._written : stop] = rows[: stop - self._written]
-            self._waiting, self._written = [rows[stop - self._written :]], stop
+            self._buffered, self._written = [rows[stop - self._written :]], stop
 
 
 class _Lane(NamedTuple):
@@ -196,8 +196,8 @@ class _Lane(NamedTuple):
 
 def _lanes(ep: Episode) -> Iterator[_Lane]:
     for block, channel in ep.lanes().items():
-        wide = DType.FLOAT32 if channel.dtype is DType.BFLOAT16 else channel.dtype
-        yield _Lane(block, wide.numpy_dtype, tuple(channel.shape), partial(_read_channel, channel, wide.numpy_dtype))
+        dtype = DType.FLOAT32 if channel.dtype is DType.BFLOAT16 else channel.dtype
+        yield _Lane(block, dtype.numpy_dtype, tuple(channel.shape), partial(_read_channel, channel, dtype.numpy_dtype))
     steps = {REWARD: ep.rewards, DONE: ep.terminations, TRUNCATIONS: ep.truncations, TIMESTAMPS: ep.timestamps_ns}
     for block, values in steps.items():
         if values is not None:
@@ -214,19 +214,19 @@ def _read_array(array: Any, start: int, stop: int) -> Any:
     return array[start:stop]
 
 
-def _name_arrays(lanes: Mapping[str, _Lane], *, alone: bool) -> dict[str, str]:
+def _name_arrays(lanes: Mapping[str, _Lane], *, single_action: bool) -> dict[str, str]:
     """Return an array name for each lane; a single action is "action"."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for block in lanes:
         prefix, _, name = block.partition("/")
-        plain = _STEPS.get(block) or ("action" if prefix == "action" and alone else name)
-        plain = re.sub(r"[^\w.-]", ".", plain).lstrip(".") or "lane"
-        if prefix == "action" and not alone and not plain.startswith("action"):
-            plain = f"action.{plain}"
-        while plain in found.values() or plain == "__init__":
-            plain += "_"
-        found[block] = plain
-    return found
+        array_name = _STEPS.get(block) or ("action" if prefix == "action" and single_action else name)
+        array_name = re.sub(r"[^\w.-]", ".", array_name).lstrip(".") or "lane"
+        if prefix == "action" and not single_action and not array_name.startswith("action"):
+            array_name = f"action.{array_name}"
+        while array_name in names.values() or array_name == "__init__":
+            array_name += "_"
+        names[block] = array_name
+    return names
 
 
 def _note(ep: Episode | EpisodeInfo) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from wshard.errors import EpisodeError, FormatError, MissingExtraError
 from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, json_value
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import LocationLook
-from wshard.formats.zarr.open_store import OWN, OpenStore, as_object
+from wshard.formats.zarr.open_store import OWN_ATTRIBUTE, OpenStore, as_object
 from wshard.formats.zarr.store_files import ENDS, METADATA_NAMES, ZarrZip
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ STEP_BLOCKS: Final = {
 }
 _FLAGS: Final = (DONE, TRUNCATIONS)
 _MAX_EPISODES: Final = 1 << 26
-_MAX_STATES: Final = 8  # chunks of an array that the fingerprint of an episode looks at
+_MAX_CHUNKS_HASHED: Final = 8  # chunks per array that the fingerprint of an episode covers
 _ACTION: Final = re.compile(r"actions?($|[/_.])")
-_STORED: Final = ("signal/", "action/")
+_LANE_PREFIXES: Final = ("signal/", "action/")
 _ZIP: Final = b"PK\x03\x04"
 _HASHED_BITS: Final = 20
 
 
 class RowSpans(NamedTuple):
-    """The rows [start, stop) of an episode; what is wrong with them."""
+    """The rows [start, stop) of an episode; damage: the reason why they cannot be read."""
 
     number: int
     start: int
@@ -78,7 +78,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
     @staticmethod
     def matches(location: Location) -> bool:
-        """Say whether a path is a folder or .zip with meta/episode_ends, an array of zarr."""
+        """Return True for a folder or .zip with meta/episode_ends, a zarr array."""
         if not isinstance(location, (str, os.PathLike)):
             return False
         look = location if isinstance(location, LocationLook) else LocationLook(location)
@@ -109,14 +109,16 @@ class ReplayBufferSource(LazySource[RowSpans]):
             raise FormatError(f"{self._path}: {ENDS}: expected up to {_MAX_EPISODES} whole numbers, found others")
         ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
-        damage = self._list_damage(starts, ends)
+        damage = self._find_damage(starts, ends)
         bounds = enumerate(zip(starts.tolist(), ends.tolist(), strict=True))
         return {str(n): RowSpans(n, 0, 0, damage[n]) if n in damage else RowSpans(n, *rows) for n, rows in bounds}
 
-    def _list_damage(self, starts: Array, ends: Array) -> dict[int, str]:
-        """Return what is wrong with the rows of an episode, or of one beside it: of descending ends, either can be."""
-        most = self._row_count
-        damage = {n: f"expected ends up to {most} rows, found {ends[n]}" for n in np.flatnonzero(ends > most).tolist()}
+    def _find_damage(self, starts: Array, ends: Array) -> dict[int, str]:
+        """Return the damage of episodes by number; if ends descend, either neighbour may be wrong, so both count."""
+        max_rows = self._row_count
+        damage = {
+            n: f"expected ends up to {max_rows} rows, found {ends[n]}" for n in np.flatnonzero(ends > max_rows).tolist()
+        }
         for n in np.flatnonzero(ends < starts).tolist():
             text = f"expected ascending ends, found {starts[n]}, {ends[n]}"
             damage |= dict.fromkeys((n - 1, n, n + 1), text)
@@ -127,7 +129,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
         """The rows of the longest array in data."""
         counts = [0]
         for path in self._open().walk("data"):
-            with contextlib.suppress(FormatError):  # of an array that is no lane
+            with contextlib.suppress(FormatError):  # an array that is not a lane
                 counts.append(self._open().layout(path).shape[0])
         return max(counts)
 
@@ -140,44 +142,47 @@ class ReplayBufferSource(LazySource[RowSpans]):
         Covers about 8 chunks per array. In a .zip, checksums replace times.
         """
         ref, fingerprints, files = self._find(key), self._cache("states"), self._open().files
-        mark = xxhash.xxh3_64(repr((ref, self._own_of(ref.number), self._table[1])).encode())
+        state = xxhash.xxh3_64(repr((ref, self._note_of(ref.number), self._arrays_by_lane[1])).encode())
         size, newest = 0, 0
         for block, name in self._columns.items():
             layout = self._open().layout(name)
-            mark.update(repr((block, name, layout.dtype, layout.shape[1:], layout.chunks)).encode())
+            state.update(repr((block, name, layout.dtype, layout.shape[1:], layout.chunks)).encode())
             chunks = layout.chunk_names(ref.start, ref.stop)
-            for chunk in chunks[:: max(len(chunks) // _MAX_STATES, 1)]:
+            for chunk in chunks[:: max(len(chunks) // _MAX_CHUNKS_HASHED, 1)]:
                 path = f"{name}/{chunk}"
                 if path not in fingerprints:
                     fingerprints[path] = files.state(path) or (0, 0)
                 size += fingerprints[path][0]
                 newest = max(newest, fingerprints[path][1])
                 if isinstance(files, ZarrZip):
-                    mark.update(repr(fingerprints[path]).encode())
+                    state.update(repr(fingerprints[path]).encode())
         if isinstance(files, ZarrZip):
-            return Fingerprint(size, mark.intdigest() >> 2)
-        low = mark.intdigest() & ((1 << _HASHED_BITS) - 1)
-        return Fingerprint(size, newest >> _HASHED_BITS << _HASHED_BITS | low)
+            return Fingerprint(size, state.intdigest() >> 2)
+        hash_bits = state.intdigest() & ((1 << _HASHED_BITS) - 1)
+        return Fingerprint(size, newest >> _HASHED_BITS << _HASHED_BITS | hash_bits)
 
     # ---- lanes -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _table(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _arrays_by_lane(self) -> tuple[dict[str, str], dict[str, str]]:
         """The arrays in data by their lanes, and the reason for each array that is not a lane."""
-        found: dict[str, str] = {}
+        arrays: dict[str, str] = {}
         left_out: dict[str, str] = {}
-        names, needed = as_object(self._own.get("lanes")), max((one.stop for one in self._episodes.values()), default=0)
+        names, min_rows = (
+            as_object(self._own_attribute.get("lanes")),
+            max((span.stop for span in self._episodes.values()), default=0),
+        )
         for path in self._open().walk("data"):
             name = path.removeprefix("data/")
-            problem = self._judge(path, needed)
+            problem = self._why_not_a_lane(path, min_rows)
             if problem:
                 left_out[name] = problem
                 continue
             block = _block_of(name, self._open().layout(path), names.get(name))
-            found.setdefault(block if block not in found else f"signal/{name}", path)
-        return found, left_out
+            arrays.setdefault(block if block not in arrays else f"signal/{name}", path)
+        return arrays, left_out
 
-    def _judge(self, path: str, needed: int) -> str:
+    def _why_not_a_lane(self, path: str, min_rows: int) -> str:
         """Return why an array cannot be a lane, "" for a lane."""
         try:
             layout = self._open().layout(path)
@@ -185,16 +190,16 @@ class ReplayBufferSource(LazySource[RowSpans]):
             self._open().array(path)
         except (FormatError, EpisodeError, MissingExtraError) as error:
             return str(error).rpartition(f"{path}: ")[2]
-        return f"expected {needed} rows, found {layout.shape[0]}" if layout.shape[0] < needed else ""
+        return f"expected {min_rows} rows, found {layout.shape[0]}" if layout.shape[0] < min_rows else ""
 
     @property
     def _columns(self) -> dict[str, str]:
-        return self._table[0]
+        return self._arrays_by_lane[0]
 
     def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps of a lane; raises MissingExtraError for an array whose codec is not installed, too."""
         path = f"data/{name.removeprefix('signal/')}"
-        if path.removeprefix("data/") in self._table[1]:
+        if path.removeprefix("data/") in self._arrays_by_lane[1]:
             self._open().array(path)
         rows: Array = super().lane(key, name, start, stop)
         return rows
@@ -204,24 +209,24 @@ class ReplayBufferSource(LazySource[RowSpans]):
         return {block: path.removeprefix("data/") for block, path in self._columns.items()}
 
     @cached_property
-    def _own(self) -> dict[str, Any]:
-        """The note of wshard in the attributes of the root."""
-        return as_object(self._open().attributes.get(OWN))
+    def _own_attribute(self) -> dict[str, Any]:
+        """The attribute of the root that a Sink of this package wrote."""
+        return as_object(self._open().attributes.get(OWN_ATTRIBUTE))
 
-    def _own_of(self, number: int) -> dict[str, Any]:
-        rows = self._own.get("episodes")
+    def _note_of(self, number: int) -> dict[str, Any]:
+        rows = self._own_attribute.get("episodes")
         return as_object(rows[number]) if isinstance(rows, list) and number < len(rows) else {}
 
     @cached_property
-    def _about(self) -> dict[str, Array]:
+    def _meta_arrays(self) -> dict[str, Array]:
         """The arrays of numbers in meta with one row per episode."""
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         for path in self._open().walk("meta", depth=0):
             with contextlib.suppress(FormatError, MissingExtraError):
                 shape = self._open().layout(path).shape
                 if path != ENDS and shape[0] == len(self._episodes) and math.prod(shape[1:]) <= MAX_NUMBERS:
-                    found[path.removeprefix("meta/")] = self._open().rows(path, 0, shape[0])
-        return found
+                    arrays[path.removeprefix("meta/")] = self._open().rows(path, 0, shape[0])
+        return arrays
 
     def _describe(self, key: str, ref: RowSpans) -> EpisodeInfo:
         if ref.damage:
@@ -233,18 +238,20 @@ class ReplayBufferSource(LazySource[RowSpans]):
             layout = self._open().layout(name)
             dtype = DType.BOOL if block in _FLAGS else DType.from_numpy(layout.dtype)
             lanes[block] = Declaration(block, dtype, () if block in STEP_BLOCKS.values() else layout.shape[1:])
-        own = self._own_of(ref.number)
+        note = self._note_of(ref.number)
         metadata = {
-            name: value for name, rows in self._about.items() if (value := json_value(rows[ref.number])) is not NOT_JSON
+            name: value
+            for name, rows in self._meta_arrays.items()
+            if (value := json_value(rows[ref.number])) is not NOT_JSON
         }
-        metadata |= {"left_out": self._table[1]} if self._table[1] else {}
-        metadata |= as_object(own.get("metadata"))
+        metadata |= {"left_out": self._arrays_by_lane[1]} if self._arrays_by_lane[1] else {}
+        metadata |= as_object(note.get("metadata"))
         return EpisodeInfo(
-            id=str(own.get("id") or f"episode_{ref.number}"),
+            id=str(note.get("id") or f"episode_{ref.number}"),
             length=ref.stop - ref.start,
             lanes=lanes,
-            env_id=str(own.get("env_id") or ""),
-            timebase=stated_clock(own.get("tick_hz"), own.get("epoch_ns")),
+            env_id=str(note.get("env_id") or ""),
+            timebase=stated_clock(note.get("tick_hz"), note.get("epoch_ns")),
             metadata=metadata,
         )
 
@@ -258,7 +265,9 @@ class ReplayBufferSource(LazySource[RowSpans]):
 def _block_of(name: str, layout: ArrayLayout, stated: Any) -> str:
     """Return the lane of an array; stated: its lane in the note of wshard."""
     is_scalar = math.prod(layout.shape[1:]) == 1
-    if isinstance(stated, str) and (stated.startswith(_STORED) or (is_scalar and stated in STEP_BLOCKS.values())):
+    if isinstance(stated, str) and (
+        stated.startswith(_LANE_PREFIXES) or (is_scalar and stated in STEP_BLOCKS.values())
+    ):
         return stated
     if name in STEP_BLOCKS and is_scalar:
         return STEP_BLOCKS[name]

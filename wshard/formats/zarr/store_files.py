@@ -35,10 +35,10 @@ class ZarrFolder:
     def state(self, name: str) -> tuple[int, int] | None:
         """Return size and time of a file, None if it does not exist."""
         try:
-            found = os.stat(self.path / name)  # noqa: PTH116  (called very often: faster than pathlib)
+            status = os.stat(self.path / name)  # noqa: PTH116  (called very often: faster than pathlib)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found.st_size, found.st_mtime_ns
+        return status.st_size, status.st_mtime_ns
 
     def groups(self, name: str) -> list[str]:
         """Return the names of the groups and arrays in a group; raises FormatError if it is not a group."""
@@ -60,8 +60,8 @@ class ZarrZip:
         self._file = open_file(path)
         try:
             self._zip = zipfile.ZipFile(self._file)
-            self._members = {one.filename: one for one in self._zip.infolist()}
-            largest = max((one.file_size for one in self._members.values()), default=0)
+            self._members = {member.filename: member for member in self._zip.infolist()}
+            largest = max((member.file_size for member in self._members.values()), default=0)
             if largest > _MAX_MEMBER:
                 raise LimitError(f"{path}: expected members of at most {_MAX_MEMBER} bytes, found {largest}")
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
@@ -83,14 +83,16 @@ class ZarrZip:
 
     def state(self, name: str) -> tuple[int, int] | None:
         """Return size and checksum of a member, None if it does not exist."""
-        found = self._members.get(name)
-        return None if found is None else (found.file_size, found.CRC)
+        member = self._members.get(name)
+        return None if member is None else (member.file_size, member.CRC)
 
     def groups(self, name: str) -> list[str]:
         """Return the names of the groups and arrays in a group."""
-        inside = f"{name}/"
-        rest = (one[len(inside) :].partition("/") for one in self._members if one.startswith(inside))
-        return sorted({head for head, slash, _ in rest if slash})
+        prefix = f"{name}/"
+        parts = (
+            member_name[len(prefix) :].partition("/") for member_name in self._members if member_name.startswith(prefix)
+        )
+        return sorted({head for head, slash, _ in parts if slash})
 
     def close(self) -> None:
         """Close the file."""
