@@ -1,4 +1,4 @@
-"""Clips of catalogued episodes for training, straight from where the episodes are."""
+"""Clips of catalogued episodes for training, read from the original files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClipPlace:
-    """Timesteps [start, stop) of an episode, and what the catalog saw of it; length: that of the whole episode."""
+    """Timesteps [start, stop) of an episode, with digest and fingerprint from the catalog; length: of all of it."""
 
     address: EpisodeAddress
     start: int
@@ -51,18 +51,20 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
         address = place.address
         if address in numbers:
             continue
-        where = address.uri, address.read_as
-        if where not in sources:
-            sources[where] = len(opened)
+        location = address.uri, address.read_as
+        if location not in sources:
+            sources[location] = len(opened)
             opened.append(_open(address))
         numbers[address] = len(episodes)
-        episodes.append((sources[where], address.key))
+        episodes.append((sources[location], address.key))
         lengths.append(place.length)
-    known = [length for length in lengths if length is not None]
-    data = SourceDataset(opened, episodes=episodes, lengths=known if len(known) == len(lengths) else None, **options)
+    known_lengths = [length for length in lengths if length is not None]
+    data = SourceDataset(
+        opened, episodes=episodes, lengths=known_lengths if len(known_lengths) == len(lengths) else None, **options
+    )
     clips = SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
-    if lack := explain_no_clips(clips):
-        raise NoClipsError(lack)
+    if problem := explain_no_clips(clips):
+        raise NoClipsError(problem)
     return clips
 
 

@@ -38,7 +38,7 @@ class Discovery:
     """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
 
     folders: those among the arguments; locations: files among them with several episodes. incomplete: episodes that
-    name a file that is not there. skipped: number of other files in the folders, by suffix, most frequent first.
+    refer to a missing file. skipped: number of other files in the folders, by suffix, most frequent first.
     """
 
     episodes: tuple[FoundEpisode, ...]
@@ -51,9 +51,9 @@ class Discovery:
 
 def listed_paths(paths: Place | Iterable[Place]) -> list[Place]:
     """Return the paths in one path or several. Raises IngestError for anything else."""
-    several: Any = paths
-    one = isinstance(several, str | bytes | os.PathLike | EpisodeAddress) or not isinstance(several, Iterable)
-    listed = [several] if one else list(several)
+    given: Any = paths
+    is_single = isinstance(given, str | bytes | os.PathLike | EpisodeAddress) or not isinstance(given, Iterable)
+    listed = [given] if is_single else list(given)
     for path in listed:
         if not isinstance(path, str | os.PathLike | EpisodeAddress):
             raise IngestError(f"expected files and folders by their paths, found {shown(path)}")
@@ -76,11 +76,11 @@ def discover(
     path, and if no place has episodes; EntryNotFoundError for a key of a file without keys; UnknownSchemeError.
     """
     search = _Search()
-    folders, named, empty = list[str](), list[str](), list[SourceNotFoundError]()
+    folders, locations, empty = list[str](), list[str](), list[SourceNotFoundError]()
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
         path = Path(local_path(address.uri))
-        if not address.uri:  # which Path takes for the current folder
+        if not address.uri:  # Path would take it for the current folder
             raise SourceNotFoundError("expected a file or folder, found an empty text")
         search.read_as, located = address.read_as, locate(path)
         if address.key and path.exists():
@@ -92,17 +92,17 @@ def discover(
             folders.append(located)
         elif path.exists():
             if search.add_file(located):
-                named.append(located)
+                locations.append(located)
         elif may_be_gone:
             folders.append(located)
         else:
-            raise _not_there(path)
+            raise _missing_path(path)
     if empty and len(empty) == len(places):
         raise empty[0]
     episodes = search.list_episodes(remembered)
     skipped = dict(search.skipped.most_common())
     return Discovery(
-        tuple(episodes), tuple(folders), tuple(named), tuple(search.unreadable), tuple(search.incomplete), skipped
+        tuple(episodes), tuple(folders), tuple(locations), tuple(search.unreadable), tuple(search.incomplete), skipped
     )
 
 
@@ -111,17 +111,17 @@ def list_location(
 ) -> list[FoundEpisode] | Failure:
     """Return the episodes of a location; format_name: as in wshard.open.open_location.
 
-    incomplete: takes the episodes that name a file that is not there.
+    incomplete: list to which episodes that refer to a missing file are added.
     """
     missing: dict[str, MissingFileError] = {}
     listed = attempt(partial(list_episodes, path, format_name, missing=missing), EpisodeAddress(path))
     if incomplete is not None:
         incomplete += [Failure.of(error, EpisodeAddress(path, key)) for key, error in missing.items()]
-    return listed if isinstance(listed, Failure) else [FoundEpisode(*one) for one in listed]
+    return listed if isinstance(listed, Failure) else [FoundEpisode(*episode) for episode in listed]
 
 
 def expect_episodes(places: Sequence[Place]) -> None:
-    """Raise SourceNotFoundError as `discover` does; looks no further than the first episode."""
+    """Raise SourceNotFoundError as `discover` does, but stop at the first episode."""
     matchers = load_matchers()
     empty: list[SourceNotFoundError] = []
     for place in places:
@@ -129,7 +129,7 @@ def expect_episodes(places: Sequence[Place]) -> None:
         path = Path(local_path(address.uri))
         if not path.is_dir() or address.key or parse_read_as(address.read_as)[0]:
             if not path.exists():
-                raise _not_there(path)
+                raise _missing_path(path)
             continue
         unreadable: list[Failure] = []
         if not any(name is not None for _, name in entries_below(path, unreadable, matchers)) and not unreadable:
@@ -138,7 +138,7 @@ def expect_episodes(places: Sequence[Place]) -> None:
         raise empty[0]
 
 
-def _not_there(path: Path) -> SourceNotFoundError:
+def _missing_path(path: Path) -> SourceNotFoundError:
     return SourceNotFoundError(f"no such file or folder: {path}")
 
 
@@ -180,24 +180,24 @@ class _Search:
 
     def add_below(self, folder: Path) -> bool:
         """Add everything below a folder; return True if there was anything, readable or not."""
-        wanted, _ = parse_read_as(self.read_as)
-        noted = len(self.unreadable) + len(self.ambiguous)
-        matchers = tuple(one for one in self.matchers if wanted in ("", one.name))
-        found, others = False, 0
+        format_name, _ = parse_read_as(self.read_as)
+        failures_before = len(self.unreadable) + len(self.ambiguous)
+        matchers = tuple(matcher for matcher in self.matchers if format_name in ("", matcher.name))
+        has_episodes, other_count = False, 0
         for path, name in entries_below(folder, self.unreadable, matchers, self.ambiguous):
-            if name is None or (wanted and name != wanted):
+            if name is None or (format_name and name != format_name):
                 self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
-                others += 1
+                other_count += 1
                 continue
-            found, link = True, os.path.islink(path)  # noqa: PTH114  (likewise)
+            has_episodes, link = True, os.path.islink(path)  # noqa: PTH114  (likewise)
             if link and not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
                 self.unreadable.append(Failure(path, f"a link to {locate(path)}, where no file is"))
             else:
                 self._add(locate(path) if name != _OWN or link else path, name)
-        if wanted and not found and others:  # named as an episode, so opening it reports the error
-            self._add(locate(folder), wanted)
-            found = True
-        return found or len(self.unreadable) + len(self.ambiguous) > noted
+        if format_name and not has_episodes and other_count:  # named as an episode, so opening it reports the error
+            self._add(locate(folder), format_name)
+            has_episodes = True
+        return has_episodes or len(self.unreadable) + len(self.ambiguous) > failures_before
 
     def _add(self, path: str, name: str) -> bool:
         _, lane_map = parse_read_as(self.read_as)
@@ -205,10 +205,10 @@ class _Search:
         return name != _OWN
 
     def list_episodes(self, remembered: Callable[[Sequence[str]], Mapping[str, str]]) -> list[FoundEpisode]:
-        """Return the episodes of all files and locations; what cannot be listed is noted."""
-        known = remembered([*self.locations, *self.ambiguous]) if self.locations or self.ambiguous else {}
+        """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
+        stored = remembered([*self.locations, *self.ambiguous]) if self.locations or self.ambiguous else {}
         for path, failure in self.ambiguous.items():
-            if path in known:
+            if path in stored:
                 self.locations[path] = ""
             else:
                 self.unreadable.append(failure)
@@ -216,13 +216,13 @@ class _Search:
         episodes = [FoundEpisode(EpisodeAddress(path, read_as=self.files[path])) for path in whole]
         for path, how in self.locations.items():
             plain = not parse_read_as(self.read_as)[0] and not parse_read_as(how)[1]
-            listed = list_location(path, known.get(path, how) if plain else how, self.incomplete)
+            listed = list_location(path, stored.get(path, how) if plain else how, self.incomplete)
             if isinstance(listed, Failure):
                 self.unreadable.append(listed)
                 continue
-            only = self.keys.get(path)
-            episodes += [one for one in listed if only is None or one.address.key in only]
-            missing = sorted((only or set()) - {one.address.key for one in listed})
+            keys = self.keys.get(path)
+            episodes += [episode for episode in listed if keys is None or episode.address.key in keys]
+            missing = sorted((keys or set()) - {episode.address.key for episode in listed})
             self.unreadable += [Failure(path, "expected an episode of this key", key=key) for key in missing]
         return episodes
 
@@ -235,30 +235,30 @@ def entries_below(
 ) -> Iterator[tuple[str, str | None]]:
     """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
 
-    ambiguous: takes the locations that fit several formats, by path. Other files of a folder that is a location belong
-    to it, and those of an archive to that.
+    ambiguous: dict to which locations that fit several formats are added, by path. Other files of a folder that is a
+    location belong to it, and those of an archive to that.
     """
-    archives, several = list[str](), {} if ambiguous is None else ambiguous
+    archives, ambiguous_found = list[str](), {} if ambiguous is None else ambiguous
     for place, folders, names in walk(folder, unreadable):
         archives += [f"{place}/"] if DATABASE in names else []
-        inside = f"{place}/".startswith(tuple(archives))
-        found = None if inside else matched(place, matchers, several)
-        if found is not None:
-            yield place, found.name
-            if found.whole:
+        in_archive = f"{place}/".startswith(tuple(archives))
+        matcher = None if in_archive else matched(place, matchers, ambiguous_found)
+        if matcher is not None:
+            yield place, matcher.name
+            if matcher.whole:
                 folders.clear()
                 continue
         for name in names:
             path = f"{place}/{name}"
             if is_episode(name):
                 yield path, _OWN
-            elif found is None and not inside and _is_foreign(name):
-                other = matched(path, matchers, several)
-                yield path, None if other is None else other.name
+            elif matcher is None and not in_archive and _is_foreign(name):
+                file_matcher = matched(path, matchers, ambiguous_found)
+                yield path, None if file_matcher is None else file_matcher.name
 
 
 def matched(path: str, matchers: Matchers, ambiguous: dict[str, Failure]) -> FormatMatcher | None:
-    """Return the format of a location, None where none takes it; notes a location that fits several."""
+    """Return the format of a location, None if there is none; records a location that fits several."""
     try:
         name = match_format(path, matchers)
     except AmbiguousFormatError as error:
@@ -289,10 +289,10 @@ def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[
 
 
 def _is_foreign(name: str) -> bool:
-    """Say whether a file is neither an episode nor what belongs to one: a recording, a backup."""
+    """Return whether a file is neither an episode nor part of one, such as a recording or backup."""
     return SUFFIX not in name and not name.startswith(".")
 
 
 def is_episode(name: str) -> bool:
-    """Say whether a file of this name in a folder is taken for an episode."""
+    """Return whether a file of this name in a folder counts as an episode."""
     return name.endswith(SUFFIX) and not name.startswith(".")

@@ -71,14 +71,14 @@ def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frame
 
 def _course(file: EpisodeReader, name: str, span: tuple[int, int]) -> Course:
     series = read_series(file, name, span, points=_POINTS)
-    lines = [_unit(values) for values in series.values]
+    lines = [_rescale(values) for values in series.values]
     moving = [line for line in lines if any(value not in (None, 0.5) for value in line)]
     return Course(name, tuple((moving or lines)[:_CHANNELS]))
 
 
-def _unit(values: Sequence[float | None]) -> tuple[float | None, ...]:
-    known = [value for value in values if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
+def _rescale(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    numbers = [value for value in values if value is not None]
+    low, high = min(numbers, default=0.0), max(numbers, default=0.0)
     return tuple(None if one is None else 0.5 if high <= low else (one - low) / (high - low) for one in values)
 
 
@@ -92,8 +92,8 @@ def draw_svg(sketch: Sketch, *, width: int = 420, height: int = 46) -> str:
             points = _points(line, width, height - 14, top + 12)
             colour = COLOURS[number % len(COLOURS)]
             rows += [f'<polyline fill="none" stroke="{colour}" points="{part}"/>' for part in points]
-    about = f'role="img" aria-label="{escape(sketch.title, quote=True)}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" {about}>{"".join(rows)}</svg>'
+    attributes = f'role="img" aria-label="{escape(sketch.title, quote=True)}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" {attributes}>{"".join(rows)}</svg>'
 
 
 def _points(line: Sequence[float | None], width: int, height: int, top: int) -> list[str]:
@@ -116,7 +116,9 @@ def draw_html(sketch: Sketch) -> str:
 def _player(sketch: Sketch) -> str:
     if not sketch.frames:
         return ""
-    images = [f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(one).decode()}">' for one in sketch.frames]
+    images = [
+        f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(frame).decode()}">' for frame in sketch.frames
+    ]
     count, name = len(images), f"wshard{abs(hash(sketch.frames[0])):x}"
     style = (
         f".{name}{{width:{_SIDE}px;height:90px;overflow:hidden;display:inline-block;margin-right:8px}}"
@@ -152,7 +154,7 @@ def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) 
             pen.text((6, below + row * height), course.lane, fill="#666677")
             for number, line in enumerate(course.lines):
                 for part in _points(line, width - 12, height - 18, below + row * height + 14):
-                    pairs = [tuple(map(float, one.split(","))) for one in part.split(" ")]
+                    pairs = [tuple(map(float, pair.split(","))) for pair in part.split(" ")]
                     if len(pairs) > 1:
                         pen.line([(6 + x, y) for x, y in pairs], fill=COLOURS[number % len(COLOURS)], width=2)
         top += used
@@ -163,6 +165,8 @@ def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) 
 
 def draw_text(line: Sequence[float | None], *, width: int = 40) -> str:
     """Return a line as blocks of text, one for each of `width` equal parts; a space for a gap."""
-    parts = np.array_split(np.array([np.nan if one is None else one for one in line]), min(width, max(1, len(line))))
+    parts = np.array_split(
+        np.array([np.nan if value is None else value for value in line]), min(width, max(1, len(line)))
+    )
     means = [float(np.nanmean(part)) if np.isfinite(part).any() else None for part in parts]
-    return "".join(" " if one is None else _BLOCKS[min(7, int(one * 8))] for one in means)
+    return "".join(" " if value is None else _BLOCKS[min(7, int(value * 8))] for value in means)

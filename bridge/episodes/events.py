@@ -18,7 +18,7 @@ _FLAGS: Final = {DONE: "done", TRUNCATIONS: "truncated"}
 
 @dataclass(frozen=True)
 class Event:
-    """What a lane says from a timestep on."""
+    """A change of a lane: its text from this timestep on."""
 
     lane: str
     step: int
@@ -26,22 +26,22 @@ class Event:
 
 
 def is_event_lane(file: EpisodeReader, name: str) -> bool:
-    """Return True for a lane whose values are no quantities: what happens is that they change."""
+    """Return True for a lane of flags or texts, whose changes are events."""
     return name in _FLAGS or (name.startswith(STEP_TEXTS) and isinstance(_listed(file, name), list))
 
 
 def read_events(file: EpisodeReader, span: tuple[int, int]) -> list[Event]:
     """Return the events of timesteps [start, stop) in their order, at most 500; a text at the start is one."""
     start, stop = max(0, span[0]), min(file.length, span[1])
-    found: list[Event] = []
+    events: list[Event] = []
     for name in file.lanes():
         if not (is_event_lane(file, name) and file.has(name)):
             continue
         values = np.asarray(file.lane_view(name)[start:stop]).reshape(-1).astype(np.int64)
         before = np.concatenate([[0 if name in _FLAGS else -1], values])[:-1]
         steps = np.flatnonzero((values != before) & ((values != 0) | (name not in _FLAGS)))[:MOST_EVENTS]
-        found += [Event(name, start + step, _text(file, name, values[step])) for step in steps.tolist()]
-    return sorted(found, key=lambda event: event.step)[:MOST_EVENTS]
+        events += [Event(name, start + step, _text(file, name, values[step])) for step in steps.tolist()]
+    return sorted(events, key=lambda event: event.step)[:MOST_EVENTS]
 
 
 def _listed(file: EpisodeReader, name: str) -> Any:

@@ -39,8 +39,8 @@ def locate(path: str | os.PathLike[str]) -> str:
 def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
     """Return the files of an episode that consists of several, none for one in a file; raises as fingerprint_of.
 
-    first: that of the manifest before it was opened. Ask before anything else is read: what changes from here on then
-    has another time than is returned.
+    first: that of the manifest before it was opened. Call this before anything else is read, so that later changes
+    are detected by their times.
     """
     parts = [(part.role, posixpath.normpath(part.path.as_posix())) for part in file.parts()]
     states = [first, *(fingerprint_of(EpisodeAddress(path)) for _, path in parts[1:])] if parts else []
@@ -66,7 +66,7 @@ def _is_whole(path: str) -> bool:
     try:
         with open_at(EpisodeAddress(path)) as file:
             return not file.is_chunk and not path.endswith(MANIFEST_SUFFIX)
-    except Exception:  # noqa: BLE001  (whatever it is, the manifest fails for it)
+    except Exception:  # noqa: BLE001  (reading the manifest reports the error)
         return False
 
 
@@ -103,9 +103,9 @@ def is_unfinished(path: str) -> bool:
 
 
 def state_of(path: str) -> State | None:
-    """Return the state of a file, None where there is none; to a manifest belong those of its chunks that are there.
+    """Return the state of a file, None if it does not exist; that of a manifest includes its existing chunks.
 
-    To a folder, which is a location as a whole, belong all files below it.
+    The state of a folder, which is a location as a whole, includes all files below it.
     """
     if not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
         return None

@@ -1,4 +1,4 @@
-"""From the numbers of episodes to their spreads, and to the measures that quality checks judge by."""
+"""Computes spreads of lanes, and the measures for quality checks, from the numbers of episodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEASURED: Final = ("signal/", "action/")
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """The numbers of one episode: lanes [T, ...] by block name, and when its timesteps were, in units of unit_s."""
+    """The numbers of one episode: lanes [T, ...] by block name, and the times of its timesteps in units of unit_s."""
 
     lanes: Mapping[str, NDArray[Any]]
     length: int
@@ -39,7 +39,7 @@ class Numbers:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Total number of values."""
         return sum(values.size for values in self.lanes.values())
 
     @cached_property
@@ -94,14 +94,14 @@ def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True)
 
 def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
     """Return the summary of each episode of one timestep or more; it does not depend on the other episodes."""
-    alike: dict[tuple[MeasureLayout, int], list[int]] = {}
+    by_form: dict[tuple[MeasureLayout, int], list[int]] = {}
     for number, episode in enumerate(episodes):
-        alike.setdefault((episode.form, episode.length), []).append(number)
-    found: dict[int, Summary] = {}
-    for (form, _), numbers in alike.items():
+        by_form.setdefault((episode.form, episode.length), []).append(number)
+    summaries: dict[int, Summary] = {}
+    for (form, _), numbers in by_form.items():
         members = [episodes[number] for number in numbers]
-        found |= zip(numbers, _summarise_alike(form, members, measuring=measuring), strict=True)
-    return [found[number] for number in range(len(episodes))]
+        summaries |= zip(numbers, _summarise_alike(form, members, measuring=measuring), strict=True)
+    return [summaries[number] for number in range(len(episodes))]
 
 
 def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
@@ -113,26 +113,31 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
             np.concatenate(rows, out=place, casting="unsafe")
     by_name = _spreads_by_lane(form, columns)
     if not measuring:
-        return [Summary(one, None) for one in by_name]
-    looked = MeasureLayout(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
-    if looked != form:
-        columns = columns[:, np.repeat([lane in looked.lanes for lane in form.lanes], [n for _, n in form.lanes])]
-    vectors = measure_alike(looked, columns, [(member.times, member.unit_s) for member in members])
-    return [Summary(one, Measured(looked, vector.copy())) for one, vector in zip(by_name, vectors, strict=True)]
+        return [Summary(spreads, None) for spreads in by_name]
+    measured_form = MeasureLayout(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
+    if measured_form != form:
+        columns = columns[
+            :, np.repeat([lane in measured_form.lanes for lane in form.lanes], [n for _, n in form.lanes])
+        ]
+    vectors = measure_alike(measured_form, columns, [(member.times, member.unit_s) for member in members])
+    return [
+        Summary(spreads, Measured(measured_form, vector.copy()))
+        for spreads, vector in zip(by_name, vectors, strict=True)
+    ]
 
 
 def _spreads_by_lane(form: MeasureLayout, columns: NDArray[np.float64]) -> list[dict[str, bytes | None]]:
     """Return the spreads of the lanes of each episode."""
     tables, usable = measure_moments(columns)
     spreads = spreads_of(tables, columns.shape[-1])
-    found: list[dict[str, bytes | None]] = [{} for _ in columns]
+    by_episode: list[dict[str, bytes | None]] = [{} for _ in columns]
     edges = pairwise(accumulate((count for _, count in form.lanes), initial=0))
     for (name, _), (start, stop) in zip(form.lanes, edges, strict=True):
-        fine = np.logical_and.reduce(usable[:, start:stop], axis=1)
-        packed = iter(pack_spreads(spreads[fine, start:stop]))
-        for lanes, is_fine in zip(found, fine.tolist(), strict=True):
+        is_finite = np.logical_and.reduce(usable[:, start:stop], axis=1)
+        packed = iter(pack_spreads(spreads[is_finite, start:stop]))
+        for lanes, is_fine in zip(by_episode, is_finite.tolist(), strict=True):
             lanes[name] = next(packed) if is_fine else None
-    return found
+    return by_episode
 
 
 def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
@@ -142,31 +147,32 @@ def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
     """
     low, high, means, stds = np.moveaxis(channels, 2, 0)
     mean = sum(means.T) / means.shape[1]
-    apart = means - mean[:, None]
-    variance = (sum((stds * stds).T) + sum((apart * apart).T)) / means.shape[1]
-    std = np.array([one**0.5 for one in variance.tolist()])  # sqrt differs from what is stored by a last bit
+    deviations = means - mean[:, None]
+    variance = (sum((stds * stds).T) + sum((deviations * deviations).T)) / means.shape[1]
+    std = np.array([value**0.5 for value in variance.tolist()])  # np.sqrt differs from stored values in the last bit
     whole = np.stack([low.min(axis=1), high.max(axis=1), mean, std], axis=1)
     numbers = np.concatenate([whole[:, None], channels], axis=1, dtype="<f8")
     return [row.tobytes() for row in numbers]
 
 
 def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool) -> Examined:
-    """Read an episode: what is measured, or every_byte of it.
+    """Read and measure an episode; every_byte: verify all of its data.
 
-    Raises FormatError and its subclasses where a block that was read is not what was written, IngestError for an empty
-    episode, OSError.
+    Raises FormatError and its subclasses for a damaged block, IngestError for an empty episode, OSError.
     """
     with locations.open(address) as file:
         if every_byte:
             file.verify()
         check_length(file)
         lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
-        looked = [lane.name for lane in lanes if is_vector(lane) and _is_measured(lane.name) and file.has(lane.name)]
-        found = numbers_of(file, looked)
-        measured = Measured(*measure(found.lanes, found.length, found.times, found.unit_s))
+        measured_lanes = [
+            lane.name for lane in lanes if is_vector(lane) and _is_measured(lane.name) and file.has(lane.name)
+        ]
+        numbers = numbers_of(file, measured_lanes)
+        measured = Measured(*measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s))
         return Examined(address, file.id, file.env_id, file.digest(), measured)
 
 
 def _is_measured(lane: str) -> bool:
-    """Say whether a lane counts: observations, actions and the reward do, predictions do not."""
+    """Return whether a lane is measured: observations, actions and the reward are, predictions are not."""
     return lane.startswith(_MEASURED) or lane == REWARD

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class OpenLocations:
     """Opens episodes by their addresses, and each location of several episodes once. Use it as a context manager.
 
-    It sees a location as it was when it was opened, so use it for a batch of work, not for a long time.
+    A location is seen as it was when it was opened, so use one instance per batch of work, not for a long time.
     """
 
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str], Source] = {}
-        self._there: dict[str, bool] = {}
+        self._existing: dict[str, bool] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +46,7 @@ class OpenLocations:
         return self._source(address).open(address.key) if address.key else open_episode(address, hashed=hashed)
 
     def fingerprint(self, address: EpisodeAddress) -> Fingerprint:
-        """Return what says "look again" where it differs; reads no data.
+        """Return the fingerprint, which changes with the file; reads no data.
 
         Raises SourceNotFoundError, EntryNotFoundError, IngestError for all but regular files, and errors of formats.
         """
@@ -63,13 +63,13 @@ class OpenLocations:
         return Fingerprint(status.st_size, status.st_mtime_ns)
 
     def exists(self, address: EpisodeAddress) -> bool:
-        """Say whether the episode is there: its file, or its key in a location, as far as that can be read."""
+        """Return whether the episode exists: its file, or its key in a location if that can be read."""
         path = local_path(address.uri)
         if not address.key and not _is_other_folder(path, address.read_as):
             return os.path.exists(path)  # noqa: PTH110  (Path.exists can raise)
-        if address.uri not in self._there:
-            self._there[address.uri] = _is_there(path)
-        if not self._there[address.uri]:
+        if address.uri not in self._existing:
+            self._existing[address.uri] = _location_exists(path)
+        if not self._existing[address.uri]:
             return False
         try:
             self.fingerprint(address)
@@ -80,14 +80,14 @@ class OpenLocations:
         return True
 
     def are_unchanged(self, files: Iterable[Asset]) -> bool:
-        """Say whether all of the files of an episode have the size and the time that the catalog saw."""
+        """Return whether all files of an episode have size and time as in the catalog."""
         try:
-            return all(self.fingerprint(one.address) == Fingerprint(one.size, one.mtime_ns) for one in files)
+            return all(self.fingerprint(file.address) == Fingerprint(file.size, file.mtime_ns) for file in files)
         except Exception:  # noqa: BLE001  (reading it reports the error)
             return False
 
     def missing_files(self, address: EpisodeAddress) -> list[str]:
-        """Return the paths of the files that the location of an episode lists for it and lacks. Raises as open."""
+        """Return the paths of missing files that the location of an episode lists for it. Raises as open."""
         source = self._source(address)
         return source.missing_files(address.key) if isinstance(source, LazySource) else []
 
@@ -99,12 +99,12 @@ class OpenLocations:
 
 
 def _is_other_folder(path: str, how: str) -> bool:
-    """Say whether a folder that was read as one episode is no longer recognised as such, as a bag without metadata."""
+    """Return whether a folder that was read as one episode is no longer recognised, such as a bag without metadata."""
     return bool(how) and os.path.isdir(path) and not detect_format(path)  # noqa: PTH112  (Path.is_dir can raise)
 
 
-def _is_there(location: str) -> bool:
-    """Say whether a location of several episodes is there, and no empty folder."""
+def _location_exists(location: str) -> bool:
+    """Return whether a location of several episodes exists and is not an empty folder."""
     if not os.path.exists(location):  # noqa: PTH110  (Path.exists can raise)
         return False
     try:
@@ -114,15 +114,15 @@ def _is_there(location: str) -> bool:
 
 
 class _Recent(threading.local):
-    """The locations of many episodes that this thread opened last, open still."""
+    """The locations that this thread opened last, which stay open."""
 
     def __init__(self) -> None:
         self.sources: dict[tuple[str, str], LazySource[Any]] = {}
 
 
 _RECENT: Final = _Recent()
-_MOST_RECENT: Final = 4
-_MOST_KEYS: Final = 1000  # of more, all episodes of their locations are asked for at once
+_MAX_RECENT: Final = 4
+_MAX_KEYS: Final = 1000  # for more keys, all episodes of the locations are queried
 
 
 def open_at(address: EpisodeAddress) -> EpisodeReader:
@@ -150,9 +150,9 @@ def _open_recent(address: EpisodeAddress) -> LazySource[Any] | None:
             opened.close()
             return None
         source = opened
-    source.fingerprint(address.key)  # which is_current compares with
+    source.fingerprint(address.key)  # is_current compares with it
     _RECENT.sources[place] = source
-    if len(_RECENT.sources) > _MOST_RECENT:
+    if len(_RECENT.sources) > _MAX_RECENT:
         _RECENT.sources.pop(next(iter(_RECENT.sources))).close()
     return source
 
@@ -164,7 +164,7 @@ def exists(address: EpisodeAddress) -> bool:
 
 
 def fingerprint_of(address: EpisodeAddress) -> Fingerprint:
-    """Return what says "look again" where it differs; raises as OpenLocations.fingerprint."""
+    """Return the fingerprint of one episode; raises as OpenLocations.fingerprint."""
     with OpenLocations() as locations:
         return locations.fingerprint(address)
 
@@ -173,12 +173,12 @@ def known_episodes(
     catalog: Catalog, addresses: Iterable[EpisodeAddress]
 ) -> Iterator[tuple[EpisodeAddress, Known | None]]:
     """Yield each address with the catalog's entry for it; queries a batch of locations at a time."""
-    wanted: dict[str, list[EpisodeAddress]] = {}
+    by_uri: dict[str, list[EpisodeAddress]] = {}
     for address in addresses:
-        wanted.setdefault(address.uri, []).append(address)
-    for uris in batches([*wanted]):
-        keys = {address.key for uri in uris for address in wanted[uri]}
-        known = catalog.episodes.known(uris, keys if len(keys) <= _MOST_KEYS else None)
+        by_uri.setdefault(address.uri, []).append(address)
+    for uris in batches([*by_uri]):
+        keys = {address.key for uri in uris for address in by_uri[uri]}
+        known = catalog.episodes.known(uris, keys if len(keys) <= _MAX_KEYS else None)
         for uri in uris:
-            by_key = {one.key: one for one in known.get(uri, ())}
-            yield from ((address, by_key.get(address.key)) for address in wanted[uri])
+            by_key = {entry.key: entry for entry in known.get(uri, ())}
+            yield from ((address, by_key.get(address.key)) for address in by_uri[uri])

@@ -40,17 +40,21 @@ def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None
         raise QueryError(f"{lane}: expected a lane of images, found {list(view.shape[1:])} per timestep")
     frames = file.encoded(lane)
     if isinstance(frames, ImageFrames) and frames.encoding == "jpeg" and width is None:
-        return bytes(frames.image(range(len(view))[step]))  # as it lies in the file
+        return bytes(frames.image(range(len(view))[step]))  # as stored in the file
     return encode_picture(np.asarray(view[step]), axes, width=width)
 
 
 def encode_picture(picture: NDArray[Any], axes: str, *, width: int | None = None) -> bytes:
-    """Return a picture as JPEG; numbers other than bytes are spread from their least to their greatest."""
-    turned = {"HW": picture[..., None] if axes == "HW" else picture, "HWC": picture, "CHW": np.moveaxis(picture, 0, -1)}
-    pixels = turned[axes][..., :3] if turned[axes].shape[-1] == 4 else turned[axes]
+    """Return a picture as JPEG; other numbers than bytes are rescaled from their range to 0 to 255."""
+    by_axes = {
+        "HW": picture[..., None] if axes == "HW" else picture,
+        "HWC": picture,
+        "CHW": np.moveaxis(picture, 0, -1),
+    }
+    pixels = by_axes[axes][..., :3] if by_axes[axes].shape[-1] == 4 else by_axes[axes]
     if width is not None and pixels.shape[1] >= 2 * width:
-        every = pixels.shape[1] // width
-        pixels = pixels[::every, ::every]
+        stride = pixels.shape[1] // width
+        pixels = pixels[::stride, ::stride]
     return encode_image(_as_bytes(pixels), "jpeg", quality=_QUALITY)
 
 

@@ -1,4 +1,4 @@
-"""From an episode to what the catalog stores and what embedders take."""
+"""Reads episodes: the records for the catalog, and the lanes for embedders."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
 _Lane: TypeAlias = "tuple[str, str, tuple[int, ...], int, float | None, StoredLane]"
-"""What a LaneRecord has before its spread."""
+"""The fields of a LaneRecord before its spread."""
 
 Result = TypeVar("Result")
-_TOGETHER = 1 << 16  # numbers summarised at once: few calls, and they fit in the CPU cache
+_BATCH_SIZE = 1 << 16  # numbers summarised at once: few calls, while they fit in the CPU cache
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class Failure:
 
     @property
     def address(self) -> EpisodeAddress:
-        """Where the episode is."""
+        """The address of the episode."""
         return EpisodeAddress(self.path, self.key)
 
     @staticmethod
     def of(error: Exception, address: EpisodeAddress, *, catalogued: bool = False) -> Failure:
-        """Return the failure that an error means for the episode at an address."""
+        """Return the failure of the episode at an address for an error."""
         text = describe_error(error, address)
-        known = isinstance(error, WShardError | OSError)  # any other one perhaps cannot be sent to another process
-        cause = error.with_traceback(None) if known else None  # frames would keep arrays alive
+        is_expected = isinstance(error, WShardError | OSError)  # others may not be picklable
+        cause = error.with_traceback(None) if is_expected else None  # frames would keep arrays alive
         return Failure(address.uri, text, catalogued, cause, address.key)
 
 
@@ -79,25 +79,25 @@ class FoundEpisode(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """What one opening of a file gives: what the catalog stores, and what quality checks judge by, if they will."""
+    """Result of reading an episode: its record for the catalog, and its measures for quality checks if requested."""
 
     record: EpisodeRecord
     measured: Measured | None
 
 
 class _Lanes(NamedTuple):
-    """Lanes of an episode, as most often of the next one too, and the names of those that are read."""
+    """The lanes of an episode, mostly reused for the next one, and the names of those to read."""
 
     recorded: Mapping[str, Declaration]
     definitions: tuple[LaneDefinition, ...]
     summarised: list[str]
 
 
-class _Look(NamedTuple):
+class _OpenedEpisode(NamedTuple):
     """Contents of an open file, before anything is computed from its numbers."""
 
     address: EpisodeAddress
-    about: dict[str, Any]  # as the EpisodeRecord has it
+    fields: dict[str, Any]  # as the EpisodeRecord has it
     kind: _Lanes
     lanes: tuple[_Lane, ...]
     numbers: Numbers
@@ -117,57 +117,62 @@ def read_episodes(
     """
     readings: list[Reading] = []
     failures: list[Failure] = []
-    looks, size = [], 0
+    opened, size = [], 0
     kind: _Lanes | None = None
     with OpenLocations() as locations:
         for found in episodes:
-            look = attempt(partial(_look, found, wanted, locations, kind), found.address)
-            if isinstance(look, Failure):
-                failures.append(look)
+            episode = attempt(partial(_open_episode, found, wanted, locations, kind), found.address)
+            if isinstance(episode, Failure):
+                failures.append(episode)
                 continue
-            looks.append(look)
-            kind = look.kind
-            size += look.numbers.size
-            if size >= _TOGETHER:
-                _finish(looks, readings, failures, measuring=measuring)
-                looks, size = [], 0
-    _finish(looks, readings, failures, measuring=measuring)
+            opened.append(episode)
+            kind = episode.kind
+            size += episode.numbers.size
+            if size >= _BATCH_SIZE:
+                _finish(opened, readings, failures, measuring=measuring)
+                opened, size = [], 0
+    _finish(opened, readings, failures, measuring=measuring)
     return readings, failures
 
 
-def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Failure], *, measuring: bool) -> None:
+def _finish(
+    opened: Sequence[_OpenedEpisode], readings: list[Reading], failures: list[Failure], *, measuring: bool
+) -> None:
     """Summarise the collected episodes, and add the results."""
 
     def summarised() -> list[Reading]:
-        summaries = summarise([look.numbers for look in looks], measuring=measuring)
+        summaries = summarise([episode.numbers for episode in opened], measuring=measuring)
         return [
-            Reading(_record(look, summary), summary.measured) for look, summary in zip(looks, summaries, strict=True)
+            Reading(_record(episode, summary), summary.measured)
+            for episode, summary in zip(opened, summaries, strict=True)
         ]
 
-    found = attempt(summarised, looks[0].address) if looks else []
-    if not isinstance(found, Failure):
-        readings += found
-    elif len(looks) > 1:  # one by one, since one may have a value that the catalog cannot store
-        for look in looks:
-            _finish([look], readings, failures, measuring=measuring)
+    results = attempt(summarised, opened[0].address) if opened else []
+    if not isinstance(results, Failure):
+        readings += results
+    elif len(opened) > 1:  # one by one, since one may have a value that the catalog cannot store
+        for episode in opened:
+            _finish([episode], readings, failures, measuring=measuring)
     else:
-        failures.append(found)
+        failures.append(results)
 
 
-def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, before: _Lanes | None) -> _Look:
+def _open_episode(
+    found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, previous: _Lanes | None
+) -> _OpenedEpisode:
     address = found.address
-    seen = found.fingerprint or locations.fingerprint(address)
+    fingerprint = found.fingerprint or locations.fingerprint(address)
     with locations.open(address, hashed=True) as file:
         _check_whole(file)
         check_length(file)
-        assets = () if address.key else assets_of(file, seen)
+        assets = () if address.key else assets_of(file, fingerprint)
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
-        kind = before
+        kind = previous
         if kind is None or kind.recorded != recorded or [*kind.recorded] != [*recorded]:
             kind = _kind_of(recorded, wanted, str(address))
         success = file.metadata.get("success")
         format_name, lane_map = parse_read_as(address.read_as)
-        about = {
+        fields = {
             "path": address.uri,
             "key": address.key,
             "episode_id": file.id,
@@ -176,8 +181,8 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, bef
             "total_reward": file.total_reward(),
             "success": success if isinstance(success, bool) else None,
             "digest": file.digest(),
-            "size": sum(asset.size for asset in assets) or seen.size,
-            "mtime_ns": max((asset.mtime_ns for asset in assets), default=seen.mtime_ns),
+            "size": sum(asset.size for asset in assets) or fingerprint.size,
+            "mtime_ns": max((asset.mtime_ns for asset in assets), default=fingerprint.mtime_ns),
             "metadata": dict(file.metadata),
             "assets": assets,
             "format": format_name or OWN_FORMAT,
@@ -188,12 +193,12 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, bef
             (*definition, file.length, lane.sampling_rate_hz or rate, file.stored(lane.block))
             for definition, lane in zip(kind.definitions, recorded.values(), strict=True)
         )
-        return _Look(address, about, kind, lanes, numbers_of(file, kind.summarised))
+        return _OpenedEpisode(address, fields, kind, lanes, numbers_of(file, kind.summarised))
 
 
-def _record(look: _Look, summary: Summary) -> EpisodeRecord:
-    lanes = tuple(LaneRecord(*lane, summary.spreads.get(lane[0])) for lane in look.lanes)
-    return EpisodeRecord(**look.about, lanes=lanes)
+def _record(episode: _OpenedEpisode, summary: Summary) -> EpisodeRecord:
+    lanes = tuple(LaneRecord(*lane, summary.spreads.get(lane[0])) for lane in episode.lanes)
+    return EpisodeRecord(**episode.fields, lanes=lanes)
 
 
 def _check_whole(file: EpisodeReader) -> None:
@@ -212,7 +217,7 @@ def _kind_of(recorded: Mapping[str, Declaration], wanted: LaneChoice, path: str)
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
-    """Return the names of the lanes to embed; none where the rule of selection.py finds none."""
+    """Return the names of the lanes to embed; none if the default rule finds none."""
     try:
         return frozenset(lane.name for lane in choose_lanes(definitions, wanted, path))
     except NoLaneError:

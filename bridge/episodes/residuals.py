@@ -1,4 +1,4 @@
-"""Residuals of an episode: of each timestep and channel, which way it bends or errs."""
+"""Residuals of an episode: the sign of each timestep and channel."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from wshard.errors import LaneError
 if TYPE_CHECKING:
     from wshard.episode.protocol import EpisodeReader
 
-_MOST_CHANNELS: Final = 64
+_MAX_CHANNELS: Final = 64
 
 
 def read_residuals(file: EpisodeReader, span: tuple[int, int], *, points: int) -> list[Series]:
-    """Return the signs, -1 or 1, of each residual of a file in timesteps [start, stop), of every so many of these.
+    """Return the signs, -1 or 1, of each residual of a file in timesteps [start, stop), thinned to `points`.
 
-    Residuals whose bits do not fit the episode are left out: what they are about is drawn without them.
+    Residuals whose size does not fit the episode are left out.
     """
     if not isinstance(file, EpisodeFile):
         return []
     start, stop = max(0, span[0]), min(file.length, span[1])
     steps = np.unique(np.linspace(start, max(start, stop - 1), min(points, max(1, stop - start))).astype(np.int64))
-    found = []
+    series = []
     for name in filter(is_residual, file.shard.names()):
         try:
             signs = unpack_runs(file.shard.block(name), file.length)
         except LaneError:
             continue
-        shown = range(min(_MOST_CHANNELS, signs.shape[1]))
+        shown = range(min(_MAX_CHANNELS, signs.shape[1]))
         values: list[list[float | None]] = [[float(sign) for sign in signs[steps, channel]] for channel in shown]
-        found.append(Series(name, steps.tolist(), [*shown], values, signs.shape[1]))
-    return found
+        series.append(Series(name, steps.tolist(), [*shown], values, signs.shape[1]))
+    return series

@@ -1,4 +1,4 @@
-"""Lanes of numbers as short series for plots: every timestep where there are few, else the extremes of equal parts."""
+"""Lanes of numbers as short series for plots: all timesteps if there are few, else the extremes of equal parts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _DIGITS: Final = 6  # of the largest value: a plot has fewer pixels
 
 @dataclass(frozen=True)
 class Series:
-    """A lane over a span: values[i] are those of one channel at the timesteps `steps`, None where not finite.
+    """A lane over a span: values[i] are those of one channel at the timesteps `steps`, None if not finite.
 
-    channels: which ones these are, of all `of`.
+    channels: the numbers of these channels; of: the number of channels of the lane.
     """
 
     lane: str
@@ -49,17 +49,19 @@ def read_series(
     if view.dtype.kind not in "biuf" or of > MAX_CHANNELS:
         what = f"{view.dtype} {list(view.shape[1:])}"
         raise QueryError(f"{lane}: expected a lane of at most {MAX_CHANNELS} numbers per timestep, found {what}")
-    wanted = [*range(min(of, MAX_CHANNELS))] if channels is None else [one for one in channels if 0 <= one < of]
+    selected = (
+        [*range(min(of, MAX_CHANNELS))] if channels is None else [channel for channel in channels if 0 <= channel < of]
+    )
     start, stop = max(0, span[0]), min(len(view), span[1])
-    rows = np.asarray(view[start:stop]).reshape(max(0, stop - start), of)[:, wanted].astype(np.float64)
+    rows = np.asarray(view[start:stop]).reshape(max(0, stop - start), of)[:, selected].astype(np.float64)
     steps, thinned = thin_rows(rows, points)
-    return Series(view.declaration.block, (steps + start).tolist(), wanted, _listed(thinned), of)
+    return Series(view.declaration.block, (steps + start).tolist(), selected, _listed(thinned), of)
 
 
 def thin_rows(rows: Floats, points: int) -> tuple[NDArray[np.int64], Floats]:
-    """Return about `points` of the rows [T, C], and which: of equal parts the least and the greatest of every channel.
+    """Return timesteps and values of about `points` of the rows [T, C]: minimum and maximum per channel of equal parts.
 
-    The two extremes of a part stand at its first and its middle row, in the order in which they came.
+    The two extremes of a part are placed at its first and its middle row, in their order in time.
     """
     parts = max(1, points // 2)
     if len(rows) <= max(2, points):
@@ -71,9 +73,9 @@ def thin_rows(rows: Floats, points: int) -> tuple[NDArray[np.int64], Floats]:
     for part, (begin, end) in enumerate(itertools.pairwise(bounds)):
         piece = filled[begin:end]
         low, high = np.fmin.reduce(piece), np.fmax.reduce(piece)
-        known = ~np.isnan(piece).all(axis=0)
-        first = np.where(known, np.nanargmin(np.where(known, piece, 0), axis=0), 0)
-        last = np.where(known, np.nanargmax(np.where(known, piece, 0), axis=0), 0)
+        has_values = ~np.isnan(piece).all(axis=0)
+        first = np.where(has_values, np.nanargmin(np.where(has_values, piece, 0), axis=0), 0)
+        last = np.where(has_values, np.nanargmax(np.where(has_values, piece, 0), axis=0), 0)
         rising = first <= last
         thinned[2 * part] = np.where(rising, low, high)
         thinned[2 * part + 1] = np.where(rising, high, low)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wshard.episode.protocol import EpisodeReader
 
 MAX_PART: Final = 1 << 22
-"""Bytes that are read at once: players ask for the next ones."""
+"""Maximum number of bytes per read; players request the next ones."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class VideoLane:
 
 
 class VideoPart(NamedTuple):
-    """Bytes of a video from `start` on, and how many there are in all."""
+    """Bytes of a video from `start` on, and its total size."""
 
     data: bytes
     start: int
@@ -37,16 +37,16 @@ class VideoPart(NamedTuple):
 
 def find_videos(file: EpisodeReader) -> list[VideoLane]:
     """Return the lanes that are videos. Raises MissingExtraError, CodecError and other errors of reading."""
-    found = []
+    videos = []
     for name in file.lanes():
         frames = file.encoded(name)
         if isinstance(frames, VideoFrames) and frames.length:
             with POOL.use(frames.source, frames.where) as video:
                 first = frames.number_in(video)
                 times = video.times[first : first + frames.length]
-            spent = float(times[-1] - times[0])
-            found.append(VideoLane(name, float(times[0]), (len(times) - 1) / spent if spent > 0 else None))
-    return found
+            seconds = float(times[-1] - times[0])
+            videos.append(VideoLane(name, float(times[0]), (len(times) - 1) / seconds if seconds > 0 else None))
+    return videos
 
 
 def read_video(file: EpisodeReader, lane: str, start: int, stop: int | None) -> VideoPart:

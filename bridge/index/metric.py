@@ -30,13 +30,13 @@ def check_metric(metric: str) -> None:
 def score(metric: str, vectors: Scores, query: Scores, room: Scores | None = None) -> Scores:
     """Return the scores of float64 vectors [n, E] against float64 query [E]: cosine, inner product, or -distance.
 
-    room: [n, E] numbers to compute in.
+    room: buffer [n, E].
     """
     if metric == L2:
         differences = np.subtract(vectors, query, out=room)
-        distances: Scores = 0.0 - np.sqrt(np.vecdot(differences, differences))  # so that nothing is -0.0
+        distances: Scores = 0.0 - np.sqrt(np.vecdot(differences, differences))  # avoids -0.0
         return distances
-    products: Scores = np.vecdot(vectors, query)  # row by row: a score does not depend on the rows beside it
+    products: Scores = np.vecdot(vectors, query)  # row by row, so that scores do not depend on other rows
     if metric == DOT:
         return products
     norms = np.sqrt(np.vecdot(vectors, vectors) * np.vecdot(query, query))
@@ -46,10 +46,10 @@ def score(metric: str, vectors: Scores, query: Scores, room: Scores | None = Non
 
 def measure_length(query: Vectors) -> float:
     """Return the Euclidean length of a vector, summed in float64."""
-    wide = query.astype(np.float64)
-    return math.sqrt(float(wide.dot(wide)))
+    query64 = query.astype(np.float64)
+    return math.sqrt(float(query64.dot(query64)))
 
 
 def bound_distance_error(dim: int, distance: float) -> float:
-    """Return what half a squared distance, of up to this distance, may be off when it is computed in float64."""
+    """Return the maximum error of half a squared distance, of up to this distance, computed in float64."""
     return (dim + 8) * 2.0**-54 * distance * distance

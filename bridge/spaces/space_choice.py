@@ -36,9 +36,9 @@ class SpaceChoice:
     ) -> None:
         self._catalog = catalog
         self._embedder = embedder
-        self._named = named  # the embedder, by nothing but its name: other parameters of it will do
+        self._named = named  # only the name of the embedder was given: other parameters are accepted
         self._lanes = lanes
-        self._read: dict[str, Space] = {}  # by fingerprint: they never change, and reading one takes time
+        self._read: dict[str, Space] = {}  # by fingerprint: Spaces never change, and parsing one takes time
         self._active: tuple[Instant | None, list[Space]] = (None, [])
 
     def spaces(self, cut: Callable[[WindowPlan], bool]) -> list[Space]:
@@ -72,16 +72,16 @@ class SpaceChoice:
 
     def active(self) -> list[Space]:
         """Return the Spaces of lanes that can be searched, the oldest first; see in_order."""
-        instant, known = self._active
-        now = self._catalog.instant()  # before the Spaces are read: what changes in between is read again next time
+        instant, cached = self._active
+        now = self._catalog.instant()  # before reading the Spaces, so that changes in between are read next time
         if now != instant:
             rows = in_order(self._catalog.vectors.spaces())
-            known = [space for row in rows if not (space := self._space(row)).of_text]
-            self._active = (now, known)
-        return known
+            cached = [space for row in rows if not (space := self._space(row)).of_text]
+            self._active = (now, cached)
+        return cached
 
     def embedded(self) -> set[str]:
-        """Return the lanes that any Space is of."""
+        """Return the lanes of all Spaces."""
         return {lane.name for space in self.active() for lane in space.lanes}
 
     def _space(self, row: SpaceRow) -> Space:
@@ -90,23 +90,23 @@ class SpaceChoice:
         return self._read[row.fingerprint]
 
     def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
-        wanted = {plan: identity(embedder_for(embedder, plan)) for plan in {space.windows for space in spaces}}
-        same = [space for space in spaces if maker_of(space) == wanted[space.windows] or self._is_default(space)]
-        if not same and self._named:  # windows of several sizes have other parameters than whole episodes
-            same = newest([space for space in spaces if space.embedder == embedder.name])
-        if spaces and not same:
+        makers = {plan: identity(embedder_for(embedder, plan)) for plan in {space.windows for space in spaces}}
+        matching = [space for space in spaces if maker_of(space) == makers[space.windows] or self._is_default(space)]
+        if not matching and self._named:  # windows of several sizes have other parameters than whole episodes
+            matching = newest([space for space in spaces if space.embedder == embedder.name])
+        if spaces and not matching:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
                 f"the archive was not embedded by {embedder.name} version {embedder.version} "
                 f"{dict(embedder.parameters())}: ingest it with that embedder, or search with one that "
                 f"the archive has:\n{listed}"
             )
-        return same
+        return matching
 
     def _is_default(self, space: Space) -> bool:
         """Return True if the default embedder was named, and this Space is its default for such windows."""
-        wanted = self._named and self._embedder is not None and self._embedder.name == DEFAULT_EMBEDDER
-        return wanted and maker_of(space) == identity(default_embedder(space.windows))
+        is_default_named = self._named and self._embedder is not None and self._embedder.name == DEFAULT_EMBEDDER
+        return is_default_named and maker_of(space) == identity(default_embedder(space.windows))
 
     def select_by_env(self, spaces: Sequence[Space], where: Where) -> Sequence[Space]:
         """Keep the Spaces with episodes of the requested environments, so that env_id selects among similar lanes.
@@ -115,34 +115,34 @@ class SpaceChoice:
         """
         if len(spaces) < 2:
             return spaces
-        about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
-        wanted = all_of(*about)
-        if wanted == EVERYTHING:
+        env_parts = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
+        env_filter = all_of(*env_parts)
+        if env_filter == EVERYTHING:
             return spaces
         layouts = [
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
-            for layout in self._catalog.query.layouts(wanted)
+            for layout in self._catalog.query.layouts(env_filter)
         ]
         return [space for space in spaces if any(set(space.lanes) <= lanes for lanes in layouts)] or spaces
 
 
 def in_order(rows: Sequence[SpaceRow]) -> list[SpaceRow]:
-    """Return the active ones of all the Spaces of an archive, the oldest first.
+    """Return the active Spaces of an archive, oldest first.
 
     A Space is as old as the first one of its family: new statistics do not make it the newest.
     """
-    begun: dict[str, int] = {}
+    first_ids: dict[str, int] = {}
     for row in rows:
-        begun[row.family] = min(row.id, begun.get(row.family, row.id))
-    return sorted((row for row in rows if row.state == "active"), key=lambda row: begun[row.family])
+        first_ids[row.family] = min(row.id, first_ids.get(row.family, row.id))
+    return sorted((row for row in rows if row.state == "active"), key=lambda row: first_ids[row.family])
 
 
 def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:
-    found = []
+    matching = []
     for space in spaces:
         names = {lane.name for lane in space.lanes}
         if {block_name(name, names) for name in lanes} == names:
-            found.append(space)
+            matching.append(space)
     if isinstance(lanes, Mapping):
-        return [space for space in found if space.weights == weights_in(lanes, space.lanes)]
-    return [space for space in found if space.weights is None] or found
+        return [space for space in matching if space.weights == weights_in(lanes, space.lanes)]
+    return [space for space in matching if space.weights is None] or matching

@@ -35,7 +35,7 @@ DRIFT_LIMIT: Final = 0.05
 
 @dataclass(frozen=True)
 class Choice:
-    """How to embed: by what, which lanes, cut into which windows."""
+    """How to embed: embedder, lanes, and windows."""
 
     embedder: Embedder
     lanes: LaneChoice
@@ -54,10 +54,10 @@ def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -
     ordered = [by_block[lane.name] for lane in lanes]
     if min(ordered) <= 0:
         raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
-    whole = math.fsum(ordered)
-    if abs(whole - 1) < 2**-50:  # scaled before: scaling again could change the last bit, and with it the Space
+    total = math.fsum(ordered)
+    if abs(total - 1) < 2**-50:  # already scaled: scaling again could change the last bit, and thereby the Space
         return tuple(ordered)
-    return tuple(weight / whole for weight in ordered)
+    return tuple(weight / total for weight in ordered)
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Family:
 
     @cached_property
     def name(self) -> str:
-        """What all its Spaces have in common (see Space.family)."""
+        """The family name shared by all its Spaces (see Space.family)."""
         return self.space(None).family
 
     def space(self, frozen: Statistics | None, rates: tuple[float | None, ...] | None = None) -> Space:
-        """Return the family's Space with these statistics and rates; without any it serves to name the family only."""
+        """Return the family's Space with these statistics and rates; without them it only serves to name the family."""
         return Space(
             embedder=self.embedder.name,
             version=self.embedder.version,
@@ -94,8 +94,8 @@ class Family:
 def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, NoLaneError]]:
     """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none.
 
-    Lanes that the embedder refuses, such as those of other channels than it was trained on, are none where it takes
-    others. Raises EmbedderError where it takes none at all.
+    Lanes that the embedder refuses, such as those of other channels than it was trained on, are left out if it accepts
+    others. Raises EmbedderError if it accepts none.
     """
     groups: dict[tuple[LaneSpec, ...], list[int]] = {}
     unfit: dict[int, NoLaneError] = {}
@@ -104,7 +104,7 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
             groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
         except NoLaneError as error:
             unfit[layout.id] = error
-    found: list[Family] = []
+    usable: list[Family] = []
     refused: list[EmbedderError] = []
     for lanes, ids in groups.items():
         try:
@@ -114,14 +114,14 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
             unfit |= dict.fromkeys(ids, NoLaneError(str(error)))
         else:
             weights = weights_in(choice.lanes.weights, lanes)
-            found.append(Family(choice.embedder, lanes, choice.windows, tuple(ids), weights))
-    if refused and not found:
+            usable.append(Family(choice.embedder, lanes, choice.windows, tuple(ids), weights))
+    if refused and not usable:
         raise refused[0]
-    return found, unfit
+    return usable, unfit
 
 
 def count_channels(lanes: Sequence[LaneSpec]) -> int:
-    """Return how many channels lanes have side by side."""
+    """Return the total number of channels of the lanes."""
     return sum(lane.channels for lane in lanes)
 
 
@@ -131,33 +131,33 @@ def current(catalog: Catalog, family: Family) -> SpaceRow | None:
 
 
 def _living(catalog: Catalog, family: Family) -> dict[str, SpaceRow]:
-    """Return the family's Spaces that no other one has replaced, by state: one at most is active, and one built."""
+    """Return the family's living Spaces by state: at most one is active, and one is being built."""
     return {row.state: row for row in catalog.vectors.live_spaces() if row.family == family.name}
 
 
 def find_space_to_fill(catalog: Catalog, family: Family) -> SpaceRow | None:
     """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
 
-    None: the active Space is true to the archive. Raises NoLaneError where no episode has finite numbers in a lane.
+    None: the active Space matches the archive. Raises NoLaneError if no episode has finite numbers in a lane.
     """
     living = _living(catalog, family)
     if "building" in living:
         return living["building"]
     active = living.get("active")
     clock = catalog.clock()
-    if active is not None and not _worth_checking(catalog, family, active, clock):
+    if active is not None and not _is_check_due(catalog, family, active, clock):
         return None
-    now = archive_statistics(catalog, family) if family.embedder.uses_statistics else None
+    present = archive_statistics(catalog, family) if family.embedder.uses_statistics else None
     if active is not None:
         frozen = Space.from_json(active.definition).statistics
-        if now is None or frozen is None or drift(frozen, now) <= DRIFT_LIMIT:
+        if present is None or frozen is None or drift(frozen, present) <= DRIFT_LIMIT:
             catalog.vectors.mark_checked(active.id, clock)
             return None
-    space = family.space(now, archive_rates(catalog, family))
+    space = family.space(present, archive_rates(catalog, family))
     return catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
 
 
-def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:
+def _is_check_due(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:
     if not family.embedder.uses_statistics:
         return False
     episodes = catalog.vectors.state(active.id).episodes
@@ -175,17 +175,17 @@ def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
     """Return the timesteps per second of each lane, None if episodes of the family differ or it is unknown."""
-    known = [catalog.query.rates(family.layout_ids, lane.name) for lane in family.lanes]
-    return tuple(rates.pop() if len(rates) == 1 else None for rates in known)
+    rates_by_lane = [catalog.query.rates(family.layout_ids, lane.name) for lane in family.lanes]
+    return tuple(rates.pop() if len(rates) == 1 else None for rates in rates_by_lane)
 
 
 def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec]) -> Statistics:
-    """Return the statistics of lanes side by side over all episodes of these layouts; raises NoLaneError as above."""
-    found = [_lane_statistics(catalog, layout_ids, lane.name) for lane in lanes]
+    """Return the statistics of concatenated lanes over all episodes of these layouts; raises NoLaneError as above."""
+    by_lane = [_lane_statistics(catalog, layout_ids, lane.name) for lane in lanes]
     return Statistics(
-        min(lane.count for lane in found),
-        np.concatenate([lane.mean for lane in found]),
-        np.concatenate([lane.std for lane in found]),
+        min(lane.count for lane in by_lane),
+        np.concatenate([lane.mean for lane in by_lane]),
+        np.concatenate([lane.std for lane in by_lane]),
     )
 
 

@@ -1,4 +1,4 @@
-"""The server's two dialects behind one interface: v2 for open servers and admin tokens, v3 for everybody else."""
+"""The two API versions of the server behind one interface: v2 for open servers and admin tokens, else v3."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Dialect(Protocol):
     """The requests of the index to a server. Every method raises the errors of Wire.send."""
 
     suffix: str
-    """What tells this dialect's collections from those of another one at the same address."""
+    """Suffix that distinguishes the collections of this API version (and tenant) at the same address."""
 
     def collection(self, name: str) -> Collection | None:
         """Return the server's description of a collection; None if it does not exist."""
 
     def create(self, schema: Mapping[str, Any]) -> None:
-        """Make a collection; one of that name that is there already is left alone."""
+        """Create a collection; an existing one of that name is left unchanged."""
 
     def drop(self, name: str) -> None:
-        """Remove a collection; a missing one is fine."""
+        """Remove a collection, if it exists."""
 
     def insert(self, name: str, documents: Sequence[Document]) -> list[int | str] | None:
         """Store documents once; return per document its id or error, or None if the outcome is unknown."""
@@ -54,10 +54,10 @@ class Dialect(Protocol):
         """Return the nearest documents."""
 
     def delete(self, name: str, document: int) -> None:
-        """Remove a document; a missing one is fine."""
+        """Remove a document, if it exists."""
 
     def fetch(self, name: str, documents: Mapping[int, str], dim: int) -> list[Stored]:
-        """Return those of the documents (id: ref) that are there, with their vectors."""
+        """Return the documents (id: ref) that exist, with their vectors."""
 
 
 def connect(wire: Wire, settings: Settings) -> Dialect:
@@ -66,27 +66,27 @@ def connect(wire: Wire, settings: Settings) -> Dialect:
     Raises IndexUnreachableError if the response is not that of a DeepData server.
     """
     try:
-        found = wire.send(Call("GET", "/v2/collections"))
+        response = wire.send(Call("GET", "/v2/collections"))
     except IndexAccessError as error:
         if "forbidden" not in str(error):
             raise
     except (IndexRefusedError, IndexDamagedError) as error:
         raise IndexUnreachableError(f"no DeepData server at {wire.base}: {error}") from error
     else:
-        if not isinstance(found.get("collections"), list):
+        if not isinstance(response.get("collections"), list):
             raise IndexUnreachableError(
-                f"no DeepData server at {wire.base}: expected a list of collections, found {str(found)[:100]}"
+                f"no DeepData server at {wire.base}: expected a list of collections, found {str(response)[:100]}"
             )
         return V2(wire)
-    claimed = _claimed_tenant(settings.token)
-    tenant = settings.tenant or claimed or "default"
-    if claimed is None and tenant != "default":
+    token_tenant = _tenant_of_token(settings.token)
+    tenant = settings.tenant or token_tenant or "default"
+    if token_tenant is None and tenant != "default":
         wire.as_tenant(tenant)
     return V3(wire, tenant)
 
 
-def _claimed_tenant(token: str | None) -> str | None:
-    """Return the tenant that a JWT names, which is the only one it opens; None for a plain token."""
+def _tenant_of_token(token: str | None) -> str | None:
+    """Return the tenant in a JWT, the only one that it gives access to; None for a plain token."""
     try:
         _, payload, _ = (token or "").split(".")
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -105,7 +105,7 @@ class V2:
 
     def collection(self, name: str) -> Collection | None:
         """Ask for one collection."""
-        return _collection(self._wire, f"/v2/collections/{_checked(name)}")
+        return _collection(self._wire, f"/v2/collections/{_check_name(name)}")
 
     def create(self, schema: Mapping[str, Any]) -> None:
         """Make a collection."""
@@ -113,7 +113,7 @@ class V2:
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
-        _drop(self._wire, f"/v2/collections/{_checked(name)}")
+        _drop(self._wire, f"/v2/collections/{_check_name(name)}")
 
     def insert(self, name: str, documents: Sequence[Document]) -> list[int | str] | None:
         """Store one batch; the status is always 200, even if nothing was stored."""
@@ -131,7 +131,7 @@ class V2:
 
     def search(self, name: str, ask: Ask) -> Found:
         """Search with POST."""
-        answer = self._wire.send(Call("POST", "/v2/search", _capped(ask).body(name), timeout_s=_SEARCH_S))
+        answer = self._wire.send(Call("POST", "/v2/search", _check_limits(ask).body(name), timeout_s=_SEARCH_S))
         return read_found(answer, f"{self._wire.base}: search in {name}")
 
     def delete(self, name: str, document: int) -> None:
@@ -142,7 +142,7 @@ class V2:
         """Read by id."""
         if not documents:
             return []
-        answer = self._wire.send(Call("POST", f"/v2/collections/{_checked(name)}/get", {"ids": list(documents)}))
+        answer = self._wire.send(Call("POST", f"/v2/collections/{_check_name(name)}/get", {"ids": list(documents)}))
         return read_documents(answer, f"{self._wire.base}: documents of {name}")
 
 
@@ -151,7 +151,7 @@ class V3:
 
     def __init__(self, wire: Wire, tenant: str) -> None:
         self._wire = wire
-        self._collections = f"/v3/tenants/{_checked(tenant)}/collections"
+        self._collections = f"/v3/tenants/{_check_name(tenant)}/collections"
         self.suffix = f"#{tenant}"
 
     def collection(self, name: str) -> Collection | None:
@@ -184,7 +184,9 @@ class V3:
         """Search with POST."""
         if ask.offset:
             raise VectorIndexError(f"{self._wire.base}: expected no offset in a tenant's search, found {ask.offset}")
-        answer = self._wire.send(Call("POST", f"{self._at(name)}/search", _capped(ask).body(), timeout_s=_SEARCH_S))
+        answer = self._wire.send(
+            Call("POST", f"{self._at(name)}/search", _check_limits(ask).body(), timeout_s=_SEARCH_S)
+        )
         return read_found(answer, f"{self._wire.base}: search in {name}")
 
     def delete(self, name: str, document: int) -> None:
@@ -192,7 +194,7 @@ class V3:
         _delete(self._wire, Call("DELETE", f"{self._at(name)}/docs", {"doc_id": document}))
 
     def fetch(self, name: str, documents: Mapping[int, str], dim: int) -> list[Stored]:
-        """Search by ref: the only way to a document here, and a walk over the whole graph."""
+        """Search by ref, the only way to read a document in v3; it walks the whole graph."""
         if not documents:
             return []
         filters = {"$and": [{"ref": {"$in": sorted(documents.values())}}]}
@@ -201,17 +203,17 @@ class V3:
         return [stored for stored in found.documents if stored.id in documents]
 
     def _at(self, name: str) -> str:
-        return f"{self._collections}/{_checked(name)}"
+        return f"{self._collections}/{_check_name(name)}"
 
 
-def _checked(name: str) -> str:
-    """Return the name; the server makes collections of other names, and can then neither read nor remove them."""
+def _check_name(name: str) -> str:
+    """Return the name if it is valid; the server creates others too, but can then neither read nor remove them."""
     if not _NAME.fullmatch(name):
         raise VectorIndexError(f"expected a name of up to 64 letters, digits, _ or -, found {name!r}")
     return name
 
 
-def _capped(ask: Ask) -> Ask:
+def _check_limits(ask: Ask) -> Ask:
     if not 1 <= ask.top_k + ask.offset <= CAP or not 1 <= (CAP if ask.ef_search is None else ask.ef_search) <= CAP:
         raise VectorIndexError(
             f"expected a search for 1 to {CAP} documents, at most as wide, found {ask.top_k} after {ask.offset}, "
@@ -228,7 +230,7 @@ def _collection(wire: Wire, path: str) -> Collection | None:
 
 
 def _create(wire: Wire, path: str, schema: Mapping[str, Any]) -> None:
-    _checked(str(schema["name"]))
+    _check_name(str(schema["name"]))
     try:
         wire.send(Call("POST", path, schema))
     except IndexRefusedError as error:

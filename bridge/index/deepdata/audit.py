@@ -15,10 +15,10 @@ from wshard.errors import IndexDamagedError, IndexLostError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NEWEST: Final = 3
-_SAMPLED: Final = 5
-_AT_ONCE: Final = 200
-_LISTED: Final = 1000
+_NEWEST_COUNT: Final = 3
+_SAMPLE_SIZE: Final = 5
+_BATCH_SIZE: Final = 200
+_MAX_LISTED: Final = 1000
 
 
 def inspect(target: Target, *, full: bool = False) -> IndexFinding:
@@ -30,31 +30,31 @@ def inspect(target: Target, *, full: bool = False) -> IndexFinding:
     expected, last = copies.totals(target.copy.id)
     if target.copy.damaged:
         return IndexFinding("damaged", 0, expected, reason="it was caught giving senseless answers")
-    found = target.link.dialect.collection(target.name)
-    if found is None:
+    collection = target.link.dialect.collection(target.name)
+    if collection is None:
         return IndexFinding("lost" if expected else "new", 0, expected, reason="there is no such collection")
     try:
-        check(target, found)
+        check(target, collection)
     except IndexDamagedError as error:
-        return IndexFinding("foreign", found.documents, expected, reason=str(error))
+        return IndexFinding("foreign", collection.documents, expected, reason=str(error))
     try:
         missing = _missing(target, _sample(target, last))
-        if full or missing or found.documents < expected:
+        if full or missing or collection.documents < expected:
             missing = _missing(target, _all(target))
     except IndexDamagedError as error:
-        return IndexFinding("damaged", found.documents, expected, reason=str(error))
+        return IndexFinding("damaged", collection.documents, expected, reason=str(error))
     except IndexLostError as error:
         return IndexFinding("lost", 0, expected, reason=str(error))
     if missing:
         state, reason = "lost", f"{len(missing)} documents are gone or replaced"
     else:
-        reason = _too_much(target, found.documents - expected)
+        reason = _describe_surplus(target, collection.documents - expected)
         state = "more" if reason else "ok"
-    return IndexFinding(state, found.documents, expected, tuple(missing), reason)
+    return IndexFinding(state, collection.documents, expected, tuple(missing), reason)
 
 
 def heal(target: Target, finding: IndexFinding) -> Target:
-    """Bring collection and ledger to where pushing can begin, and return the target as it is then.
+    """Prepare collection and ledger for a push, and return the updated target.
 
     Raises IndexDamagedError for a foreign collection, which is never touched.
     """
@@ -73,7 +73,7 @@ def heal(target: Target, finding: IndexFinding) -> Target:
 
 
 def remember(target: Target, finding: IndexFinding) -> None:
-    """Write down what a search cannot count on any more: it comes from the ledger until it has been sent again.
+    """Record what the server has lost, so that searches read it from the ledger until it has been sent again.
 
     Raises IndexDamagedError for a foreign collection.
     """
@@ -91,26 +91,30 @@ def remember(target: Target, finding: IndexFinding) -> None:
 def renew(target: Target) -> Target:
     """Drop the collection, if this archive made it, and begin a new generation; raises IndexDamagedError if not."""
     link, copies = target.link, target.link.catalog.index_copies
-    found = link.dialect.collection(target.name)
-    if found is not None and not is_ours(target, found):
+    collection = link.dialect.collection(target.name)
+    if collection is not None and not is_ours(target, collection):
         raise IndexDamagedError(
             f"{link.settings.base}: the collection {target.name} was not made by this archive, and is left alone: "
             f"drop it by hand, or choose another prefix in the index's URL"
         )
-    if found is not None:
+    if collection is not None:
         link.dialect.drop(target.name)
     copies.renew(target.copy.id)
     return Target(link, target.space, copies.open(link.place, target.copy.space_id))
 
 
-def _too_much(target: Target, spare: int) -> str:
-    """Describe unexpected documents, "" if there are none; spare: documents beyond those that were sent."""
+def _describe_surplus(target: Target, surplus: int) -> str:
+    """Describe unexpected documents, "" if there are none; surplus: number of documents beyond those sent."""
     copies = target.link.catalog.index_copies
-    strays = spare - copies.count_in_transit(target.copy.id)
-    if strays > 0:
-        return f"{strays} documents more than it was given"
-    dead = copies.find_stale(target.copy.id, limit=_LISTED)
-    return f"{len(dead)}{' or more' * (len(dead) == _LISTED)} vectors that the catalog no longer has" if dead else ""
+    unknown = surplus - copies.count_in_transit(target.copy.id)
+    if unknown > 0:
+        return f"{unknown} documents more than it was given"
+    stale = copies.find_stale(target.copy.id, limit=_MAX_LISTED)
+    return (
+        f"{len(stale)}{' or more' * (len(stale) == _MAX_LISTED)} vectors that the catalog no longer has"
+        if stale
+        else ""
+    )
 
 
 def _sample(target: Target, last: int) -> list[tuple[int, str]]:
@@ -119,25 +123,27 @@ def _sample(target: Target, last: int) -> list[tuple[int, str]]:
     And the next numbers, under the name "", which none has: where the server has given these out, the catalog is older.
     """
     copies = target.link.catalog.index_copies
-    sampled = dict.fromkeys(range(last + 1, last + 1 + _NEWEST), "")
-    sampled |= dict(copies.documents(target.copy.id, after=last - _NEWEST, limit=_NEWEST))
-    for _ in range(_SAMPLED if last else 0):
+    sampled = dict.fromkeys(range(last + 1, last + 1 + _NEWEST_COUNT), "")
+    sampled |= dict(copies.documents(target.copy.id, after=last - _NEWEST_COUNT, limit=_NEWEST_COUNT))
+    for _ in range(_SAMPLE_SIZE if last else 0):
         sampled |= dict(copies.documents(target.copy.id, after=random.randrange(last), limit=1))  # noqa: S311 (no secret)
     return sorted(sampled.items())
 
 
 def _all(target: Target) -> list[tuple[int, str]]:
     listed: list[tuple[int, str]] = []
-    while some := target.link.catalog.index_copies.documents(target.copy.id, after=listed[-1][0] if listed else 0):
-        listed += some
+    while batch := target.link.catalog.index_copies.documents(target.copy.id, after=listed[-1][0] if listed else 0):
+        listed += batch
     return listed
 
 
 def _missing(target: Target, documents: Sequence[tuple[int, str]]) -> list[int]:
-    """Return the ids that the server does not have, or has given to something else."""
+    """Return the ids of documents that the server does not have, or has reused."""
     missing: list[int] = []
-    for start in range(0, len(documents), _AT_ONCE):
-        asked = dict(documents[start : start + _AT_ONCE])
-        found = {one.id: one.ref for one in target.link.dialect.fetch(target.name, asked, target.space.dim)}
-        missing += [number for number, ref in asked.items() if (found.get(number) or "") != ref]
+    for start in range(0, len(documents), _BATCH_SIZE):
+        expected = dict(documents[start : start + _BATCH_SIZE])
+        refs = {
+            document.id: document.ref for document in target.link.dialect.fetch(target.name, expected, target.space.dim)
+        }
+        missing += [number for number, ref in expected.items() if (refs.get(number) or "") != ref]
     return missing

@@ -1,4 +1,4 @@
-"""One Space in one collection: what every step of writing and checking works with."""
+"""A Space and its collection on the server, as used by every step of writing and checking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Link:
 
     @property
     def place(self) -> str:
-        """What the ledger calls this index."""
+        """The name of this index in the ledger."""
         return self.settings.place + self.dialect.suffix
 
 
@@ -41,7 +41,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What the collection is called."""
+        """The name of the collection."""
         return collection_name(self.link, self.space.fingerprint)
 
     @property
@@ -51,29 +51,29 @@ class Target:
 
 
 def collection_name(link: Link, fingerprint: str) -> str:
-    """Return the name of a Space's collection: 54 characters at most, no two archives share one."""
+    """Return the name of a Space's collection: at most 54 characters, unique to the archive."""
     return f"{link.settings.prefix}-{link.catalog.archive_id.replace('-', '')[:12]}-{fingerprint[:24]}"
 
 
 def create(target: Target) -> Collection:
     """Create the collection if it is missing, and return the server's description; foreign ones are refused."""
     space = target.space
-    about = {
+    metadata = {
         "archive": target.link.catalog.archive_id,
         "space": space.fingerprint,
         "generation": target.copy.generation,
         "embedder": f"{space.embedder} {space.version}",
     }
-    described = f"wshard archive, {space.embedder} vectors"
-    target.link.dialect.create(schema(target.name, space.dim, described, about))
-    made = target.link.dialect.collection(target.name)
-    if made is None:
+    description = f"wshard archive, {space.embedder} vectors"
+    target.link.dialect.create(schema(target.name, space.dim, description, metadata))
+    collection = target.link.dialect.collection(target.name)
+    if collection is None:
         raise IndexLostError(f"{target.link.settings.base}: the collection {target.name} was made and is not there")
-    check(target, made)
-    return made
+    check(target, collection)
+    return collection
 
 
-def check(target: Target, found: Collection) -> None:
+def check(target: Target, collection: Collection) -> None:
     """Raise IndexDamagedError unless the collection is this copy: its archive, Space, generation and size."""
     link = target.link
     expected = {
@@ -82,7 +82,10 @@ def check(target: Target, found: Collection) -> None:
         "generation": target.copy.generation,
         "dim": target.space.dim,
     }
-    got = {"dim": found.dim, **{name: found.metadata.get(name) for name in ("archive", "space", "generation")}}
+    got = {
+        "dim": collection.dim,
+        **{name: collection.metadata.get(name) for name in ("archive", "space", "generation")},
+    }
     for name, value in expected.items():
         if got[name] != value:
             raise IndexDamagedError(
@@ -91,6 +94,6 @@ def check(target: Target, found: Collection) -> None:
             )
 
 
-def is_ours(target: Target, found: Collection) -> bool:
-    """Say whether the collection is a copy, of any generation, that this archive made."""
-    return found.metadata.get("archive") == target.link.catalog.archive_id
+def is_ours(target: Target, collection: Collection) -> bool:
+    """Return whether this archive made the collection, in any generation."""
+    return collection.metadata.get("archive") == target.link.catalog.archive_id

@@ -1,4 +1,4 @@
-"""From vectors of the ledger to documents that do no harm."""
+"""Converts vectors of the ledger to documents that the server can store safely."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 _UNIT: Final = 1e-3
-"""How far from 1 a length may be; embedders normalise in float32."""
+"""Maximum deviation of a length from 1; embedders normalise in float32."""
 
 
 def ref_of(vector: bytes) -> str:
-    """Return the name of a vector: equal vectors have one name, and one document; -0.0 is 0.0."""
+    """Return the name of a vector, a hash: equal vectors share a name and a document; -0.0 equals 0.0."""
     return xxhash.xxh3_128_hexdigest((np.frombuffer(vector, "<f4") + np.float32(0)).tobytes())
 
 

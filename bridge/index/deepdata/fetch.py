@@ -1,4 +1,4 @@
-"""Reading back what the server holds, with its own numbers."""
+"""Reads vectors back from the server."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from bridge.index.deepdata.collection import Target
     from catalog.vectors.records import LedgerEntry
 
-_ROWS: Final = 100  # ledger rows per step
-_AT_ONCE: Final = 200  # documents per request
+_LEDGER_ROWS: Final = 100  # ledger rows per step
+_BATCH_SIZE: Final = 200  # documents per request
 
 
 def fetch(target: Target) -> Iterator[Point]:
     """Yield every episode for which the server returns all vectors."""
     living = (entry for entry in target.link.catalog.vectors.ledger(target.copy.space_id) if entry.vectors)
-    while entries := list(islice(living, _ROWS)):
+    while entries := list(islice(living, _LEDGER_ROWS)):
         yield from _points(target, entries)
 
 
 def _points(target: Target, entries: Sequence[LedgerEntry]) -> Iterator[Point]:
     refs = {entry.seq: [ref_of(vector) for vector in _cut(entry, target.size)] for entry in entries}
-    known = target.link.catalog.index_copies.known(target.copy.id, {ref for some in refs.values() for ref in some})
-    stored = _vectors(target, [(landed.document, landed.ref) for landed in known.values()])
+    landed_by_ref = target.link.catalog.index_copies.known(
+        target.copy.id, {ref for names in refs.values() for ref in names}
+    )
+    stored = _vectors(target, [(landed.document, landed.ref) for landed in landed_by_ref.values()])
     for entry in entries:
         rows = [stored[ref] for ref in refs[entry.seq] if ref in stored]
         if len(rows) == entry.count:
@@ -40,13 +42,13 @@ def _points(target: Target, entries: Sequence[LedgerEntry]) -> Iterator[Point]:
 
 def _vectors(target: Target, documents: Sequence[tuple[int, str]]) -> dict[str, Vectors]:
     stored: dict[str, Vectors] = {}
-    for start in range(0, len(documents), _AT_ONCE):
-        asked = dict(documents[start : start + _AT_ONCE])
-        for one in target.link.dialect.fetch(target.name, asked, target.space.dim):
-            if one.ref is None or one.vector is None or asked.get(one.id) != one.ref:
+    for start in range(0, len(documents), _BATCH_SIZE):
+        expected = dict(documents[start : start + _BATCH_SIZE])
+        for document in target.link.dialect.fetch(target.name, expected, target.space.dim):
+            if document.ref is None or document.vector is None or expected.get(document.id) != document.ref:
                 continue
-            if ref_of(one.vector.tobytes()) == one.ref:  # else a nearly equal one stands for it
-                stored[one.ref] = one.vector
+            if ref_of(document.vector.tobytes()) == document.ref:  # else it is represented by a nearly equal one
+                stored[document.ref] = document.vector
     return stored
 
 

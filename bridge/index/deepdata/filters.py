@@ -31,7 +31,7 @@ _EXACT: Final = 2**53
 _LARGEST: Final = sys.float_info.max
 
 LIVE: Final[Mapping[str, Any]] = {"live": 1}
-"""What every document meets: with a filter the server finds as many as asked; without, deleted ones take places."""
+"""Matches every document: with it the server returns top_k documents; without, deleted ones take places."""
 
 
 def metadata(row: EpisodeRow) -> dict[str, str | int | float]:
@@ -48,17 +48,17 @@ def metadata(row: EpisodeRow) -> dict[str, str | int | float]:
 
 
 def compile_where(where: Where) -> dict[str, Any] | None:
-    """Return a filter in the server's words that lets through at least what passes; None lets through everything."""
+    """Return a filter in the syntax of the server that matches at least what `where` does; None matches everything."""
     match where:
         case Compare():
             return _compare(where)
         case AllOf(parts):
-            sent = [part for part in map(compile_where, parts) if part is not None]
-            return {"$and": sent} if len(sent) > 1 else sent[0] if sent else None
+            conditions = [part for part in map(compile_where, parts) if part is not None]
+            return {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
         case AnyOf(parts):
-            some = [part for part in map(compile_where, parts) if part is not None]
-            return {"$or": some} if some and len(some) == len(parts) else None
-    return None  # what is let through too much by a part, its negation would leave out
+            alternatives = [part for part in map(compile_where, parts) if part is not None]
+            return {"$or": alternatives} if alternatives and len(alternatives) == len(parts) else None
+    return None  # the negation of a filter that matches too much would match too little
 
 
 def _compare(clause: Compare) -> dict[str, Any] | None:
@@ -70,11 +70,11 @@ def _compare(clause: Compare) -> dict[str, Any] | None:
     elif clause.field in _TEXTS and clause.op in ("eq", "in"):
         values = [value for value in clause.values if value]
         if len(values) < len(clause.values):
-            return None  # nobody has seen what the server makes of empty text
+            return None  # the behaviour of the server for empty text is unknown
     else:
         return None
     if not values:
-        return None  # an `in` without values: the server would answer it, but not by a rule that is known
+        return None  # an `in` without values: the behaviour of the server is undefined
     key = _NUMBERS.get(clause.field, clause.field)
     if clause.op == "eq":
         return {key: values[0]}

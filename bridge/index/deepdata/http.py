@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CONNECTIONS: Final = 100
 _CONNECT_S: Final = 5.0
-_ATTEMPTS: Final = 3  # of what may be sent twice
+_ATTEMPTS: Final = 3  # of repeatable requests
 _PAUSE_S: Final = 0.2  # before the second attempt, and twice that before the third
 _REFUSALS: Final = 3  # in a row, each followed by a wait of up to a minute
 _GATEWAY: Final = frozenset({502, 503, 504})
@@ -43,7 +43,7 @@ _NO_COLLECTION: Final = re.compile(r"\bcollection \S+ not found")
 class Call:
     """One request. body: a JSON value, or the bytes of one; timeout_s: for each read.
 
-    repeatable: sending it twice does what sending it once does.
+    repeatable: the request is idempotent.
     """
 
     method: str
@@ -54,7 +54,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the request in errors."""
         return f"{self.method} {self.path}"
 
 
@@ -74,13 +74,13 @@ class Wire:
         self._headers = {"Content-Type": "application/json"}
         if settings.token:
             self._headers["Authorization"] = f"Bearer {settings.token}"
-        # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
-        # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
-        # Connections are kept until the server lets go of them, so that one that has gone is noticed.
+        # Proxies and .netrc of the environment are ignored: URL and token are sufficient. A bare transport takes half
+        # the time of a Client, as it has no redirects and cookies, which this server does not use. Connections stay
+        # open until the server closes them, so that a broken one is noticed.
         limits = httpx.Limits(
             max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=None
         )
-        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False, limits=limits)
+        self._transport = httpx.HTTPTransport(verify=_ssl_context(), trust_env=False, limits=limits)
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +115,7 @@ class Wire:
         failures = refusals = 0
         while True:
             why.append(f"{self._rpm} requests per minute are allowed (rpm=)")
-            if not self._throttle.wait(self._waiting.left(call.name)):
+            if not self._throttle.wait(self._waiting.remaining(call.name)):
                 raise self._waiting.late(call.name)
             why.append(f"no answer yet to {call.name}")
             try:
@@ -123,7 +123,7 @@ class Wire:
             except httpx.TransportError as error:
                 self.breaks += 1
                 failures += 1
-                self._waiting.left(call.name)
+                self._waiting.remaining(call.name)
                 if failures == _ATTEMPTS or not (call.repeatable or isinstance(error, _NEVER_SENT)):
                     raise IndexUnreachableError(
                         f"no answer from {self.base} to {call.name}: {error or type(error).__name__}"
@@ -133,7 +133,7 @@ class Wire:
             if response.status_code == httpx.codes.TOO_MANY_REQUESTS and refusals < _REFUSALS:
                 refusals += 1
                 why.append("it refuses requests (429, rate limited), usually for up to a minute")
-                if not self._throttle.refused(self._waiting.left(call.name)):
+                if not self._throttle.refused(self._waiting.remaining(call.name)):
                     return response
                 continue
             self.breaks += response.status_code in _GATEWAY
@@ -144,7 +144,7 @@ class Wire:
             return response
 
     def _once(self, call: Call, content: bytes | None) -> httpx.Response:
-        left = self._waiting.left(call.name) or call.timeout_s
+        left = self._waiting.remaining(call.name) or call.timeout_s
         timeout = httpx.Timeout(min(left, call.timeout_s), connect=min(left, _CONNECT_S))
         spare = self._pool.take()
         opened: list[str] = []
@@ -171,13 +171,13 @@ class Wire:
             self._pool.give_back(reusable=reusable, opened=bool(opened) and not spare)
 
     def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
-        asked, status, text = f"{self.base}: {call.name}", response.status_code, response.text.strip()
+        request_name, status, text = f"{self.base}: {call.name}", response.status_code, response.text.strip()
         if "html" in response.headers.get("Content-Type", "") or text.startswith("<"):
             page = f"{call.name} was answered with {status} and a page for browsers"
             raise IndexUnreachableError(f"no DeepData server at {self.base}: {page}")
         if response.is_success:
-            return _parse(response.content, asked)
-        message = f"{asked} was answered with {status}: {' '.join(text.split())[:300]}"
+            return _parse(response.content, request_name)
+        message = f"{request_name} was answered with {status}: {' '.join(text.split())[:300]}"
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise IndexAccessError(message)
         if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
@@ -190,7 +190,7 @@ class Wire:
 
 
 class _Pool:
-    """How many connections there should be. One that has to be opened while others should be idle: they are gone."""
+    """Counts open connections. If one has to be opened while others should be idle, these are broken."""
 
     def __init__(self) -> None:
         self._open = self._busy = 0
@@ -210,8 +210,8 @@ class _Pool:
 
 
 @cache
-def _trusted() -> SSLContext:
-    """Return whom to trust, read once: the list of authorities takes longer than ten requests."""
+def _ssl_context() -> SSLContext:
+    """Return the SSL context, cached, as loading the certificate authorities takes longer than ten requests."""
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -221,13 +221,13 @@ def _content(body: object) -> bytes | None:
     return json.dumps(body, allow_nan=False).encode()
 
 
-def _parse(content: bytes, asked: str) -> dict[str, Any]:
+def _parse(content: bytes, request_name: str) -> dict[str, Any]:
     """Parse a JSON object; a server sends nothing at all if it has a number that JSON cannot represent."""
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         what = "an empty answer, as of a collection poisoned by Inf or NaN" if not content.strip() else str(error)
-        raise IndexDamagedError(f"{asked}: expected a JSON object, found {what}") from error
-    if not isinstance(found, dict):
-        raise IndexDamagedError(f"{asked}: expected a JSON object, found {str(found)[:100]!r}")
-    return found
+        raise IndexDamagedError(f"{request_name}: expected a JSON object, found {what}") from error
+    if not isinstance(value, dict):
+        raise IndexDamagedError(f"{request_name}: expected a JSON object, found {str(value)[:100]!r}")
+    return value

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 class DeepDataIndex:
     """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
 
-    folder holds lock files. few: filters that so many episodes pass are answered from the ledger, which is faster than
-    the server's walk. audit_s: seconds after which the server is looked after again; a connection that breaks makes
-    that due at once. throttle: one that several clients of one server share. Connects on first use.
+    folder holds lock files. few: filters that at most so many episodes pass are answered from the ledger, which is
+    faster than the server. audit_s: seconds after which the server is audited again; a broken connection makes an audit
+    due at once. throttle: shared by several clients of one server. Connects on first use.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class DeepDataIndex:
         self._catalog = catalog
         self._folder = folder
         self._settings = settings
-        self._few = few
+        self._max_local = few
         self._wire = Wire(settings, throttle=throttle)
         self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
@@ -93,12 +93,12 @@ class DeepDataIndex:
         self._write(space, tidy=not points)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
-        """Remove from the server all that the ledger has buried, these episodes among it; one request per vector."""
+        """Remove from the server all vectors deleted in the ledger, including these; one request per vector."""
         self._living(space)
         self._write(space, tidy=True)
 
     def count(self, space: Space) -> int:
-        """Return the number of vectors that the server was given and that still count."""
+        """Return the number of living vectors that were sent to the server."""
         copy = self._catalog.index_copies.find(self._link().place, self._living(space))
         return 0 if copy is None else self._catalog.index_copies.count(copy.id)
 
@@ -112,14 +112,14 @@ class DeepDataIndex:
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
 
-        exact: every vector that passes was scored here. Raises IndexUnreachableError where the server does not answer.
+        exact: every vector that passes was scored locally. Raises IndexUnreachableError if the server does not answer.
         """
         check_query(space, query)
         with self._wire.within(self._settings.timeout):
             return self._search(space, query, request)
 
     def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
-        self._look_after(space)
+        self._audit_if_due(space)
         view = self._view(space)
         passing = self._filters.find_episodes(request.where, view.clock)
         best = local_scores.Best(query, request, passing)
@@ -127,12 +127,12 @@ class DeepDataIndex:
             return Answer((), exact=True, scored=0)
         best.offer(view.rest)
         examined, exact = 0, len(view.rest) >= view.vectors
-        enough = exact
-        here = view.all_here or self._trust.is_broken(space.fingerprint)
-        if not (exact or here or (passing is not None and len(passing) <= self._few)):
-            examined, enough = self._ask(view, best, query, request, passing)
-            enough = enough and not self._trust.is_broken(space.fingerprint)
-        if not enough:
+        is_sufficient = exact
+        is_local = view.is_local or self._trust.is_broken(space.fingerprint)
+        if not (exact or is_local or (passing is not None and len(passing) <= self._max_local)):
+            examined, is_sufficient = self._ask(view, best, query, request, passing)
+            is_sufficient = is_sufficient and not self._trust.is_broken(space.fingerprint)
+        if not is_sufficient:
             complete(view, best, passing)
             exact = True
         return Answer(best.matches(), exact=exact, scored=best.scored + examined)
@@ -146,7 +146,7 @@ class DeepDataIndex:
 
     def repair(self, space: Space) -> None:
         """Compare every document, and send missing ones; a collection with surplus documents is rebuilt."""
-        with self._alone(space):
+        with self._exclusive(space):
             target = self._target(space)
             heal(target, inspect(target, full=True))
         self._write(space, tidy=True)
@@ -155,13 +155,13 @@ class DeepDataIndex:
 
     def rebuild(self, space: Space) -> None:
         """Drop the Space's collection and fill a new one from the ledger."""
-        with self._alone(space):
+        with self._exclusive(space):
             create(renew(self._target(space)))
         self._write(space, tidy=True)
 
     def drop(self, space: Space) -> None:
         """Drop the Space's collection, and those of other Spaces that the archive does not hold any more."""
-        with self._alone(space):
+        with self._exclusive(space):
             link = self._link()
             sweep_retired(link)
             copies = self._catalog.index_copies
@@ -175,16 +175,16 @@ class DeepDataIndex:
 
     def _write(self, space: Space, *, tidy: bool) -> None:
         """Push, and retry from the start if the server turns out to have lost data."""
-        with self._alone(space):
+        with self._exclusive(space):
             for last in (False, True):
-                target = self._ready(space)
+                target = self._audited_target(space)
                 try:
                     push(target, self._nears)
                     if tidy:
                         sweep(target)
                         sweep_retired(target.link)
                 except (IndexLostError, IndexDamagedError) as error:
-                    self._doubt(target, error)
+                    self._distrust(target, error)
                     if last:
                         raise
                 except IndexUnreachableError:
@@ -194,7 +194,7 @@ class DeepDataIndex:
                     return
 
     @contextmanager
-    def _alone(self, space: Space) -> Iterator[None]:
+    def _exclusive(self, space: Space) -> Iterator[None]:
         link = self._link()
         with self._lock, locked(self._lock_file(link, space)):
             try:
@@ -205,45 +205,45 @@ class DeepDataIndex:
     def _lock_file(self, link: Link, space: Space) -> Path:
         return self._folder / f"{collection_name(link, space.fingerprint)}.lock"
 
-    def _ready(self, space: Space) -> Target:
-        """Return where to write, looked after."""
+    def _audited_target(self, space: Space) -> Target:
+        """Return the target for writing, audited and repaired if due."""
         target = self._target(space)
         if self._trust.needs_audit(space.fingerprint) or target.copy.damaged:
-            begun = self._trust.begin()
+            breaks = self._trust.begin()
             target = heal(target, inspect(target))
-            self._trust.give(space.fingerprint, begun)
+            self._trust.give(space.fingerprint, breaks)
         return target
 
     def _target(self, space: Space) -> Target:
         link, space_id = self._link(), self._living(space)
         return Target(link, space, self._catalog.index_copies.open(link.place, space_id))
 
-    def _doubt(self, target: Target | None, error: VectorIndexError) -> None:
-        """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
+    def _distrust(self, target: Target | None, error: VectorIndexError) -> None:
+        """Make an audit due before the server is used again; mark a collection with invalid answers as damaged."""
         self._trust.withdraw()
         if target is not None and isinstance(error, IndexDamagedError):
             self._catalog.index_copies.mark_damaged(target.copy.id)
 
     # ---- searching -------------------------------------------------------------------------------------------------
 
-    def _look_after(self, space: Space) -> None:
+    def _audit_if_due(self, space: Space) -> None:
         """Audit periodically; lost vectors are searched in the ledger until the next ingest sends them again."""
         name = space.fingerprint
         if not self._trust.needs_audit(name):
             return
         link, space_id = self._link(), self._living(space)
-        with self._lock, locked(self._lock_file(link, space), wait=False) as alone:
-            if not alone:
+        with self._lock, locked(self._lock_file(link, space), wait=False) as has_lock:
+            if not has_lock:
                 self._trust.postpone(name)
-            for _ in range(2):  # over a connection that has just broken only the second comparison is worth anything
-                if not (alone and self._trust.needs_audit(name)):
+            for _ in range(2):  # if the connection breaks during the first comparison, repeat it
+                if not (has_lock and self._trust.needs_audit(name)):
                     return
-                begun = self._trust.begin()
+                breaks = self._trust.begin()
                 copy = self._catalog.index_copies.find(link.place, space_id)
                 if copy is not None and not copy.damaged:
                     target = Target(link, space, copy)
                     remember(target, inspect(target))
-                self._trust.give(name, begun)
+                self._trust.give(name, breaks)
 
     def _ask(
         self, view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
@@ -252,14 +252,14 @@ class DeepDataIndex:
         try:
             return ask(view, best, query, request, passing)
         except (IndexLostError, IndexDamagedError) as error:
-            self._doubt(view.target, error)
+            self._distrust(view.target, error)
             return 0, False
         except IndexUnreachableError:
             self._trust.withdraw()
             raise
 
     def _view(self, space: Space) -> ServerView:
-        """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
+        """Return the present view of the Space, cached until the catalog or the copy changes."""
         link, cached = self._link(), self._views.get(space.fingerprint)
         if cached is not None:
             copy = self._catalog.index_copies.find(link.place, cached[1].space_id)
@@ -283,7 +283,7 @@ class DeepDataIndex:
             return self._connected
 
     def _living(self, space: Space) -> int:
-        """Return the Space's id; raises SpaceMismatchError, and VectorIndexError if the server has not its metric."""
+        """Return the Space's id; raises SpaceMismatchError, and VectorIndexError for other metrics than cosine."""
         if space.metric != COSINE:
             raise VectorIndexError(
                 f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "

@@ -1,4 +1,4 @@
-"""Exact scores of vectors that are at hand, and the best of what several sources gave."""
+"""Exact scores of local vectors, and the best matches over several sources."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def of_entries(entries: Iterable[LedgerEntry], dim: int) -> Block:
 def of_copies(copied: Sequence[CopiedVector], dim: int) -> Block:
     """Return these vectors."""
     return Block(
-        np.array([one.episode_id for one in copied], np.int64),
-        np.array([one.position for one in copied], np.int64),
-        np.frombuffer(b"".join(one.vector for one in copied), "<f4").reshape(-1, dim),
+        np.array([copy.episode_id for copy in copied], np.int64),
+        np.array([copy.position for copy in copied], np.int64),
+        np.frombuffer(b"".join(copy.vector for copy in copied), "<f4").reshape(-1, dim),
     )
 
 
@@ -63,49 +63,49 @@ def join(blocks: Sequence[Block], dim: int) -> Block:
 
 
 class Best:
-    """The best matches of one search among all that was offered; scores in float64, each vector offered counts once."""
+    """The best matches among all vectors offered in one search, with float64 scores; duplicates count once."""
 
     def __init__(self, query: Vectors, request: Request, passing: Ids | None) -> None:
         self._query = query
-        self._wide = query.astype(np.float64)
+        self._query64 = query.astype(np.float64)
         self._request = request
-        self._allowed = passing
-        self._found: dict[tuple[int, int], float] = {}
+        self._passing = passing
+        self._scores: dict[tuple[int, int], float] = {}
         self._offered: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # episodes, windows
         self.scored = 0
 
     def offer(self, block: Block) -> None:
-        """Take in vectors; only those of episodes that pass the filter count."""
-        if self._allowed is not None:
-            keep = np.isin(block.episodes, self._allowed)
+        """Add vectors; those of episodes that do not pass the filter are ignored."""
+        if self._passing is not None:
+            keep = np.isin(block.episodes, self._passing)
             block = Block(block.episodes[keep], block.windows[keep], block.vectors[keep])
         self.scored += len(block)
         self._offered.append((block.episodes, block.windows))
         rows = self._contenders(block)
-        cosines = _cosines(block.vectors[rows].astype(np.float64), self._wide)
+        cosines = _cosines(block.vectors[rows].astype(np.float64), self._query64)
         columns = (block.episodes[rows].tolist(), block.windows[rows].tolist(), cosines.tolist())
         for episode, window, score in zip(*columns, strict=True):
             if score != score:  # noqa: PLR0124  (NaN: an invalid vector, never a hit)
                 continue
-            self._found[episode, window] = score
+            self._scores[episode, window] = score
 
     def covers(self, count: int) -> bool:
-        """Say whether so many vectors were offered, each counted once."""
+        """Return whether at least `count` different vectors were offered."""
         pairs = (zip(*(column.tolist() for column in columns), strict=True) for columns in self._offered)
-        return len({pair for some in pairs for pair in some}) >= count
+        return len({pair for block_pairs in pairs for pair in block_pairs}) >= count
 
     def worst(self) -> float:
         """Return the score of the last match if there are as many as requested, else -inf."""
-        found = self.matches()
-        return found[-1].score if len(found) == self._request.top_k else float("-inf")
+        matches = self.matches()
+        return matches[-1].score if len(matches) == self._request.top_k else float("-inf")
 
     def matches(self) -> tuple[Match, ...]:
         """Return the best, best first; ties by episode, then window."""
-        ranked = sorted((-score, episode, window) for (episode, window), score in self._found.items())
+        ranked = sorted((-score, episode, window) for (episode, window), score in self._scores.items())
         if self._request.distinct:
             firsts: dict[int, tuple[float, int, int]] = {}
-            for one in ranked:
-                firsts.setdefault(one[1], one)
+            for match in ranked:
+                firsts.setdefault(match[1], match)
             ranked = [*firsts.values()]
         return tuple(Match(episode, window, -score) for score, episode, window in ranked[: self._request.top_k])
 

@@ -1,4 +1,4 @@
-"""The values that go to and come from a DeepData server, and what makes an answer worth believing."""
+"""The messages to and from a DeepData server, and their validation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Stored:
 class Found:
     """Result of a search, nearest first; documents excludes ghosts.
 
-    returned includes the ghosts; reach is the distance of the last one returned, -1 if there were none.
+    returned: number of documents including ghosts; reach: distance of the last one, -1 if there were none.
     """
 
     documents: tuple[Stored, ...]
@@ -101,47 +101,49 @@ class Collection:
 
 
 def schema(name: str, dim: int, description: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return what makes a collection: hnsw, which means cosine, with the parameters of the figures in WIRE.md."""
+    """Return the schema of a collection: hnsw, which implies cosine, with the parameters measured in WIRE.md."""
     index = {"type": "hnsw", "params": {"m": 16, "ef_construction": 200}}
     fields = [{"name": FIELD, "type": "dense", "dim": dim, "index": index}]
     return {"name": name, "fields": fields, "description": description, "metadata": dict(metadata)}
 
 
 def read_collection(answer: Mapping[str, Any], where: str) -> Collection:
-    """Read the answer to a question about one collection."""
+    """Read the answer to a request for one collection."""
     try:
-        about = answer["collection"]
-        fields = about["Fields"]
-        ours = len(fields) == 1 and fields[0]["name"] == FIELD and fields[0]["index"]["type"] == "hnsw"
-        metadata = about["Metadata"] or {}
-        return Collection(about["Name"], fields[0]["dim"] if ours else None, metadata, int(about["DocCount"]))
+        description = answer["collection"]
+        fields = description["Fields"]
+        is_ours = len(fields) == 1 and fields[0]["name"] == FIELD and fields[0]["index"]["type"] == "hnsw"
+        metadata = description["Metadata"] or {}
+        return Collection(
+            description["Name"], fields[0]["dim"] if is_ours else None, metadata, int(description["DocCount"])
+        )
     except (KeyError, TypeError, ValueError) as error:
-        raise _senseless(where, "what a collection is made of", answer) from error
+        raise _invalid(where, "what a collection is made of", answer) from error
 
 
 def read_found(answer: Mapping[str, Any], where: str) -> Found:
-    """Read the answer to a search; raises IndexDamagedError where scores are missing, senseless or out of order."""
+    """Read the answer to a search; raises IndexDamagedError if scores are missing, invalid or unordered."""
     try:
         listed, scores = answer["documents"], [float(score) for score in answer["scores"]]
         documents = [_stored(document, score) for document, score in zip(listed, scores, strict=True)]
         examined = int(answer.get("candidates_examined", len(listed)))
     except (KeyError, TypeError, ValueError) as error:
-        raise _senseless(where, "documents with a score each", answer) from error
-    sane = all(math.isfinite(score) and -_ROUNDING <= score <= 2 + _ROUNDING for score in scores)
-    if not sane or any(after < before - _ROUNDING for before, after in pairwise(scores)):
+        raise _invalid(where, "documents with a score each", answer) from error
+    is_valid = all(math.isfinite(score) and -_ROUNDING <= score <= 2 + _ROUNDING for score in scores)
+    if not is_valid or any(after < before - _ROUNDING for before, after in pairwise(scores)):
         raise IndexDamagedError(
             f"{where}: expected cosine distances from 0 to 2, ascending, found {scores[:10]}: it is poisoned"
         )
-    known = tuple(found for found in documents if found.id and found.ref)
-    return Found(known, len(listed), scores[-1] if scores else -1.0, examined)
+    without_ghosts = tuple(found for found in documents if found.id and found.ref)
+    return Found(without_ghosts, len(listed), scores[-1] if scores else -1.0, examined)
 
 
 def read_documents(answer: Mapping[str, Any], where: str) -> list[Stored]:
-    """Read the answer to a question for documents by id."""
+    """Read the answer to a request for documents by id."""
     try:
         return [_stored(document, None) for document in answer["documents"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise _senseless(where, "documents", answer) from error
+        raise _invalid(where, "documents", answer) from error
 
 
 def read_ids(answer: Mapping[str, Any], sent: int, where: str) -> list[int | str] | None:
@@ -154,11 +156,11 @@ def read_ids(answer: Mapping[str, Any], sent: int, where: str) -> list[int | str
         ids = [int(number) for number in answer["ids"]]
         errors = {int(position): str(words) for position, words in (answer["errors"] or {}).items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _senseless(where, "ids and errors", answer) from error
+        raise _invalid(where, "ids and errors", answer) from error
     if len(ids) + len(errors) != sent or len(set(ids)) < len(ids) or not all(0 <= place < sent for place in errors):
         return None
-    left = iter(ids)
-    return [errors[position] if position in errors else next(left) for position in range(sent)]
+    remaining = iter(ids)
+    return [errors[position] if position in errors else next(remaining) for position in range(sent)]
 
 
 def _stored(document: Mapping[str, Any], distance: float | None) -> Stored:
@@ -169,5 +171,5 @@ def _stored(document: Mapping[str, Any], distance: float | None) -> Stored:
     return Stored(int(document["id"]), ref if isinstance(ref, str) else None, distance, metadata, vector)
 
 
-def _senseless(where: str, expected: str, found: object) -> IndexDamagedError:
+def _invalid(where: str, expected: str, found: object) -> IndexDamagedError:
     return IndexDamagedError(f"{where}: expected {expected}, found {str(found)[:200]}")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from catalog.vectors.index_copy_records import CopiedVector
     from catalog.vectors.records import LedgerEntry
 
-_GIVEN_UP: Final = 5  # answers in a row that do not say what arrived
-_REMOVALS: Final = 50  # documents per transaction; each is one request
+_MAX_UNCONFIRMED: Final = 5  # responses in a row that do not confirm what arrived
+_REMOVAL_BATCH: Final = 50  # documents per transaction; each is one request
 
 Waiting = list[tuple[Synced, "CopiedVector"]]
 
@@ -35,22 +35,24 @@ def push(target: Target, nears: dict[str, Near]) -> None:
 
     nears: representatives of near duplicates, by the copies' generations; the caller keeps it for later pushes.
     """
-    unsure, given_up, last = True, 0, 0
+    is_unconfirmed, unconfirmed, last = True, 0, 0
     flaws: list[str] = []
     while True:
         waiting = _waiting(target)
         if not waiting:
-            begun = _begin(target, last, nears, flaws)
-            if begun is None:
+            reached = _begin(target, last, nears, flaws)
+            if reached is None:
                 break
-            unsure, last = False, begun
+            is_unconfirmed, last = False, reached
             continue
-        if unsure:
+        if is_unconfirmed:
             waiting = _reconcile(target, waiting)
-        unsure = not _send(target, waiting)
-        given_up = given_up + 1 if unsure else 0
-        if given_up == _GIVEN_UP:
-            raise IndexUnreachableError(f"{target.link.settings.base} gave up {_GIVEN_UP} batches for {target.name}")
+        is_unconfirmed = not _send(target, waiting)
+        unconfirmed = unconfirmed + 1 if is_unconfirmed else 0
+        if unconfirmed == _MAX_UNCONFIRMED:
+            raise IndexUnreachableError(
+                f"{target.link.settings.base} gave up {_MAX_UNCONFIRMED} batches for {target.name}"
+            )
     if flaws:
         raise VectorIndexError(
             f"expected finite vectors of length 1, found {len(flaws)} that must not be sent: {'; '.join(flaws[:3])}"
@@ -60,7 +62,7 @@ def push(target: Target, nears: dict[str, Near]) -> None:
 def sweep(target: Target) -> None:
     """Remove the documents that no live vector uses; one request each, since the server has no batch delete."""
     link = target.link
-    while rows := link.catalog.index_copies.find_stale(target.copy.id, limit=_REMOVALS):
+    while rows := link.catalog.index_copies.find_stale(target.copy.id, limit=_REMOVAL_BATCH):
         documents = {document for _, _, document in rows if document is not None}
         for document in sorted(documents):
             link.dialect.delete(target.name, document)
@@ -74,22 +76,22 @@ def sweep_retired(link: Link) -> None:
     for copy in copies.of_place(link.place):
         if copy.space_id in retired:
             name = collection_name(link, retired[copy.space_id])
-            found = link.dialect.collection(name)
-            if found is not None and found.metadata.get("generation") == copy.generation:
+            collection = link.dialect.collection(name)
+            if collection is not None and collection.metadata.get("generation") == copy.generation:
                 link.dialect.drop(name)
             copies.close(copy.id)
 
 
 def _waiting(target: Target) -> Waiting:
-    """Return rows of one shipment that may or may not have arrived; those of vectors that are gone are forgotten."""
+    """Return rows of one shipment that may or may not have arrived; rows of deleted vectors are removed."""
     copies = target.link.catalog.index_copies
-    while found := copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch):
-        living = [(row, copied) for row, copied in found if copied is not None]
+    while rows := copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch):
+        living = [(row, copied) for row, copied in rows if copied is not None]
         if living:
             return living
-        _reconcile_refs(target, found[0][0].run or "", {row.ref for row, _ in found})
-        still = copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch)
-        copies.forget(target.copy.id, [(row.seq, row.position) for row, copied in still if copied is None])
+        _reconcile_refs(target, rows[0][0].run or "", {row.ref for row, _ in rows})
+        unchanged = copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch)
+        copies.forget(target.copy.id, [(row.seq, row.position) for row, copied in unchanged if copied is None])
     return []
 
 
@@ -102,77 +104,80 @@ def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str])
     entries = link.catalog.index_copies.pending(target.copy, after=after, limit=link.settings.batch)
     if not entries:
         return None
-    about = {
+    fields_by_episode = {
         id_: about_of(row) for id_, row in link.catalog.episodes.rows({entry.episode_id for entry in entries}).items()
     }
-    sound = [entry for entry in entries if entry.episode_id in about and not _flawed(entry, target.size, flaws)]
-    vectors = {(entry.seq, at): vector for entry in sound for at, vector in enumerate(_cut(entry, target.size))}
+    valid = [
+        entry for entry in entries if entry.episode_id in fields_by_episode and not _flawed(entry, target.size, flaws)
+    ]
+    vectors = {(entry.seq, at): vector for entry in valid for at, vector in enumerate(_cut(entry, target.size))}
     refs = {place: ref_of(vector) for place, vector in vectors.items()}
     if target.copy.generation not in nears:
-        nears[target.copy.generation] = _sent(target)
+        nears[target.copy.generation] = _load_sent(target)
     names = _names(target, nears[target.copy.generation], [*refs.values()], [*vectors.values()])
-    known = link.catalog.index_copies.known(target.copy.id, set(names))
+    landed = link.catalog.index_copies.known(target.copy.id, set(names))
     run = str(uuid.uuid4())
-    fields = {entry.seq: about[entry.episode_id] for entry in sound}
+    fields = {entry.seq: fields_by_episode[entry.episode_id] for entry in valid}
     rows = []
     for ((seq, at), ref), name in zip(refs.items(), names, strict=True):
-        there, described = known.get(name), fields[seq] if name == ref else ""
-        if there is None:
+        document, described = landed.get(name), fields[seq] if name == ref else ""
+        if document is None:
             rows.append(Synced(seq, at, name, described, document=None, served=False, run=run))
         else:
-            same = name == ref and there.about == described
-            rows.append(Synced(seq, at, name, described, document=there.document, served=same, run=None))
+            same = name == ref and document.about == described
+            rows.append(Synced(seq, at, name, described, document=document.document, served=same, run=None))
     if rows:
         link.catalog.index_copies.begin(target.copy.id, rows)
     return entries[-1].seq
 
 
-def _sent(target: Target) -> Near:
-    """Return what the documents that were sent stand for."""
-    copies, found, last = target.link.catalog.index_copies, Near(target.space.dim), 0
-    while some := copies.documents(target.copy.id, after=last):
+def _load_sent(target: Target) -> Near:
+    """Return the vectors that the documents sent so far represent."""
+    copies, near, last = target.link.catalog.index_copies, Near(target.space.dim), 0
+    while batch := copies.documents(target.copy.id, after=last):
         stored = {
-            one.ref: one.vector for one in copies.lookup(target.copy.id, [number for number, _ in some], target.size)
+            copied.ref: copied.vector
+            for copied in copies.lookup(target.copy.id, [number for number, _ in batch], target.size)
         }
-        found.add([*stored], [*stored.values()])
-        last = some[-1][0]
-    return found
+        near.add([*stored], [*stored.values()])
+        last = batch[-1][0]
+    return near
 
 
 def _names(target: Target, near: Near, refs: list[str], vectors: list[bytes]) -> list[str]:
-    """Return the name of the document that stands for each vector: there already, or of this shipment."""
-    found = near.add(refs, vectors)
-    known = target.link.catalog.index_copies.known(target.copy.id, {*refs, *found})
+    """Return the name of the document that represents each vector: existing, or of this shipment."""
+    candidates = near.add(refs, vectors)
+    landed = target.link.catalog.index_copies.known(target.copy.id, {*refs, *candidates})
     names: list[str] = []
-    there = {*known}
-    for ref, name in zip(refs, found, strict=True):
-        if ref not in there and name not in there:
-            if name != ref:  # the document was removed since
+    present = {*landed}
+    for ref, name in zip(refs, candidates, strict=True):
+        if ref not in present and name not in present:
+            if name != ref:  # the document has been removed since
                 near.replace(name, ref)
-            there.add(ref)
-        names.append(ref if ref in there else name)
+            present.add(ref)
+        names.append(ref if ref in present else name)
     return names
 
 
 def _reconcile(target: Target, waiting: Waiting) -> Waiting:
     """Complete the rows whose documents did arrive, and return the others."""
-    there = _reconcile_refs(target, waiting[0][0].run or "", {row.ref for row, _ in waiting})
-    return [(row, copied) for row, copied in waiting if row.ref not in there]
+    arrived = _reconcile_refs(target, waiting[0][0].run or "", {row.ref for row, _ in waiting})
+    return [(row, copied) for row, copied in waiting if row.ref not in arrived]
 
 
 def _reconcile_refs(target: Target, run: str, refs: set[str]) -> set[str]:
-    """Find documents by ref, complete their rows, remove those that are there twice; returns the refs found."""
+    """Find documents by ref, complete their rows, remove duplicates; returns the refs found."""
     link = target.link
     query = [1.0] + [0.0] * (target.space.dim - 1)
     ask = Ask(query, min(CAP, 2 * len(refs) + 10), {"ref": {"$in": sorted(refs)}}, link.settings.ef_search)
-    there: dict[str, Landed] = {}
-    for found in sorted(link.dialect.search(target.name, ask).documents, key=lambda found: found.id):
-        if found.ref in there:
-            link.dialect.delete(target.name, found.id)
-        elif found.ref in refs:
-            there[found.ref] = Landed(found.ref, found.id, str(found.metadata.get("about", "")))
-    link.catalog.index_copies.mark_arrived(target.copy.id, run, [*there.values()])
-    return set(there)
+    arrived: dict[str, Landed] = {}
+    for document in sorted(link.dialect.search(target.name, ask).documents, key=lambda document: document.id):
+        if document.ref in arrived:
+            link.dialect.delete(target.name, document.id)
+        elif document.ref in refs:
+            arrived[document.ref] = Landed(document.ref, document.id, str(document.metadata.get("about", "")))
+    link.catalog.index_copies.mark_arrived(target.copy.id, run, [*arrived.values()])
+    return set(arrived)
 
 
 def _send(target: Target, waiting: Waiting) -> bool:
@@ -182,7 +187,9 @@ def _send(target: Target, waiting: Waiting) -> bool:
     link, run = target.link, waiting[0][0].run or ""
     episodes = link.catalog.episodes.rows({copied.episode_id for _, copied in waiting})
     firsts: dict[str, CopiedVector] = {}
-    for row, copied in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
+    for row, copied in sorted(
+        waiting, key=lambda pair: not pair[0].about
+    ):  # rows without fields, of nearly equal vectors, come last
         if copied.episode_id in episodes:
             firsts.setdefault(row.ref, copied)
     documents = [document_of(episodes[copied.episode_id], copied.vector, ref, run) for ref, copied in firsts.items()]
@@ -203,9 +210,9 @@ def _send(target: Target, waiting: Waiting) -> bool:
 
 
 def _flawed(entry: LedgerEntry, size: int, flaws: list[str]) -> bool:
-    found = [flaw for vector in _cut(entry, size) if (flaw := flaw_of(vector))]
-    flaws += [f"{flaw} in episode {entry.episode_id}" for flaw in found[:1]]
-    return bool(found)
+    own_flaws = [flaw for vector in _cut(entry, size) if (flaw := flaw_of(vector))]
+    flaws += [f"{flaw} in episode {entry.episode_id}" for flaw in own_flaws[:1]]
+    return bool(own_flaws)
 
 
 def _cut(entry: LedgerEntry, size: int) -> Sequence[bytes]:

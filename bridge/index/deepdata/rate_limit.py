@@ -32,17 +32,17 @@ class Throttle:
         self._lock = threading.Lock()
 
     def wait(self, most: float | None = None) -> bool:
-        """Return when one more request may go out; False, at once, where that takes more than `most` seconds."""
-        return self._alone(most, self._admit)
+        """Wait until another request may be sent; return False at once if that takes more than `most` seconds."""
+        return self._with_lock(most, self._admit)
 
     def refused(self, most: float | None = None) -> bool:
         """Wait for the server's next window after "rate limited", which never comes with a delay.
 
         Returns False immediately if that takes more than `most` seconds.
         """
-        return self._alone(most, self._outlast)
+        return self._with_lock(most, self._wait_for_window)
 
-    def _alone(self, most: float | None, step: Callable[[float], bool]) -> bool:
+    def _with_lock(self, most: float | None, step: Callable[[float], bool]) -> bool:
         latest = math.inf if most is None else self._clock() + most
         if not self._lock.acquire(timeout=-1 if most is None else most):
             return False
@@ -61,11 +61,11 @@ class Throttle:
             self._sent.popleft()
         return True
 
-    def _outlast(self, latest: float) -> bool:
-        """Sleep until the window ends, which began with or before the oldest request of the last minute known here."""
+    def _wait_for_window(self, latest: float) -> bool:
+        """Sleep until the server's window ends, which started at or before the oldest request of the last minute."""
         now = self._clock()
-        begun = self._sent[0] if self._sent and self._per_minute else now
-        if not self._sleep_until(max(begun + WINDOW_S + _SLACK_S, now + 1.0), latest):
+        window_start = self._sent[0] if self._sent and self._per_minute else now
+        if not self._sleep_until(max(window_start + WINDOW_S + _SLACK_S, now + 1.0), latest):
             return False
         self._sent.clear()
         return True
@@ -73,7 +73,7 @@ class Throttle:
     def _sleep_until(self, moment: float, latest: float) -> bool:
         if moment > latest:
             return False
-        left = moment - self._clock()
-        if left > 0:
-            self._sleep(left)
+        remaining = moment - self._clock()
+        if remaining > 0:
+            self._sleep(remaining)
         return True

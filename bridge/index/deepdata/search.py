@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from catalog.vectors.records import LedgerEntry
     from embedders.space import Space
 
-_GROWTH: Final = 4
-_SLACK: Final = 1e-6  # what float32 may change in a distance
-_STEP: Final = 256  # ledger rows at once
+_GROWTH_FACTOR: Final = 4
+_SLACK: Final = 1e-6  # rounding error of a float32 distance
+_BATCH_ROWS: Final = 256  # ledger rows at once
 
 
 @dataclass(frozen=True, eq=False)
 class ServerView:
-    """One Space as of one clock: its copy on the server, if any; the vectors that the copy does not serve; how many."""
+    """One Space as of one clock: its copy on the server, if any.
+
+    rest: the vectors that the copy does not serve; vectors: number of all vectors.
+    """
 
     link: Link
     space: Space
@@ -39,25 +42,25 @@ class ServerView:
     vectors: int
 
     @property
-    def all_here(self) -> bool:
-        """Whether the server has nothing to add."""
+    def is_local(self) -> bool:
+        """Whether all vectors are local, so that the server has nothing to add."""
         return len(self.rest) >= self.vectors or self.target is None or self.target.copy.damaged
 
     def count(self, passing: Ids | None) -> int:
-        """Return how many vectors pass."""
+        """Return the number of vectors of the passing episodes (None = all)."""
         if passing is None:
             return self.vectors
         return self.link.catalog.index_copies.sizes(self.space_id, passing.tolist())[1]
 
 
 def look(link: Link, space: Space, space_id: int) -> ServerView:
-    """Return the Space as of now."""
+    """Return the present view of the Space."""
     catalog = link.catalog
     copy = catalog.index_copies.find(link.place, space_id)
     clock = catalog.clock() if copy is None else copy.clock
     if copy is None:
         target = None
-        blocks = [local_scores.of_entries(some, space.dim) for some in _steps(catalog.vectors.ledger(space_id))]
+        blocks = [local_scores.of_entries(batch, space.dim) for batch in _batches(catalog.vectors.ledger(space_id))]
     else:
         target = Target(link, space, copy)
         blocks = [local_scores.of_copies(catalog.index_copies.find_unserved(copy.id, target.size), space.dim)]
@@ -72,35 +75,37 @@ def look(link: Link, space: Space, space_id: int) -> ServerView:
 def ask(
     view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
 ) -> tuple[int, bool]:
-    """Offer the server's hits, requesting more until nothing nearer can remain there.
+    """Offer the server's hits, requesting more until no nearer one can be left.
 
-    Returns how many vectors it compared, and whether that was achieved; if not, only the ledger has them all. The
-    number of matches is not a criterion: vectors searched locally may fill all places, however far they are.
+    Returns the number of vectors that it compared, and whether that was achieved; if not, the ledger must be searched.
+    The number of matches is not a criterion, as local vectors may fill all places, however far away they are.
     """
     target = view.target
     if target is None:
         return 0, False
     link = view.link
     width = link.settings.ef_search
-    asked = Ask(query.tolist(), min(CAP, request.top_k), compile_where(request.where))
+    search_request = Ask(query.tolist(), min(CAP, request.top_k), compile_where(request.where))
     examined = 0
     while True:
-        found = link.dialect.search(target.name, replace(asked, ef_search=min(CAP, max(width, asked.top_k))))
-        examined = max(examined, found.examined)
-        _offer(target, best, found)
-        short = found.returned < asked.top_k
-        if short and asked.filters is not None:  # all that pass, it says
+        result = link.dialect.search(
+            target.name, replace(search_request, ef_search=min(CAP, max(width, search_request.top_k)))
+        )
+        examined = max(examined, result.examined)
+        _offer(target, best, result)
+        is_exhausted = result.returned < search_request.top_k
+        if is_exhausted and search_request.filters is not None:  # the server claims that these are all that pass
             return examined, best.covers(view.count(passing))
-        if best.worst() >= 1.0 - found.reach - _SLACK:
+        if best.worst() >= 1.0 - result.reach - _SLACK:
             return examined, True
-        if short:
+        if is_exhausted:
             if best.covers(view.count(passing)):
                 return examined, True
-            asked = replace(asked, filters=LIVE)  # deleted documents took places
-        elif asked.top_k == CAP:
+            search_request = replace(search_request, filters=LIVE)  # deleted documents took places
+        elif search_request.top_k == CAP:
             return examined, False
         else:
-            asked = replace(asked, top_k=min(CAP, asked.top_k * _GROWTH))
+            search_request = replace(search_request, top_k=min(CAP, search_request.top_k * _GROWTH_FACTOR))
 
 
 def complete(view: ServerView, best: local_scores.Best, passing: Ids | None) -> None:
@@ -110,12 +115,12 @@ def complete(view: ServerView, best: local_scores.Best, passing: Ids | None) -> 
         entries = catalog.vectors.ledger(view.space_id)
     else:
         entries = catalog.index_copies.entries(view.space_id, passing.tolist())
-    for some in _steps(entries):
-        best.offer(local_scores.of_entries(some, view.space.dim))
+    for batch in _batches(entries):
+        best.offer(local_scores.of_entries(batch, view.space.dim))
 
 
 def _offer(target: Target, best: local_scores.Best, found: Found) -> None:
-    """Offer the hits that the ledger has under this number and name; others are ghosts, strays or foreign."""
+    """Offer the hits that the ledger has under this id and ref; others are ghosts, strays or foreign."""
     refs = {one.id: one.ref for one in found.documents}
     stored = target.link.catalog.index_copies.lookup(target.copy.id, [*refs], target.size)
     best.offer(
@@ -123,6 +128,6 @@ def _offer(target: Target, best: local_scores.Best, found: Found) -> None:
     )
 
 
-def _steps(entries: Iterator[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
-    while some := list(islice(entries, _STEP)):
-        yield some
+def _batches(entries: Iterator[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
+    while batch := list(islice(entries, _BATCH_ROWS)):
+        yield batch

@@ -26,13 +26,13 @@ TENANT_VARIABLE: Final = "DEEPDATA_TENANT"
 RPM_VARIABLE: Final = "DEEPDATA_RPM"
 
 CAP: Final = 10_000
-"""The most that a search may ask for: a few thousand millions would kill the server."""
+"""Maximum number of documents per search: a request for a few thousand millions would kill the server."""
 
 _SERVER_RPM: Final = 100
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,16}")
 _TENANT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECONDS: Final = re.compile(r"\d{1,6}(\.\d{1,6})?")
-_KNOWN: Final = ("tenant", "rpm", "ef", "batch", "timeout")
+_OPTIONS: Final = ("tenant", "rpm", "ef", "batch", "timeout")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Settings:
 
     @property
     def place(self) -> str:
-        """Which index this is, for the ledger: no credentials, no settings that may change."""
+        """The name of this index in the ledger, without credentials and settings that may change."""
         return f"{self.base}/{self.prefix}" + (f"?tenant={self.tenant}" if self.tenant else "")
 
 
@@ -59,26 +59,26 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
 
     Raises UnknownIndexError for any other URL.
     """
-    given = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     parts = _split(url)
     options = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     prefix = parts.path.strip("/") or "wshard"
     base = _base(parts, url)
-    if unknown := sorted(set(options) - set(_KNOWN)):
-        # What has no value may be a token that lacks its name.
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        # An option without a value may be a misplaced token, and is not shown.
         found = ", ".join(name for name in unknown if options[name]) or "others"
         raise UnknownIndexError(
-            f"expected options among {', '.join(_KNOWN)} in {public_url(url)}, found {found} "
+            f"expected options among {', '.join(_OPTIONS)} in {public_url(url)}, found {found} "
             f"(a token goes before the host, http://TOKEN@HOST, or in {TOKEN_VARIABLE})"
         )
     if not _PREFIX.fullmatch(prefix):
         raise UnknownIndexError(
             f"expected http://host:port/PREFIX with up to 16 letters, digits, _ or -, found {public_url(url)}"
         )
-    tenant = options.get("tenant") or given.get(TENANT_VARIABLE) or None
+    tenant = options.get("tenant") or variables.get(TENANT_VARIABLE) or None
     if tenant is not None and not _TENANT.fullmatch(tenant):
         raise UnknownIndexError(f"expected a tenant of up to 64 letters, digits, _ or -, found {tenant!r}")
-    token = token or unquote(parts.username or parts.password or "") or given.get(TOKEN_VARIABLE) or None
+    token = token or unquote(parts.username or parts.password or "") or variables.get(TOKEN_VARIABLE) or None
     if token is not None and not (token.isascii() and token.isprintable()):
         raise UnknownIndexError(f"expected a token of ASCII characters for {base}, found others")
     return Settings(
@@ -86,7 +86,7 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
         prefix=prefix,
         token=token,
         tenant=tenant,
-        rpm=_number("rpm", options.get("rpm") or given.get(RPM_VARIABLE) or str(_SERVER_RPM), 0, 10**9),
+        rpm=_number("rpm", options.get("rpm") or variables.get(RPM_VARIABLE) or str(_SERVER_RPM), 0, 10**9),
         ef_search=_number("ef", options.get("ef", "200"), 1, CAP),
         batch=_number("batch", options.get("batch", "250"), 1, CAP),
         timeout=_seconds(options.get("timeout")),
@@ -108,8 +108,8 @@ def _base(parts: SplitResult, url: str) -> str:
         raise UnknownIndexError(wrong) from error
     if parts.scheme not in ("http", "https") or not host:
         raise UnknownIndexError(f"expected http://host:port, found {public_url(url)}")
-    named = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{named}" + (f":{port}" if port is not None else "")
+    netloc_host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{netloc_host}" + (f":{port}" if port is not None else "")
 
 
 def _seconds(text: str | None) -> float | None:

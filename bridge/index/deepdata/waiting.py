@@ -23,33 +23,33 @@ class Waiting:
 
     def __init__(self, base: str) -> None:
         self._base = base
-        self._mine = threading.local()
+        self._thread_local = threading.local()
         self._lock = threading.Lock()
-        self._pending: dict[object, tuple[float, list[str]]] = {}  # when to say so, and what is waited for
+        self._pending: dict[object, tuple[float, list[str]]] = {}  # when to log, and what is being waited for
         self._watched = False
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
         """Limit all requests of this thread in the context to this many seconds; None = no limit."""
-        self._mine.limit = None if seconds is None else (seconds, time.monotonic() + seconds)
+        self._thread_local.limit = None if seconds is None else (seconds, time.monotonic() + seconds)
         try:
             yield
         finally:
-            self._mine.limit = None
+            self._thread_local.limit = None
 
-    def left(self, what: str) -> float | None:
-        """Return the seconds that are left to this thread; IndexUnreachableError where none are."""
-        limit = getattr(self._mine, "limit", None)
+    def remaining(self, what: str) -> float | None:
+        """Return the seconds left to this thread, None = no limit; raises IndexUnreachableError if none are left."""
+        limit = getattr(self._thread_local, "limit", None)
         if limit is None:
             return None
-        left: float = limit[1] - time.monotonic()
-        if left <= 0:
+        remaining: float = limit[1] - time.monotonic()
+        if remaining <= 0:
             raise self.late(what)
-        return left
+        return remaining
 
     def late(self, what: str) -> IndexUnreachableError:
         """Return the error of a request that was not answered in time."""
-        return IndexUnreachableError(f"no answer from {self._base} to {what} within {self._mine.limit[0]:g} s")
+        return IndexUnreachableError(f"no answer from {self._base} to {what} within {self._thread_local.limit[0]:g} s")
 
     @contextmanager
     def announce(self, why: list[str]) -> Iterator[None]:
@@ -67,13 +67,13 @@ class Waiting:
                 self._pending.pop(key, None)
 
     def _watch(self) -> None:
-        """Look now and then, as long as there is something to look at: a thread per request costs as much as HTTP."""
+        """Log late requests while there are any pending: a thread per request would cost as much as HTTP."""
         watched = True
         while watched:
             time.sleep(_STEP_S)
             with self._lock:
                 late = [key for key, (moment, _) in self._pending.items() if moment <= time.monotonic()]
-                said = [self._pending.pop(key)[1][-1] for key in late]
+                messages = [self._pending.pop(key)[1][-1] for key in late]
                 watched = self._watched = bool(self._pending)
-            for words in said:
-                _LOG.warning("waiting for %s: %s", self._base, words)
+            for message in messages:
+                _LOG.warning("waiting for %s: %s", self._base, message)

@@ -32,9 +32,9 @@ _IMAGE: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """The content of a query, and where it is from: its episode's address, None where unknown, and uid, "" likewise.
+    """The content of a query, and its source: address and uid of the episode, None and "" if unknown.
 
-    start: the timestep of that episode with which it begins.
+    start: the first timestep of the query in that episode.
     """
 
     query: Query
@@ -59,8 +59,7 @@ class Examples:
 class ExampleReader:
     """Reads the queries of one search, each file once.
 
-    read_as: says how an address is read. lanes: gives the lanes that any Space is of; images that are not among them
-    are not decoded.
+    read_as: returns how an address is read. lanes: returns the lanes of all Spaces; other images are not decoded.
     """
 
     def __init__(
@@ -96,26 +95,26 @@ class ExampleReader:
         if not os.fspath(text):
             refuse(text)
         span = EpisodeSpan.parse(os.fspath(text))
-        named = self._find(text, span.address)
+        catalogued = self._find(text, span.address)
         whole = (span.start, span.stop) == (0, None)
-        return self._read_named(named or span.address, None if whole else span.start, span.stop)
+        return self._read_named(catalogued or span.address, None if whole else span.start, span.stop)
 
     def _read_named(self, name: EpisodeRef | EpisodeAddress, start: int | None, stop: int | None) -> Example:
         """Return timesteps of an episode; all of it if neither start nor stop is given."""
-        where, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (self._make_absolute(name), "")
-        if isinstance(name, EpisodeAddress) and where is not None:
-            name = replace(name, read_as=where.read_as)  # its path as it was given, for messages
-        key = (uid, name.digest, name.address) if isinstance(name, EpisodeRef) else ("", "", where)
+        address, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (self._make_absolute(name), "")
+        if isinstance(name, EpisodeAddress) and address is not None:
+            name = replace(name, read_as=address.read_as)  # keeps the path as passed, for messages
+        key = (uid, name.digest, name.address) if isinstance(name, EpisodeRef) else ("", "", address)
         if key not in self._episodes:
             self._episodes[key] = self._load(name)
         episode = self._episodes[key]
         if (start, stop) == (None, None):
-            return Example(episode, where, uid)
+            return Example(episode, address, uid)
         first, _, _ = slice(start, None).indices(episode.length)
-        return Example(cut(episode, start, stop), where, uid, first)
+        return Example(cut(episode, start, stop), address, uid, first)
 
     def _make_absolute(self, address: EpisodeAddress) -> EpisodeAddress:
-        """Return the address as the archive has it: the real path, read as it was ingested."""
+        """Return the address as in the catalog: the real path, and how it was read at ingest."""
         real = replace(address, uri=locate(address.uri))
         return replace(real, read_as=self._read_as(real))
 
@@ -141,10 +140,10 @@ class ExampleReader:
 
 
 def _read_lanes(file: EpisodeReader, embedded: Collection[str]) -> Episode:
-    """Return the episode without images that no Space is of: to decode them takes longer than all else."""
+    """Return the episode without images that no Space embeds, as decoding takes longer than all else."""
     lanes = file.lanes()
     channels = {name: name.partition("/")[2] for name in lanes if name.startswith(("signal/", "action/"))}
-    # Of a channel or of what is predicted of it: the name of either holds its id.
+    # A lane of the channel, or of its prediction: both names contain its id.
     needed = [
         name
         for name, id_ in channels.items()
@@ -163,10 +162,10 @@ def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
             raise
         raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
-        folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
-        if not folder and exists(EpisodeAddress(path)):  # a chunk is not
+        is_folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
+        if not is_folder and exists(EpisodeAddress(path)):  # chunks are no episodes
             raise
-        found = "a folder" if folder else "none"
+        found = "a folder" if is_folder else "none"
         raise QueryError(
             f"query: expected the path of an episode file, found {found} at {os.fspath(path)!r}, and no catalogued "
             "episode has that id; if an archive's file was moved, re-ingest it from its new location"

@@ -1,4 +1,4 @@
-"""Fits a query (an array, a mapping of lanes, an episode) to the Spaces of an archive: the window of each."""
+"""Fits a query (an array, a mapping of lanes, an episode) to Spaces: returns its window in each that it fits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SupportsArray(Protocol):
-    """What numpy makes an array of: tensors of other libraries."""
+    """Objects that numpy converts to an array, such as tensors of other libraries."""
 
     def __array__(self) -> NDArray[Any]:
         """Return the array."""
@@ -37,7 +37,7 @@ class SupportsArray(Protocol):
 Query = SupportsArray | Sequence[Any] | Mapping[str, Any] | Episode | EpisodeRef | str | os.PathLike[str]
 """An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode.
 
-Or what names an episode: a hit (its span), the path of a file, the episode_id or uid of a catalogued episode, or
+Or a reference to an episode: a hit (its span), the path of a file, the episode_id or uid of a catalogued episode, or
 (path or id, start, stop).
 """
 
@@ -51,7 +51,7 @@ _Arrays = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A query as one Space takes it: window [T, *window_shape]."""
+    """A query in the form of one Space: window [T, *window_shape]."""
 
     space: Space
     window: NDArray[Any]
@@ -60,42 +60,42 @@ class Fit:
 def fit_query(
     query: Query, spaces: Sequence[Space], prefer: Callable[[Sequence[Space]], Sequence[Space]] | None = None
 ) -> list[Fit]:
-    """Return the query as the window of every Space that it fits, one at least.
+    """Return the query as the window of every Space that it fits, at least one.
 
     An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
-    Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
-    Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
-    A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
-    another one as it comes, that one counts. prefer: which of those that it fits count.
+    Episode by its lanes, where of Spaces that differ only in lanes the one with more of them is used. Spaces with
+    windows of one size, which were requested explicitly, are preferred to the default windows of several sizes. A
+    number per timestep may be [T] or [T, 1]; Spaces with the same shape are preferred to those with the other one.
+    prefer: selects among the Spaces that the query fits.
     Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for anything but an array of
     numbers, for no timesteps, and for NaN, infinities and numbers above those of float32 outside of images.
     """
     arrays = _to_arrays(query)
-    found = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
+    fits = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
     if prefer is not None:
-        preferred = prefer([one.space for one in found])
-        found = [one for one in found if one.space in preferred]
+        preferred = prefer([fit.space for fit in fits])
+        fits = [fit for fit in fits if fit.space in preferred]
     if isinstance(query, Episode):
-        found = [one for one in found if not any(_takes_more(other.space, one.space) for other in found)]
-    of_one_size = {one.space.lanes for one in found if one.space.windows.scales is None}
-    found = [one for one in found if one.space.windows.scales is None or one.space.lanes not in of_one_size]
-    if not found:
+        fits = [fit for fit in fits if not any(_takes_more(other.space, fit.space) for other in fits)]
+    of_one_size = {fit.space.lanes for fit in fits if fit.space.windows.scales is None}
+    fits = [fit for fit in fits if fit.space.windows.scales is None or fit.space.lanes not in of_one_size]
+    if not fits:
         listed = "\n".join(f"  {describe(space)}" for space in spaces)
         raise QueryError(
             f"the query {_describe(arrays)} fits none of the searchable Spaces (choose other lanes by lanes= "
             f"at ingest):\n{listed}"
         )
-    for one in found:
-        _check_numbers(arrays, one)
-    return found
+    for fit in fits:
+        _check_numbers(arrays, fit)
+    return fits
 
 
 def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:
-    """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round.
+    """Return the fits of the query; loosely: [T] also fits [T, 1], and vice versa.
 
-    Raises MissingFileError where the only ones that it fits are of frames whose video is missing.
+    Raises MissingFileError if it only fits Spaces of frames whose video is missing.
     """
-    found, missing = [], None
+    fits, missing = [], None
     for space in spaces:
         try:
             window = _window(query, space, loosely=loosely)
@@ -103,21 +103,21 @@ def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> li
             missing = missing or error
             continue
         if window is not None:
-            found.append(Fit(space, window))
-    if missing is not None and not found:
+            fits.append(Fit(space, window))
+    if missing is not None and not fits:
         raise missing
-    return found
+    return fits
 
 
-def _check_numbers(query: _Arrays, found: Fit) -> None:
-    """Raise QueryError without timesteps, or naming the lane with unusable numbers, as embedders see one matrix."""
-    window = found.window
+def _check_numbers(query: _Arrays, fit: Fit) -> None:
+    """Raise QueryError without timesteps, or naming the lane with invalid numbers (embedders see one matrix)."""
+    window = fit.window
     if not len(window):
         raise QueryError(f"the query {_describe(query)}: expected at least one timestep, found none")
     if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
         return
     timestep, channel = bad
-    for lane in found.space.lanes:
+    for lane in fit.space.lanes:
         if channel < lane.channels:
             break
         channel -= lane.channels
@@ -128,7 +128,7 @@ def _check_numbers(query: _Arrays, found: Fit) -> None:
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of whatever may be embedded of an episode. Raises QueryError as resolve_span."""
+    """Return timesteps [start, stop) of all lanes that may be embedded. Raises QueryError as resolve_span."""
     span = slice(*resolve_span(start, stop, episode.id, episode.length))
     return Episode(
         episode.id,
@@ -146,8 +146,8 @@ def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
     return {name: channel.part(span.start, span.stop) for name, channel in group.items()}
 
 
-def _lanes(episode: Episode) -> dict[str, Channel]:
-    """Return whatever of an episode may be embedded, by block name; encoded frames stay encoded."""
+def _embeddable_lanes(episode: Episode) -> dict[str, Channel]:
+    """Return the lanes of an episode that may be embedded, by block name; encoded frames stay encoded."""
     channels = {**episode.lanes(), **episode.predictions()}
     if episode.rewards is None:
         return channels
@@ -162,7 +162,7 @@ def _takes_more(other: Space, space: Space) -> bool:
 
 
 def refuse(query: object) -> NoReturn:
-    """Raise QueryError for what is no query, saying what one may be."""
+    """Raise QueryError for an invalid query, listing the valid forms."""
     hint = "several are given by like=[...]"
     if integer(query) is not None:
         hint = "ids of catalog.query.ids() are no names: catalog.episodes.rows(ids) has the uid of each"
@@ -191,31 +191,31 @@ def _lane_array(name: str, value: Any) -> NDArray[Any]:
 
 def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | None:
     if isinstance(query, Episode):
-        lanes = _lanes(query)
+        lanes = _embeddable_lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        return _side_by_side({lane.name: lanes[lane.name].data for lane in space.lanes}, space, loosely=loosely)
+        return _concatenate_lanes({lane.name: lanes[lane.name].data for lane in space.lanes}, space, loosely=loosely)
     if isinstance(query, Mapping):
         names = {lane.name for lane in space.lanes}
         named = {block_name(name, names): value for name, value in query.items()}
         if set(named) != names:
             return None
-        return _side_by_side(named, space, loosely=loosely)
+        return _concatenate_lanes(named, space, loosely=loosely)
     return _rows(query, space.window_shape)
 
 
-def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: bool) -> NDArray[Any] | None:
+def _concatenate_lanes(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: bool) -> NDArray[Any] | None:
     if len(space.window_shape) > 1:
         (images,) = values.values()
         return _rows(images, space.window_shape)
     columns = [_lane_rows(values[lane.name], lane, loosely=loosely) for lane in space.lanes]
-    known = [column for column in columns if column is not None]
-    if len(known) < len(columns):
+    fitting = [column for column in columns if column is not None]
+    if len(fitting) < len(columns):
         return None
-    if len({len(column) for column in known}) != 1:
-        lengths = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
+    if len({len(column) for column in fitting}) != 1:
+        lengths = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, fitting, strict=True))
         raise QueryError(f"expected a query with lanes of as many timesteps, found {lengths}")
-    return np.concatenate(known, axis=1, dtype=np.float64)
+    return np.concatenate(fitting, axis=1, dtype=np.float64)
 
 
 def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray[Any] | None:
@@ -224,8 +224,8 @@ def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray
     if array.ndim == 0:
         return None
     step = array.shape[1:]
-    fitting = step == lane.shape or (loosely and {step, lane.shape} == {(), (1,)})
-    return array.reshape(len(array), lane.channels) if fitting else None
+    fits = step == lane.shape or (loosely and {step, lane.shape} == {(), (1,)})
+    return array.reshape(len(array), lane.channels) if fits else None
 
 
 def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
@@ -239,7 +239,7 @@ def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
 
 def _describe(query: _Arrays) -> str:
     if isinstance(query, Episode):
-        return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
+        return f"episode {query.id!r} with lanes {', '.join(_embeddable_lanes(query))}"
     if isinstance(query, Mapping):
         return "with lanes " + (", ".join(f"{name}{list(array.shape)}" for name, array in query.items()) or "(none)")
     return f"of shape {list(query.shape)}"

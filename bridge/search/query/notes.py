@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, count: int, missing: int) -> list[str]:
-    """Return the notes on `count` hits of a search for episodes or windows; missing: those left out without files."""
+    """Return the notes on `count` hits of a search for episodes or windows; missing: number of hits without a file."""
     notes = _explain_unmatched_text(catalog, options.text, where)
     if not count:
         limited = bool(missing or notes) or options.min_score is not None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class SearchOptions:
     """Options of a search for episodes or windows; TrajectoryRetriever.search_similar_episodes says what they mean.
 
-    Raises QueryError for values that cannot be, or not together.
+    Raises QueryError for invalid values, or conflicting ones.
     """
 
     where: Where | str | None = None
@@ -52,19 +52,19 @@ class SearchOptions:
         if not 0 <= finite_number(self.diversity, "diversity", QueryError) <= 1:
             raise QueryError(f"diversity: expected a number from 0 to 1, found {self.diversity}")
         _check_score(self.min_score)
-        others = {
+        is_given = {
             "min_score": self.min_score is not None,
             "diversity": self.diversity > 0,
             "text": self.text is not None,
             "expand": bool(self.expand),
         }
-        if self.least and any(others.values()):
-            named = " and ".join(name for name, used in others.items() if used)
+        if self.least and any(is_given.values()):
+            named = " and ".join(name for name, used in is_given.items() if used)
             raise QueryError(f"least: expected a search for the least similar alone, found it together with {named}")
 
     @property
     def need_cosine(self) -> bool:
-        """Whether any option takes vectors as directions, which not every metric allows."""
+        """Whether any option needs the cosine as metric."""
         return bool(self.unlike or self.expand or self.least or self.diversity or self.contributions)
 
 
@@ -72,7 +72,7 @@ class SearchOptions:
 class MomentOptions:
     """Options of a search for moments; TrajectoryRetriever.search_moments says what they mean.
 
-    Raises QueryError for values that cannot be, EmbedderError for an invalid window plan.
+    Raises QueryError for invalid values, EmbedderError for an invalid window plan.
     """
 
     where: Where | str | None = None
@@ -103,9 +103,9 @@ class MomentOptions:
 
 def _check_queries(name: str, queries: Any) -> tuple[Any, ...]:
     """Return several queries; QueryError for a single one (a file, a span, an array, a list of numbers), or none."""
-    several = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping | Episode)
-    listed = tuple(queries) if several and not hasattr(queries, "__array__") else (None,)
-    if any(one is None or isinstance(one, Real) for one in listed):
+    is_list = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping | Episode)
+    listed = tuple(queries) if is_list and not hasattr(queries, "__array__") else (None,)
+    if any(query is None or isinstance(query, Real) for query in listed):
         raise QueryError(f"{name}: expected a list of queries, found {shown(queries)}")
     return listed
 

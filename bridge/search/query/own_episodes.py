@@ -18,43 +18,47 @@ if TYPE_CHECKING:
     from catalog.session import Instant
     from wshard.episode.protocol import EpisodeAddress
 
-_MOST: Final = 1000  # cached
+_MAX_CACHED: Final = 1000  # cached
 
 
 class OwnEpisodes:
-    """Finds the catalogued episodes that queries name; those found last stay in memory until the catalog changes."""
+    """Finds the catalogued episodes that queries name; results are cached until the catalog changes."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._found: tuple[Instant | None, dict[EpisodeAddress, Known | None]] = (None, {})
+        self._cache: tuple[Instant | None, dict[EpisodeAddress, Known | None]] = (None, {})
 
     def find(self, address: EpisodeAddress) -> Known | None:
         """Return the catalogued episode at an address, None if there is none."""
         now = self._catalog.instant()
-        if self._found[0] != now or len(self._found[1]) >= _MOST:
-            self._found = (now, {})
-        found = self._found[1]
-        if address not in found:
-            found |= known_episodes(self._catalog, [address])
-        return found[address]
+        if self._cache[0] != now or len(self._cache[1]) >= _MAX_CACHED:
+            self._cache = (now, {})
+        cached = self._cache[1]
+        if address not in cached:
+            cached |= known_episodes(self._catalog, [address])
+        return cached[address]
 
     def read_as(self, address: EpisodeAddress) -> str:
-        """Return how an address is read: as it says itself, or else as its episode or its location was ingested."""
+        """Return how an address is read: as it specifies, else as its episode or its location was ingested."""
         if address.read_as:
             return address.read_as
-        known = self.find(address)
-        return self._catalog.episodes.read_as([address.uri]).get(address.uri, "") if known is None else known.read_as
+        catalogued = self.find(address)
+        return (
+            self._catalog.episodes.read_as([address.uri]).get(address.uri, "")
+            if catalogued is None
+            else catalogued.read_as
+        )
 
     def find_ids(self, example: Example, where: Where) -> list[int]:
-        """Return the ids of the episodes that an example names, as far as they pass the filter."""
+        """Return the ids of the episodes that an example names, if they pass the filter."""
         if where == EVERYTHING and example.address and not example.uid:
-            known = self.find(example.address)
-            return [] if known is None else [known.id]
+            catalogued = self.find(example.address)
+            return [] if catalogued is None else [catalogued.id]
         uids = self._find_uids(example)
         return self._catalog.query.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
 
     def exclude(self, examples: Iterable[Example]) -> Where:
-        """Return the filter that leaves out the episodes that examples name, as far as the archive holds them.
+        """Return a filter that excludes the catalogued episodes that examples name.
 
         Raises QueryError for an example that names none.
         """
@@ -69,6 +73,6 @@ class OwnEpisodes:
         return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
 
     def _find_uids(self, example: Example) -> set[str]:
-        known = None if example.address is None else self.find(example.address)
-        rows = [] if known is None else self._catalog.episodes.rows([known.id]).values()
+        catalogued = None if example.address is None else self.find(example.address)
+        rows = [] if catalogued is None else self._catalog.episodes.rows([catalogued.id]).values()
         return {row.uid for row in rows} | ({example.uid} if example.uid else set())

@@ -1,4 +1,4 @@
-"""Prepares a query once for a whole search: what it consists of, which Spaces answer it, and its vectors there."""
+"""Prepares a query once per search: its examples, the Spaces that answer it, and its vectors in them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Options = TypeVar("Options", SearchOptions, MomentOptions)
 
 @dataclass(frozen=True, eq=False)
 class PreparedView:
-    """One Space that answers: of each example, then each counter-example, its window and its vector [n, E].
+    """One Space that answers, with a window and a vector [n, E] per example, then per counter-example.
 
-    parts: the same by the Space of windows of several sizes that ranks together with this one of whole episodes.
+    parts: the same for the Space of windows of several sizes that is ranked together with this Space of whole episodes.
     """
 
     space: Space
@@ -50,15 +50,15 @@ class PreparedView:
 
     @property
     def spaces(self) -> list[Space]:
-        """The Space, and that of the parts."""
+        """The Space, and that of the parts if any."""
         return [self.space] if self.parts is None else [self.space, self.parts.space]
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedQuery(Generic[Options]):
-    """A query as it is searched for: examples, counter-examples, filter, options, and the views that answer.
+    """A prepared query: examples, counter-examples, filter, options, and the views that answer.
 
-    request: number of hits and filter. views: none for words alone. others: further Spaces that the query fits.
+    request: number of hits and filter. views: empty for text alone. others: further Spaces that the query fits.
     """
 
     examples: Examples
@@ -69,7 +69,7 @@ class PreparedQuery(Generic[Options]):
 
 
 class QueryPreparer:
-    """Prepares queries for the Spaces of an archive, narrowed by what a retriever was opened with."""
+    """Prepares queries for the Spaces of an archive, restricted by the options of the retriever."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class QueryPreparer:
     ) -> None:
         self._catalog = catalog
         self._embedder = None if embedder is None else as_embedder(embedder)
-        named = isinstance(embedder, str) and embedder in EMBEDDERS
-        self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=named)
+        by_name = isinstance(embedder, str) and embedder in EMBEDDERS
+        self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=by_name)
         self.own_episodes = OwnEpisodes(catalog)
         self._embedders: dict[str, Embedder] = {}  # by the Space's fingerprint
 
@@ -91,7 +91,7 @@ class QueryPreparer:
         return Examples([reader.read(one) for one in like], [reader.read(one) for one in options.unlike])
 
     def narrow(self, request: Request, examples: Examples, options: SearchOptions | MomentOptions) -> Request:
-        """Return the request, without the episodes that examples name where the options say so."""
+        """Return the request; with exclude_self, its filter excludes the episodes that examples name."""
         if not options.exclude_self:
             return request
         return replace(request, where=request.where & self.own_episodes.exclude(examples.all))
@@ -101,7 +101,7 @@ class QueryPreparer:
     ) -> PreparedQuery[SearchOptions]:
         """Return the query for episodes or windows in the Spaces of these window plans.
 
-        Raises QueryError where nothing is searched for, no Space fits or a Space's metric does not allow the options.
+        Raises QueryError without a query, if no Space fits, or if the metric of the Space does not allow the options.
         """
         if not examples.like:
             if options.text is None:
@@ -129,11 +129,11 @@ class QueryPreparer:
         """Return the query for moments, in the Spaces of windows of several sizes if there are. Raises as prepare."""
         spaces = self.spaces.spaces(lambda plan: not plan.whole and options.windows in (None, plan))
         views = self._choose(examples, request.where, spaces, _prefer_several_sizes)
-        views = views if options.refine else views.only_newest()  # cosines of several cannot be compared
+        views = views if options.refine else views.only_newest()  # cosines of different Spaces cannot be compared
         return PreparedQuery(examples, request, options, [*map(self._embed_view, views.chosen)], views.others)
 
     def is_outdated(self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions]) -> bool:
-        """Say whether an ingest has replaced one of the Spaces since: its successor answers."""
+        """Return whether an ingest has replaced one of the Spaces since; the query must then be prepared again."""
         return not all(view.space in self.spaces.active() for view in prepared.views)
 
     def embedder_for(self, space: Space) -> Embedder:
@@ -151,51 +151,53 @@ class QueryPreparer:
         spaces: Sequence[Space],
         prefer: Callable[[Sequence[Space]], Sequence[Space]] = lambda spaces: spaces,
     ) -> Views:
-        queries = [one.query for one in examples.all]
+        queries = [example.query for example in examples.all]
         return choose_views(
-            queries, spaces, lambda some: prefer(self.spaces.select_by_env(some, where)), self.embedder_for
+            queries, spaces, lambda fitting: prefer(self.spaces.select_by_env(fitting, where)), self.embedder_for
         )
 
     def _embed_view(self, view: View) -> PreparedView:
-        return self._embed(view.space, [one.window for one in view.queries])
+        return self._embed(view.space, [fit.window for fit in view.queries])
 
     def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> PreparedView:
         return PreparedView(space, windows, embed_by(self.embedder_for(space), space, windows))
 
     def _prepare_parts(self, view: PreparedView) -> PreparedView | None:
-        """Return the view by the Space of windows of several sizes that were cut from the same lanes, if there is one.
+        """Return the view of a Space with windows of several sizes from the same lanes, if there is one.
 
-        Those by the embedder of the same name, or for the default by that of its windows, come first, then the newest.
+        Spaces of the same embedder, or for the default that of its windows, are preferred, then the newest.
         """
         space = view.space
         if not space.windows.whole or space.metric != COSINE:
             return None
-        alike = [
-            other
-            for other in reversed(self.spaces.active())
-            if other.windows.scales
-            and all(getattr(other, name) == getattr(space, name) for name in ("lanes", "weights", "metric"))
+        candidates = [
+            candidate
+            for candidate in reversed(self.spaces.active())
+            if candidate.windows.scales
+            and all(getattr(candidate, name) == getattr(space, name) for name in ("lanes", "weights", "metric"))
         ]
-        if len(alike) > 1:
+        if len(candidates) > 1:
             default = space.embedder == DEFAULT_EMBEDDER
-            names = {default_embedder(other.windows).name if default else space.embedder for other in alike}
-            alike.sort(key=lambda other: other.embedder not in names)
-        for other in alike:
-            with suppress(EmbedderError):  # another one's embedder, which nobody passed
-                return self._embed(other, view.windows)
+            names = {
+                default_embedder(candidate.windows).name if default else space.embedder for candidate in candidates
+            }
+            candidates.sort(key=lambda candidate: candidate.embedder not in names)
+        for candidate in candidates:
+            with suppress(EmbedderError):  # made by a custom embedder that was not passed
+                return self._embed(candidate, view.windows)
         return None
 
 
 def describe_views(
     prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], notes: Sequence[str]
 ) -> Answered:
-    """Return which Spaces answered, which others could have, and the notes."""
+    """Return the Spaces that answered, the others that the query fits, and the notes."""
     spaces = [space for view in prepared.views for space in view.spaces]
     return Answered(tuple(spaces), tuple(prepared.others), tuple(notes))
 
 
 def is_chosen(plan: WindowPlan, size: int | None, only: WindowPlan | None) -> bool:
-    """Say whether a plan cuts episodes into windows of the size, if one is given, and is the only one, if one is."""
+    """Return whether a plan has windows, of this size if one is given, and equals `only` if one is given."""
     return not plan.whole and size in (None, plan.size) and only in (None, plan)
 
 

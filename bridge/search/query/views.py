@@ -1,4 +1,4 @@
-"""Chooses the Spaces that answer a query: of each choice of lanes the newest one that it fits."""
+"""Chooses the Spaces that answer a query: for each set of lanes the newest Space that the query fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """One Space that answers, and each of the queries as it takes them."""
+    """One Space that answers, and the queries in its form."""
 
     space: Space
     queries: Sequence[Fit]
@@ -37,11 +37,11 @@ class Views:
         return self._only([self.chosen[-1]])
 
     def cut_alike(self) -> Views:
-        """Return the views whose episodes are cut as those of the newest one are: their windows are the same."""
+        """Return the views with the same window plan as the newest one."""
         return self._only([view for view in self.chosen if view.space.windows == self.chosen[-1].space.windows])
 
-    def _only(self, some: Sequence[View]) -> Views:
-        return Views(some, [*self.others, *(view.space for view in self.chosen if view not in some)])
+    def _only(self, views: Sequence[View]) -> Views:
+        return Views(views, [*self.others, *(view.space for view in self.chosen if view not in views)])
 
 
 def choose_views(
@@ -50,33 +50,33 @@ def choose_views(
     prefer: Callable[[Sequence[Space]], Sequence[Space]],
     embedder_for: Callable[[Space], Embedder],
 ) -> Views:
-    """Return what answers the queries, of which the first says what they fit; the Spaces come the oldest first.
+    """Return the views that answer the queries; the first query selects the Spaces, which come oldest first.
 
-    Of several Spaces of the same lanes the newest answers; together answer those that are compared by the cosine.
-    embedder_for: gives the embedder of a Space, or raises EmbedderError: such Spaces do not answer as long as others
-    do. Raises QueryError, as fit_query does, and where no Space fits all of the queries.
+    Of several Spaces of the same lanes the newest answers; all views together must have the cosine as metric.
+    embedder_for: returns the embedder of a Space, or raises EmbedderError; such Spaces are skipped if there are others.
+    Raises QueryError, as fit_query does, and if no Space fits all queries.
     """
-    found = _fit_all(queries, fit_query(queries[0], spaces, prefer))
-    able = [view for view in found if _has_embedder(embedder_for, view.space)]
-    if not able:
-        embedder_for(found[-1].space)
-    cosine = [view for view in able if view.space.metric == COSINE] or able[-1:]
-    newest = {frozenset(view.space.lanes): view for view in cosine}  # later ones take the places of earlier ones
+    fitting = _fit_all(queries, fit_query(queries[0], spaces, prefer))
+    usable = [view for view in fitting if _has_embedder(embedder_for, view.space)]
+    if not usable:
+        embedder_for(fitting[-1].space)
+    cosine = [view for view in usable if view.space.metric == COSINE] or usable[-1:]
+    newest = {frozenset(view.space.lanes): view for view in cosine}  # later ones overwrite earlier ones
     chosen = [view for view in cosine if view in newest.values()]
-    return Views(chosen, [view.space for view in found if view not in chosen])
+    return Views(chosen, [view.space for view in fitting if view not in chosen])
 
 
-def _fit_all(queries: Sequence[Query], found: Sequence[Fit]) -> list[View]:
-    """Return the Spaces that fit the other queries too; raises what is wrong with these where none does."""
+def _fit_all(queries: Sequence[Query], fits: Sequence[Fit]) -> list[View]:
+    """Return views of the Spaces that fit all queries; raises the first error if there are none."""
     views: list[View] = []
-    wrong: QueryError | MissingFileError | None = None
-    for one in found:
+    first_error: QueryError | MissingFileError | None = None
+    for fit in fits:
         try:
-            views.append(View(one.space, [one, *(fit_query(query, [one.space])[0] for query in queries[1:])]))
+            views.append(View(fit.space, [fit, *(fit_query(query, [fit.space])[0] for query in queries[1:])]))
         except (QueryError, MissingFileError) as error:
-            wrong = wrong or error
-    if not views and wrong is not None:
-        raise wrong
+            first_error = first_error or error
+    if not views and first_error is not None:
+        raise first_error
     return views
 
 

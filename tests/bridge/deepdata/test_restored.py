@@ -39,7 +39,7 @@ def test_an_open_index_believes_nothing_of_before_a_restore(filled):
 
 
 def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_since(tmp_path, monkeypatch):
-    monkeypatch.setattr("bridge.index.deepdata.audit._SAMPLED", 0)  # or chance may find it
+    monkeypatch.setattr("bridge.index.deepdata.audit._SAMPLE_SIZE", 0)  # or chance may find it
     path = tmp_path / "catalog.db"
     fake = Fake(tmp_path)
     with serving(fake.respond) as server:
