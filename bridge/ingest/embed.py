@@ -1,4 +1,4 @@
-"""From catalogued episodes to the vectors that they lack; runs in worker processes."""
+"""Computes missing vectors of catalogued episodes; runs in worker processes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
     _Ready = tuple[EpisodeRow, NDArray[Any]]
 
-_AT_ONCE = 64  # episodes whose windows are embedded in one call
+_BATCH_EPISODES = 64  # episodes whose windows are embedded in one call
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """How to embed: what worker processes are given."""
+    """How to embed: embedder and Space, as sent to worker processes."""
 
     embedder: Embedder
     space: Space
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """An episode, and by number which of several embeddings it lacks."""
+class MissingEmbeddings:
+    """An episode, and the numbers of the embeddings that it lacks."""
 
     row: EpisodeRow
     numbers: tuple[int, ...]
@@ -55,33 +55,35 @@ class EmbeddingOutcome:
     failed: list[tuple[int, Failure]]
 
 
-def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[EmbeddingOutcome]:
+def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbeddings]) -> list[EmbeddingOutcome]:
     """Compute the missing embeddings of catalogued episodes, opening each file once; all jobs have the same lanes.
 
     Returns the result of each job, in order.
     """
-    found = [EmbeddingOutcome([], []) for _ in jobs]
-    at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
+    outcomes = [EmbeddingOutcome([], []) for _ in jobs]
+    batch_size = (
+        _BATCH_EPISODES if len(jobs[0].space.window_shape) == 1 else 1
+    )  # images of many episodes would not fit into memory
     with OpenLocations() as locations:
-        for start in range(0, len(lacking), at_once):
+        for start in range(0, len(lacking), batch_size):
             ready: list[list[_Ready]] = [[] for _ in jobs]
-            for one in lacking[start : start + at_once]:
-                values = attempt(partial(_values, jobs[0].space, one.row, locations), one.row.address)
+            for episode in lacking[start : start + batch_size]:
+                values = attempt(partial(_read_values, jobs[0].space, episode.row, locations), episode.row.address)
                 if isinstance(values, Failure):
                     failure = replace(values, catalogued=isinstance(values.cause, NotFiniteError))
-                    for number in one.numbers:
-                        found[number].failed.append((one.row.id, failure))
+                    for number in episode.numbers:
+                        outcomes[number].failed.append((episode.row.id, failure))
                     continue
-                for number in one.numbers:
-                    ready[number].append((one.row, values))
-            for numbers in _alike(jobs, ready):
-                of_these = [found[number] for number in numbers]
-                _embed_all([jobs[number] for number in numbers], ready[numbers[0]], of_these)
-    return found
+                for number in episode.numbers:
+                    ready[number].append((episode.row, values))
+            for numbers in _group_jobs(jobs, ready):
+                selected = [outcomes[number] for number in numbers]
+                _embed_all([jobs[number] for number in numbers], ready[numbers[0]], selected)
+    return outcomes
 
 
-def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list[list[int]]:
-    """Group the jobs that can be done together: those of images whose Spaces differ only in their windows."""
+def _group_jobs(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list[list[int]]:
+    """Group jobs that can be done together: those of images whose Spaces differ only in their windows."""
     groups: dict[object, list[int]] = {}
     for number, (job, episodes) in enumerate(zip(jobs, ready, strict=True)):
         maker = replace(job.space, windows=WindowPlan()).fingerprint if len(job.space.window_shape) > 1 else number
@@ -89,21 +91,21 @@ def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list
     return list(groups.values())
 
 
-def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[EmbeddingOutcome]) -> None:
+def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], outcomes: Sequence[EmbeddingOutcome]) -> None:
     if not ready:
         return
-    found = attempt(partial(_embed, jobs, ready), ready[0][0].address)
-    if not isinstance(found, Failure):
-        for rows, one in zip(found, done, strict=True):
-            one.rows.extend(rows)
-    elif len(ready) > 1:  # one by one: what one episode breaks must not hold up the others
+    rows_by_job = attempt(partial(_embed, jobs, ready), ready[0][0].address)
+    if not isinstance(rows_by_job, Failure):
+        for rows, outcome in zip(rows_by_job, outcomes, strict=True):
+            outcome.rows.extend(rows)
+    elif len(ready) > 1:  # one by one, so that an episode that fails does not affect the others
         for episode in ready:
-            _embed_all(jobs, [episode], done)
-    elif isinstance(found.cause, WShardError) and not isinstance(found.cause, EmbedderError):
-        raise found.cause  # not the fault of an episode, for example a missing package
+            _embed_all(jobs, [episode], outcomes)
+    elif isinstance(rows_by_job.cause, WShardError) and not isinstance(rows_by_job.cause, EmbedderError):
+        raise rows_by_job.cause  # not the fault of an episode, for example a missing package
     else:
-        for one in done:
-            one.failed.append((ready[0][0].id, replace(found, cause=None)))
+        for outcome in outcomes:
+            outcome.failed.append((ready[0][0].id, replace(rows_by_job, cause=None)))
 
 
 def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[EmbeddingRow]]:
@@ -120,15 +122,15 @@ def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[Embe
     return rows
 
 
-@lru_cache(maxsize=256)  # most episodes of an archive are of a few lengths
+@lru_cache(maxsize=256)  # most episodes of an archive have one of a few lengths
 def _spans(plan: WindowPlan, length: int) -> NDArray[np.int64]:
     return plan.spans(length)
 
 
-def _values(space: Space, row: EpisodeRow, locations: OpenLocations) -> NDArray[Any]:
+def _read_values(space: Space, row: EpisodeRow, locations: OpenLocations) -> NDArray[Any]:
     with locations.open(row.address) as file:
         # In a location of several, compare the fingerprint; the digest would read every lane.
-        same = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
-        if not same and file.digest() != row.digest:
+        is_unchanged = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
+        if not is_unchanged and file.digest() != row.digest:
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
         return read_lanes(file, space)

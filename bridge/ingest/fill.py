@@ -1,4 +1,4 @@
-"""From catalog rows to vectors in the ledger and the index."""
+"""Fills Spaces: computes missing vectors of catalogued episodes, and writes them to ledger and index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure
 from bridge.index.base import Point, decode_vectors
-from bridge.ingest.embed import Embedding, Lacking, embed_episodes
+from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What to embed: the Spaces of one family; asked: the episodes for which windows were requested, None for all."""
+    """What to embed: the Spaces of one family; requested: episodes for which windows were requested, None for all."""
 
     choice: Choice
     family: Family
-    asked: tuple[int, ...] | None
+    requested: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
 class _Target:
-    """One Space to fill, and for whom."""
+    """One Space to fill, and its episodes."""
 
     family: Family
     row: SpaceRow
     among: Among
-    left_out: list[int] = field(default_factory=list)  # ids of those that could not be embedded
+    left_out: list[int] = field(default_factory=list)  # ids of episodes that could not be embedded
 
 
 def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress]) -> None:
@@ -58,28 +58,28 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
     Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
     catalog = run.archive.catalog
-    known = tuple(found.id for _, found in known_episodes(catalog, addresses) if found is not None)
-    alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
+    episode_ids = tuple(found.id for _, found in known_episodes(catalog, addresses) if found is not None)
+    plans_by_lanes: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
         groups, unfit = families(catalog, choice)
         reasons |= {layout: (error, choice.lanes.names is None) for layout, error in unfit.items()}
         for family in groups:
-            plan = _Plan(choice, family, None if choice.windows.whole else known)
-            alike.setdefault(family.lanes, []).append(plan)
-    for plans in alike.values():  # skipped then: lanes without any finite numbers
+            plan = _Plan(choice, family, None if choice.windows.whole else episode_ids)
+            plans_by_lanes.setdefault(family.lanes, []).append(plan)
+    for plans in plans_by_lanes.values():  # skipped then: lanes without any finite numbers
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
     if reasons:
-        blamed = [
+        affected = [
             (row.address, *reasons[row.layout_id])
-            for row in catalog.episodes.rows(known).values()
+            for row in catalog.episodes.rows(episode_ids).values()
             if row.layout_id in reasons
         ]
         run.report.leave_out(
             Failure.of(
                 NoLaneError(f"{address}: {str(error).removeprefix('episode: ')}"), address, catalogued=catalogued
             )
-            for address, error, catalogued in blamed
+            for address, error, catalogued in affected
         )
 
 
@@ -93,7 +93,9 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     unfit: dict[int, NoLaneError] = {}
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
-        _embed(run, [_Target(one.family, row, Among(one.family.layout_ids, one.asked)) for one, row in active.items()])
+        _embed(
+            run, [_Target(one.family, row, Among(one.family.layout_ids, one.requested)) for one, row in active.items()]
+        )
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
@@ -111,8 +113,8 @@ def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | 
     """Activate the filled Space; return True if nothing was filled and no other ingest replaced the Space."""
     catalog = run.archive.catalog
     if target is None:
-        now = current(catalog, plan.family)
-        return now is None or (active is not None and now.id == active.id)
+        present = current(catalog, plan.family)
+        return present is None or (active is not None and present.id == active.id)
     with suppress(SpaceMismatchError):  # replaced by another ingest; the next round finds the new Space
         catalog.vectors.activate(target.row.id, target.among, ignoring=target.left_out)
     return False
@@ -126,46 +128,50 @@ def _among(run: Run, plan: _Plan) -> Among:
     """
     catalog, family = run.archive.catalog, plan.family
     layouts = next((now.layout_ids for now in families(catalog, plan.choice)[0] if now.lanes == family.lanes), ())
-    if plan.asked is None:
+    if plan.requested is None:
         return Among(layouts)
     active = current(catalog, family)
-    return Among(layouts, tuple({*plan.asked, *(catalog.vectors.embedded(active.id) if active else ())}))
+    return Among(layouts, tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())}))
 
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
     """Embed every pending episode into the Spaces that it lacks."""
-    waiting = [run.archive.catalog.vectors.pending_ids(target.row.id, target.among) for target in targets]
-    lacking = [target for target, ids in zip(targets, waiting, strict=True) if ids]
-    if not lacking:
+    pending_by_target = [run.archive.catalog.vectors.pending_ids(target.row.id, target.among) for target in targets]
+    incomplete = [target for target, ids in zip(targets, pending_by_target, strict=True) if ids]
+    if not incomplete:
         return
     catalog = run.archive.catalog
-    run.watch.stage("embedding", sum(map(len, waiting)))
-    spaces = [Space.from_json(target.row.definition) for target in lacking]
-    jobs = [Embedding(target.family.embedder, space) for target, space in zip(lacking, spaces, strict=True)]
+    run.watch.stage("embedding", sum(map(len, pending_by_target)))
+    spaces = [Space.from_json(target.row.definition) for target in incomplete]
+    jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
     replaced: set[int] = set()
-    for outcome in run.crew.each(partial(embed_episodes, jobs), _pending(run, lacking, {*chain(*waiting)})):
+    for outcome in run.crew.each(
+        partial(embed_episodes, jobs), _pending(run, incomplete, {*chain(*pending_by_target)})
+    ):
         embedded: set[int] = set()
-        for target, space, done in zip(lacking, spaces, outcome, strict=True):
+        for target, space, result in zip(incomplete, spaces, outcome, strict=True):
             if target.row.id in replaced:
                 continue
             try:
-                embedded |= commit(run, target.row.id, space, done.rows)
+                embedded |= commit(run, target.row.id, space, result.rows)
             except SpaceMismatchError:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
-            target.left_out.extend(id_ for id_, _ in done.failed)
+            target.left_out.extend(id_ for id_, _ in result.failed)
             # A file that disappeared is not a failure, as above.
             with OpenLocations() as locations:
-                failures = [failure for _, failure in done.failed if locations.exists(failure.address)]
+                failures = [failure for _, failure in result.failed if locations.exists(failure.address)]
             run.report.leave_out(failures)
-            run.watch.advance(len(done.rows) + len(done.failed))
+            run.watch.advance(len(result.rows) + len(result.failed))
         run.embedded.update(embedded)
         run.report.embedded = len(run.embedded)
         # Once for each file that was read here, though several Spaces may lack it.
-        broken = {id_: one.error for done in outcome for id_, one in done.failed if isinstance(one.cause, FormatError)}
+        broken = {
+            id_: one.error for result in outcome for id_, one in result.failed if isinstance(one.cause, FormatError)
+        }
         for id_, reason in broken.items():
             catalog.checks.flag([id_], CheckFinding(INTEGRITY, reason))
-        if len(replaced) == len(lacking):
+        if len(replaced) == len(incomplete):
             break
 
 
@@ -184,7 +190,7 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
     return {entry.episode_id for entry in entries}
 
 
-def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterator[list[Lacking]]:
+def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterator[list[MissingEmbeddings]]:
     """Yield batches of the episodes that lack vectors in any of the Spaces.
 
     The episodes of this run come first, then the others in random order, so that several machines share the work
@@ -205,7 +211,7 @@ def _within(among: Among, ids: Sequence[int], wanted: Container[int] | None) -> 
     return Among(among.layout_ids, tuple(id_ for id_ in ids if wanted is None or id_ in wanted))
 
 
-def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[Lacking]:
+def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[MissingEmbeddings]:
     """Return the pending episodes of each Space whose files exist, by id."""
     lacking: dict[int, tuple[EpisodeRow, list[int]]] = {}
     for number, rows in enumerate(found):
@@ -215,7 +221,7 @@ def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[Epis
     with OpenLocations() as locations:
         for id_, (row, numbers) in sorted(lacking.items()):
             if locations.exists(row.address):
-                there.append(Lacking(row, tuple(numbers)))
+                there.append(MissingEmbeddings(row, tuple(numbers)))
                 continue
             run.watch.advance(len(numbers))
             for number in numbers:

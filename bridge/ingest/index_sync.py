@@ -1,4 +1,4 @@
-"""Keeping the index in step with the ledger, as far as the index lets us."""
+"""Keeps the index synchronised with the ledger, as far as the index is available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class IndexSync:
-    """Updates the index with what a run commits. After a failure it waits for the end of the run.
+    """Updates the index with what a run commits. After a failure, updates wait for the end of the run.
 
     delayed: why the index is behind the ledger, None if it is not.
     """
@@ -32,11 +32,11 @@ class IndexSync:
             except VectorIndexError as error:
                 self.delayed = str(error)
 
-    def delete(self, buried: Sequence[int]) -> None:
-        """Forget episodes in every Space."""
-        for space in self._living() if buried and self.delayed is None else ():
+    def delete(self, deleted: Sequence[int]) -> None:
+        """Delete episodes in every Space."""
+        for space in self._living() if deleted and self.delayed is None else ():
             try:
-                self._archive.index.delete(space, buried)
+                self._archive.index.delete(space, deleted)
             except SpaceMismatchError:
                 continue  # replaced by another ingest, so its vectors are deleted
             except VectorIndexError as error:

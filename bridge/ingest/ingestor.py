@@ -152,19 +152,23 @@ class TrajectoryIngestor:
         report = self.ingest(listed, windows=windows)
         if report.delayed is not None:
             warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
-        where, embedded = EpisodeAddress(locate(address.uri), address.key), True
+        real_address, embedded = EpisodeAddress(locate(address.uri), address.key), True
         for failure in report.unembedded:
-            if failure.path == where.uri and where.key in ("", failure.key):
+            if failure.path == real_address.uri and real_address.key in ("", failure.key):
                 embedded = False
-                warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
+                warnings.warn(f"{real_address}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
         for failure in report.failed:
-            if failure.path == where.uri and where.key in ("", failure.key):
+            if failure.path == real_address.uri and real_address.key in ("", failure.key):
                 raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
         episodes = self._archive.catalog.episodes
-        known = [one for one in episodes.known([where.uri])[where.uri] if where.key in ("", one.key)]
-        if len(known) != 1:
-            raise IngestError(f"{where}: expected one episode, found {len(known)}: ingest() takes locations of many")
-        return episodes.get(known[0].id), embedded
+        catalogued = [
+            one for one in episodes.known([real_address.uri])[real_address.uri] if real_address.key in ("", one.key)
+        ]
+        if len(catalogued) != 1:
+            raise IngestError(
+                f"{real_address}: expected one episode, found {len(catalogued)}: ingest() takes locations of many"
+            )
+        return episodes.get(catalogued[0].id), embedded
 
     def ingest(
         self,
@@ -195,34 +199,39 @@ class TrajectoryIngestor:
         invalid window plan, before anything is written; CatalogError, OSError, and EmbedderError if a text encoder
         fails (other results are kept).
         """
-        begun = time.perf_counter()
+        started = time.perf_counter()
         if prune not in (True, False, "cautiously"):
             raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
         encoder = loaded(sentences)  # errors are raised before anything is written
-        wanted = None if windows is None else as_plans(windows)  # likewise
+        plans = None if windows is None else as_plans(windows)  # likewise
         remembered = self._archive.catalog.episodes.read_as
-        found = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
+        discovery = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
         report = IngestReport()
-        report.leave_out([*found.unreadable, *self._unknown(found.incomplete)])
-        report.skipped = found.skipped
+        report.leave_out([*discovery.unreadable, *self._unknown(discovery.incomplete)])
+        report.skipped = discovery.skipped
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, IndexSync(self._archive))
-            self._begin(found.folders)
-            addresses = register(run, found.episodes, self._lanes, self._limits)
-            take_stock(run, (*found.folders, *found.locations), (one.address for one in found.episodes), prune=prune)
-            fill(run, [self._chosen(plan) for plan in wanted or self._default_plans()], addresses)
+            self._begin(discovery.folders)
+            addresses = register(run, discovery.episodes, self._lanes, self._limits)
+            take_stock(
+                run,
+                (*discovery.folders, *discovery.locations),
+                (one.address for one in discovery.episodes),
+                prune=prune,
+            )
+            fill(run, [self._chosen(plan) for plan in plans or self._default_plans()], addresses)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.index_sync.finish()
             report.delayed = run.index_sync.delayed
-        report.seconds = time.perf_counter() - begun
+        report.seconds = time.perf_counter() - started
         return report
 
     def _unknown(self, incomplete: Sequence[Failure]) -> list[Failure]:
-        """Return the episodes that the catalog does not have: those that it has count as missing."""
-        known = known_episodes(self._archive.catalog, [one.address for one in incomplete])
-        new = {address for address, row in known if row is None}
-        return [one for one in incomplete if one.address in new]
+        """Return the failures of episodes that the catalog does not have; others are reported as missing."""
+        catalogued = known_episodes(self._archive.catalog, [failure.address for failure in incomplete])
+        new = {address for address, row in catalogued if row is None}
+        return [failure for failure in incomplete if failure.address in new]
 
     def _default_plans(self) -> Sequence[WindowPlan]:
         """Return the default windows: what the archive already has, or BOTH.
@@ -237,17 +246,17 @@ class TrajectoryIngestor:
 
     def _makes(self, space: Space) -> bool:
         """Return True if the embedder makes this Space, or made it in an older version."""
-        (name, _, parameters), (own, _, mine) = (
+        (name, _, parameters), (own_name, _, own_parameters) = (
             maker_of(space),
             identity(embedder_for(self._embedder, space.windows)),
         )
-        return (name, parameters) == (own, mine)
+        return (name, parameters) == (own_name, own_parameters)
 
     def _chosen(self, windows: WindowPlan) -> Choice:
         return Choice(embedder_for(self._embedder, windows), self._lanes, windows)
 
     def _begin(self, folders: Sequence[str]) -> None:
-        """Make the folders roots; one that is gone must at least be known."""
+        """Register the folders as roots; a missing one must have catalogued episodes."""
         catalog = self._archive.catalog
         for folder in folders:
             if Path(folder).is_dir():

@@ -1,4 +1,4 @@
-"""Which episodes moved, and which took the places of others: files that were renamed, renumbered, swapped, replaced."""
+"""Detects episodes that moved or took the place of others: files that were renamed, swapped or replaced."""
 
 from __future__ import annotations
 
@@ -24,26 +24,32 @@ def match_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[Epis
     new one was moved.
     """
     known = known_episodes(catalog, [record.address for record in records])
-    there = {address: one for address, one in known if one is not None}
-    others = _others(catalog, records, there)
-    movers = _movers(catalog, [one for one in records if one.address not in there or one.address in others])
-    staying = {*movers.values(), *_find_annotated(catalog, others.values())}
-    if not movers and not others:
+    catalogued = {address: one for address, one in known if one is not None}
+    replaced = _find_replaced(catalog, records, catalogued)
+    moved_ids = _find_moved(
+        catalog, [one for one in records if one.address not in catalogued or one.address in replaced]
+    )
+    protected = {*moved_ids.values(), *_find_annotated(catalog, replaced.values())}
+    if not moved_ids and not replaced:
         return [*records]
     matched: list[EpisodeRecord] = []
     for record in records:
-        mover, other = movers.get(record.address), others.get(record.address)
-        displaced = other.id if other is not None and (mover is not None or other.id in staying) else None
-        moved = mover is not None or displaced is not None
-        matched.append(replace(record, moved_from=mover, displaces=displaced) if moved else record)
+        moved_from, replaced_row = moved_ids.get(record.address), replaced.get(record.address)
+        displaced = (
+            replaced_row.id
+            if replaced_row is not None and (moved_from is not None or replaced_row.id in protected)
+            else None
+        )
+        is_moved = moved_from is not None or displaced is not None
+        matched.append(replace(record, moved_from=moved_from, displaces=displaced) if is_moved else record)
     return matched
 
 
-def find_displaced(catalog: Catalog, aside: Mapping[int, EpisodeRecord]) -> list[Replaced]:
+def find_displaced(catalog: Catalog, displaced_by: Mapping[int, EpisodeRecord]) -> list[Replaced]:
     """Return the displaced episodes, by id, whose data was not found elsewhere."""
-    rows = catalog.episodes.rows(aside) if aside else {}
+    rows = catalog.episodes.rows(displaced_by) if displaced_by else {}
     return [
-        Replaced(row.id, str(aside[row.id].address), row.episode_id, aside[row.id].episode_id)
+        Replaced(row.id, str(displaced_by[row.id].address), row.episode_id, displaced_by[row.id].episode_id)
         for row in rows.values()
         if not exists(row.address)
     ]
@@ -65,34 +71,34 @@ def has_left(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) 
         return False
 
 
-def _others(
-    catalog: Catalog, records: Sequence[EpisodeRecord], there: Mapping[EpisodeAddress, Known]
+def _find_replaced(
+    catalog: Catalog, records: Sequence[EpisodeRecord], catalogued: Mapping[EpisodeAddress, Known]
 ) -> dict[EpisodeAddress, EpisodeRow]:
-    """Return the episodes that are catalogued at the places of others, by their ids."""
+    """Return the catalogued episodes at the addresses of records with another episode id."""
     changed = {
         record.address: record
         for record in records
-        if record.address in there and there[record.address].digest != record.digest
+        if record.address in catalogued and catalogued[record.address].digest != record.digest
     }
-    rows = catalog.episodes.rows(there[place].id for place in changed) if changed else {}
-    found = {place: rows[there[place].id] for place in changed if there[place].id in rows}
-    return {place: row for place, row in found.items() if row.episode_id != changed[place].episode_id}
+    rows = catalog.episodes.rows(catalogued[place].id for place in changed) if changed else {}
+    rows_by_address = {place: rows[catalogued[place].id] for place in changed if catalogued[place].id in rows}
+    return {place: row for place, row in rows_by_address.items() if row.episode_id != changed[place].episode_id}
 
 
-def _movers(catalog: Catalog, records: Sequence[EpisodeRecord]) -> dict[EpisodeAddress, int]:
-    """Return the ids of the episodes that were moved to these places: equal digest, and no longer where they were."""
+def _find_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> dict[EpisodeAddress, int]:
+    """Return the ids of the episodes that were moved to these places: equal digest, and not at the old address."""
     rows = catalog.episodes.by_digest(sorted({record.digest for record in records}))
     files = catalog.episodes.assets(row.id for row in rows) if rows else {}
-    left: dict[str, list[int]] = {}
+    departed: dict[str, list[int]] = {}
     with OpenLocations() as locations:
         for row in rows:
             if has_left(row, files.get(row.id, ()), locations):
-                left.setdefault(row.digest, []).append(row.id)
-    return {record.address: left[record.digest].pop(0) for record in records if left.get(record.digest)}
+                departed.setdefault(row.digest, []).append(row.id)
+    return {record.address: departed[record.digest].pop(0) for record in records if departed.get(record.digest)}
 
 
 def _find_annotated(catalog: Catalog, rows: Iterable[EpisodeRow]) -> set[int]:
-    """Return the ids of those of the episodes that people tagged, wrote about, reviewed or picked."""
+    """Return the ids of episodes with tags, notes or reviews, or in collections."""
     tagged = {row.id: bool(row.tags) for row in rows}
     facts = catalog.query.facts(tagged, parts={"notes", "review", "collections"}) if tagged else {}
     return {id_ for id_, one in facts.items() if tagged[id_] or one.notes or one.review is not None or one.collections}

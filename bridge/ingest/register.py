@@ -1,4 +1,4 @@
-"""From episodes that were found to catalog rows: new, changed, moved, broken and gone ones."""
+"""Registers discovered episodes in the catalog: new, changed, moved, damaged and missing ones."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
     from wshard.quality.thresholds import Thresholds
 
 
-_NAMED: Final = 3  # files in one message
+_MAX_LISTED: Final = 3  # files in one message
 
 
 def register(
-    run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, limits: Thresholds | None
+    run: Run, episodes: Sequence[FoundEpisode], lanes: LaneChoice, limits: Thresholds | None
 ) -> list[EpisodeAddress]:
     """Update the catalog with the episodes; limits: those of the quality checks, None to skip them.
 
-    wanted: the lanes that must exist, if they are named. Returns the addresses, and those of files that were grouped
-    under a manifest that turned out not to be theirs.
+    lanes: those that must exist, if they are named. Returns the addresses, also of files that were first taken for
+    chunks of a manifest that turned out to be invalid.
     """
-    taken, rest = [one.address for one in episodes], [*episodes]
-    seen: list[EpisodeAddress] = []
+    addresses, remaining = [episode.address for episode in episodes], [*episodes]
+    unchanged: list[EpisodeAddress] = []
     checker = None if limits is None else Checker(run.archive.catalog, limits)
-    while rest:
-        fresh = find_unseen(run.archive.catalog, rest)
-        run.report.unchanged += len(rest) - len(fresh)
-        read = {one.address for one in fresh}
-        seen += [one.address for one in rest if one.address not in read]
-        more = read_again(run, fresh, wanted, checker) if fresh else []
-        paths = sorted({*more} - {address.uri for address in taken}) if more else []
-        rest = [FoundEpisode(EpisodeAddress(path)) for path in paths]
-        taken += [one.address for one in rest]
+    while remaining:
+        changed = find_unseen(run.archive.catalog, remaining)
+        run.report.unchanged += len(remaining) - len(changed)
+        read_addresses = {episode.address for episode in changed}
+        unchanged += [episode.address for episode in remaining if episode.address not in read_addresses]
+        chunk_paths = read_again(run, changed, lanes, checker) if changed else []
+        paths = sorted({*chunk_paths} - {address.uri for address in addresses}) if chunk_paths else []
+        remaining = [FoundEpisode(EpisodeAddress(path)) for path in paths]
+        addresses += [episode.address for episode in remaining]
     if checker is not None:
-        _check_unchecked(run, seen, checker)
+        _check_unchecked(run, unchanged, checker)
         checker.finish()
         run.report.flagged = len(checker.flagged)
-    return taken
+    return addresses
 
 
 def read_again(
@@ -72,38 +72,38 @@ def read_again(
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(episodes))
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
-    more: list[str] = []
-    aside: dict[int, EpisodeRecord] = {}
+    chunk_paths: list[str] = []
+    displaced_by: dict[int, EpisodeRecord] = {}
     for readings, failed in run.crew.each(read, batches(episodes)):
         records = match_moved(catalog, [found.record for found in readings])
-        aside |= {record.displaces: record for record in records if record.displaces is not None}
-        done = catalog.episodes.register(records)
-        for registered in done:
+        displaced_by |= {record.displaces: record for record in records if record.displaces is not None}
+        registrations = catalog.episodes.register(records)
+        for registered in registrations:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
-        superseded = [id_ for registered in done for id_ in registered.superseded]
+        superseded = [id_ for registered in registrations for id_ in registered.superseded]
         report.removed += len(superseded)
         run.index_sync.delete(superseded)
-        run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
+        run.brought.extend(registered.id for registered in registrations if registered.outcome in {"new", "changed"})
         if checker is not None:
-            _check(run, checker, readings, [registered.id for registered in done])
+            _check(run, checker, readings, [registered.id for registered in registrations])
         listed = [[] if failure.key else find_whole_files(failure.path) for failure in failed]
         failures = [_name_whole_files(*one) for one in zip(failed, listed, strict=True)]
-        more += [path for paths in listed for path in paths]
+        chunk_paths += [path for paths in listed for path in paths]
         _withdraw(run, failures)
         report.leave_out(failures)
         run.watch.advance(len(readings) + len(failures))
-    report.replaced += find_displaced(catalog, aside)
-    return more
+    report.replaced += find_displaced(catalog, displaced_by)
+    return chunk_paths
 
 
 def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequence[int]) -> None:
-    """Judge what was read, but not again what these checks have judged already: moved and unchanged data."""
-    new = set(run.archive.catalog.checks.unchecked(VERSION, ids))
+    """Check the episodes that were read, except for moved and unchanged data that was checked before."""
+    unchecked = set(run.archive.catalog.checks.unchecked(VERSION, ids))
     subjects = [
         Subject(id_, found.record.digest, found.record.env_id, found.measured)
         for found, id_ in zip(readings, ids, strict=True)
-        if id_ in new and found.measured is not None
+        if id_ in unchecked and found.measured is not None
     ]
     checker.take(subjects)
 
@@ -113,39 +113,39 @@ def take_stock(
 ) -> None:
     """Count the missing episodes in these folders and locations, or remove them.
 
-    cautiously: not if most are missing, or if a folder of theirs is empty now, as one where a disk is not mounted is.
+    cautiously: do not remove any if most are missing, or if one of their folders is empty (an unmounted disk).
     found: existing episodes. Episodes displaced in this run are kept, since a later run may find their data. Reports
     locations that were not found as such any more because they are damaged.
     """
-    catalog, there = run.archive.catalog, set(found)
-    unfound: dict[str, str] = {}
+    catalog, existing = run.archive.catalog, set(found)
+    unlisted: dict[str, str] = {}
     missing = {one.id for one in run.report.replaced if prune}
     for folder in places:
         count = 0
-        gone: dict[int, str] = {}
+        absent: dict[int, str] = {}
         with OpenLocations() as locations:
             for id_, address in catalog.episodes.places(folder):
                 count += 1
-                if address in there or id_ in missing:
+                if address in existing or id_ in missing:
                     continue
                 if not locations.exists(address):
-                    gone[id_] = address.uri
+                    absent[id_] = address.uri
                 elif address.read_as:
-                    unfound[address.uri] = address.read_as
-        empty = find_empty_folder(gone.values()) if prune == "cautiously" else ""
-        if prune == "cautiously" and (empty or 2 * len(gone) > count):
-            text = f"{len(gone)} of {count} episodes that are catalogued here are gone"
+                    unlisted[address.uri] = address.read_as
+        empty = find_empty_folder(absent.values()) if prune == "cautiously" else ""
+        if prune == "cautiously" and (empty or 2 * len(absent) > count):
+            text = f"{len(absent)} of {count} episodes that are catalogued here are gone"
             text += f", and {empty} is empty" if empty else ""
             advice = "nothing was pruned; is a disk missing? If not, prune with --yes"
             run.report.leave_out([Failure(folder, f"{text}: {advice}")])
         elif prune:
-            run.report.removed += catalog.episodes.remove([*gone])
-            run.index_sync.delete([*gone])
+            run.report.removed += catalog.episodes.remove([*absent])
+            run.index_sync.delete([*absent])
             continue
-        missing.update(gone)
+        missing.update(absent)
     run.report.missing = len(missing)
     reported = {failure.path for failure in run.report.failed}
-    listed = [list_location(path, how) for path, how in unfound.items() if path not in reported]
+    listed = [list_location(path, how) for path, how in unlisted.items() if path not in reported]
     run.report.leave_out([one for one in listed if isinstance(one, Failure)])
 
 
@@ -156,7 +156,7 @@ def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[Foun
     before their old paths are reused.
     """
     new: list[FoundEpisode] = []
-    other: list[FoundEpisode] = []
+    changed: list[FoundEpisode] = []
     fingerprints = dict(episodes)
     with OpenLocations() as locations:
         for address, known in known_episodes(catalog, fingerprints):
@@ -164,8 +164,8 @@ def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[Foun
             if known is None:
                 new.append(found)
             elif not _is_unchanged(found, known, locations):
-                other.append(found)
-    return new + other
+                changed.append(found)
+    return new + changed
 
 
 def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -> bool:
@@ -174,19 +174,19 @@ def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -
     if known.assets:
         return locations.are_unchanged(known.assets)
     try:
-        now = found.fingerprint or locations.fingerprint(found.address)
+        fingerprint = found.fingerprint or locations.fingerprint(found.address)
     except (OSError, WShardError):
         return False  # reading it reports the error
-    return now == Fingerprint(known.size, known.mtime_ns)
+    return fingerprint == Fingerprint(known.size, known.mtime_ns)
 
 
 def _name_whole_files(failure: Failure, listed: Sequence[str]) -> Failure:
     """Name the chunks of an invalid manifest that are invalid, too."""
     if not listed:
         return failure
-    names = ", ".join(posixpath.relpath(path, posixpath.dirname(failure.path)) for path in listed[:_NAMED])
+    names = ", ".join(posixpath.relpath(path, posixpath.dirname(failure.path)) for path in listed[:_MAX_LISTED])
     text = f"{len(listed)} of the files that it lists are not chunks, and are ingested as episodes: {names}"
-    return replace(failure, error=f"{failure.error}; {text}{', ...' if len(listed) > _NAMED else ''}")
+    return replace(failure, error=f"{failure.error}; {text}{', ...' if len(listed) > _MAX_LISTED else ''}")
 
 
 def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
@@ -194,24 +194,24 @@ def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
 
     The vectors describe older data, and the quality checks cannot read the episode.
     """
-    found = known_episodes(run.archive.catalog, [failure.address for failure in failures])
-    known = {address: one.id for address, one in found if one is not None}
-    if known:
-        run.archive.catalog.episodes.withdraw([*known.values()])
-        run.index_sync.delete([*known.values()])
+    entries = known_episodes(run.archive.catalog, [failure.address for failure in failures])
+    ids = {address: one.id for address, one in entries if one is not None}
+    if ids:
+        run.archive.catalog.episodes.withdraw([*ids.values()])
+        run.index_sync.delete([*ids.values()])
     for failure in failures:
-        if failure.address in known:
-            run.archive.catalog.checks.flag([known[failure.address]], CheckFinding(INTEGRITY, failure.error))
+        if failure.address in ids:
+            run.archive.catalog.checks.flag([ids[failure.address]], CheckFinding(INTEGRITY, failure.error))
 
 
 def _check_unchecked(run: Run, addresses: Sequence[EpisodeAddress], checker: Checker) -> None:
-    """Check what is catalogued there but was never checked: an earlier ingest was killed, or was older."""
+    """Check catalogued episodes that were never checked, as an earlier ingest was killed or of an older version."""
     catalog = run.archive.catalog
     ids = [known.id for _, known in known_episodes(catalog, addresses) if known is not None]
-    rest = [
+    unchecked = [
         row.address
         for batch in batches(ids)
         for row in catalog.episodes.rows(catalog.checks.unchecked(VERSION, batch)).values()
     ]
-    if rest:
-        check_all(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
+    if unchecked:
+        check_all(Work(catalog, checker, run.crew, run.watch), unchecked, every_byte=False)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.text.base import AnyTextEncoder, TextEncoder
 
-_REMEMBERED: Final = 4096  # texts: thousands of episodes have the same task
+_MAX_CACHED: Final = 4096  # texts; thousands of episodes have the same task
 
 
 def loaded(sentences: AnyTextEncoder | None) -> TextEncoder | None:
-    """Return the text encoder that is meant, None for none. Raises EmbedderError for whatever is wrong with it."""
+    """Return the text encoder, loaded, or None. Raises EmbedderError if it cannot be loaded."""
     if sentences is None:
         return None
     encoder = as_text_encoder(sentences)
@@ -41,7 +41,7 @@ def task_of(row: EpisodeRow) -> str:
 
 
 def speaking(catalog: Catalog) -> Among:
-    """Return whom a Space of texts is for: every episode with words."""
+    """Return the episodes of a Space of texts: all with words."""
     return Among(tuple(layout.id for layout in catalog.query.layouts()), with_words=True)
 
 
@@ -51,29 +51,29 @@ def embed_tasks(run: Run, encoder: TextEncoder) -> None:
     Raises EmbedderError for any failure of the encoder; committed work is kept, and the next run continues.
     """
     catalog, space = run.archive.catalog, text_space(encoder)
-    number = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
-    known: dict[str, Vectors] = {}
+    space_id = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
+    vectors_by_text: dict[str, Vectors] = {}
     done = False
     while not done:  # another ingest may have registered episodes
-        among, silent = speaking(catalog), []
-        if waiting := catalog.vectors.pending_ids(number, among):
+        among, without_task = speaking(catalog), []
+        if waiting := catalog.vectors.pending_ids(space_id, among):
             run.watch.stage("embedding tasks", len(waiting))
         for batch in batches(waiting):
-            rows = catalog.vectors.pending(number, replace(among, ids=tuple(batch)))  # without concurrent changes
-            said = [(row, text) for row in rows if (text := task_of(row))]
-            run.report.tasks += len(commit(run, number, space, _rows(encoder, said, known)))
-            silent += [row.id for row in rows if not task_of(row)]  # they have notes only
+            rows = catalog.vectors.pending(space_id, replace(among, ids=tuple(batch)))  # without concurrent changes
+            tasks = [(row, text) for row in rows if (text := task_of(row))]
+            run.report.tasks += len(commit(run, space_id, space, _rows(encoder, tasks, vectors_by_text)))
+            without_task += [row.id for row in rows if not task_of(row)]  # they have notes only
             run.watch.advance(len(batch))
-        done = catalog.vectors.activate(number, among, ignoring=silent)
+        done = catalog.vectors.activate(space_id, among, ignoring=without_task)
 
 
 def _rows(
-    encoder: TextEncoder, said: Sequence[tuple[EpisodeRow, str]], known: dict[str, Vectors]
+    encoder: TextEncoder, tasks: Sequence[tuple[EpisodeRow, str]], vectors_by_text: dict[str, Vectors]
 ) -> list[EmbeddingRow]:
-    """Return what the ledger is to hold; each text is encoded once."""
-    if len(known) > _REMEMBERED:
-        known.clear()
-    new = [*dict.fromkeys(text for _, text in said if text not in known)]
+    """Return the rows for the ledger; each text is encoded once."""
+    if len(vectors_by_text) > _MAX_CACHED:
+        vectors_by_text.clear()
+    new = [*dict.fromkeys(text for _, text in tasks if text not in vectors_by_text)]
     if new:
-        known.update(zip(new, encode_by(encoder, new), strict=True))
-    return [EmbeddingRow(row.id, row.digest, 1, known[text].astype("<f4").tobytes()) for row, text in said]
+        vectors_by_text.update(zip(new, encode_by(encoder, new), strict=True))
+    return [EmbeddingRow(row.id, row.digest, 1, vectors_by_text[text].astype("<f4").tobytes()) for row, text in tasks]

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     Ingest = Callable[[Sequence[str]], IngestReport]
     Listen = Callable[[Sequence[str], Event], Iterator[Iterable[tuple[object, str]]]]
 
-_STEP_MS: Final = 50  # events that follow one another so closely are one
+_STEP_MS: Final = 50  # events within this time are merged
 _TICK_MS: Final = 250  # between two checks of files that may be complete
-_STILL_S: Final = 0.2  # a complete file is left alone for so long
-_SETTLED_S: Final = 2.0  # any other one
+_STILL_S: Final = 0.2  # without writes, for a complete file
+_SETTLED_S: Final = 2.0  # for any other file
 _GROWING_S: Final = 60.0  # an incomplete one: a manifest that says so, a chunk without a manifest
-_LOOK_AGAIN_S: Final = 300.0  # events get lost on network drives, and if there are too many
+_LOOK_AGAIN_S: Final = 300.0  # between two full scans: events get lost on network drives, and if there are too many
 _WAIT_S: Final = 2.0  # after an error, doubled up to
 _WAIT_LONGEST_S: Final = 60.0
 
@@ -59,43 +59,43 @@ class Arrivals:
     refused: dict[str, State] = field(default_factory=dict)
 
     def note(self, path: str) -> None:
-        """Something happened to this file or location."""
+        """Record an event for this file or location."""
         path = whole_of(path)
         if path in self.waiting:
-            return  # ready() sees what changes
+            return  # ready() detects changes
         state = state_of(path)
         if state is not None and self.refused.get(path) != state:
             self.waiting[path] = (state, time.monotonic())
 
     def ready(self) -> list[str]:
         """Return the files and locations that seem to be finished, by path."""
-        found = []
+        finished = []
         for path in sorted(self.waiting):
-            before, since = self.waiting[path]
-            state, still = state_of(path), time.monotonic() - since
-            if state is None or whole_of(path) != path:  # a manifest that comes is noted by itself
+            previous, since = self.waiting[path]
+            state, quiet_s = state_of(path), time.monotonic() - since
+            if state is None or whole_of(path) != path:  # its manifest is noted separately
                 del self.waiting[path]
-            elif state != before:
+            elif state != previous:
                 self.waiting[path] = (state, time.monotonic())
-            elif still >= _STILL_S and still >= _stillness_of(path):
-                found.append(path)
-        return found
+            elif quiet_s >= _STILL_S and quiet_s >= _stillness_of(path):
+                finished.append(path)
+        return finished
 
     def finish(self, paths: Iterable[str], report: IngestReport) -> None:
-        """Wait for these files no longer; of the failures in the report leave those that were not reported before."""
+        """Stop waiting for these files; remove failures from the report that were reported before."""
         tried = {path: self.waiting.pop(path)[0] for path in paths if path in self.waiting}
-        fresh = []
+        new_failures = []
         for failure in report.failed:
             state = tried.get(failure.path) or state_of(failure.path)  # retry what has changed
             if state is None or self.refused.get(failure.path) != state:
-                fresh.append(failure)
+                new_failures.append(failure)
             if state is not None:
                 self.refused[failure.path] = state
-        report.failed = fresh
+        report.failed = new_failures
 
 
 def _stillness_of(path: str) -> float:
-    """Return for how many seconds a file or location must have been left alone."""
+    """Return the seconds without writes after which a file or location counts as finished."""
     if is_unfinished(path):
         return _GROWING_S
     return _STILL_S if all(map(is_complete, files_of(path))) else _SETTLED_S
@@ -104,7 +104,7 @@ def _stillness_of(path: str) -> float:
 def watch(
     archive: Archive, ingest: Ingest, folders: Sequence[str | os.PathLike[str]], stop: Event | None
 ) -> Iterator[IngestReport]:
-    """Yield a report of each batch: first of what earlier runs left unfinished, then of what is there and comes."""
+    """Yield a report per batch: first for unfinished work of earlier runs, then for existing and new files."""
     missing = [str(folder) for folder in folders if not (os.fspath(folder) and Path(folder).is_dir())]
     if missing or not folders:
         raise SourceNotFoundError(f"expected folders to watch, found {', '.join(map(repr, missing)) or 'none'}")
@@ -117,55 +117,55 @@ def watch(
 
 def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -> Iterator[IngestReport]:
     arrivals, wait = Arrivals(), _WAIT_S
-    hold = due = 0.0  # earliest time of an attempt, and time of a retry without events
+    not_before = retry_at = 0.0  # earliest time of an attempt, and time of a retry without events
     for changed in ticks:
         for path in changed:
             arrivals.note(path)
         files, now = arrivals.ready(), time.monotonic()
-        if now < hold or not (files or now >= due):
+        if now < not_before or not (files or now >= retry_at):
             continue
         try:
             report = ingest(files)
             arrivals.finish(files, report)
-            well = report.delayed is None
-        except SourceNotFoundError:  # one of them went just now: without it they are tried again
+            succeeded = report.delayed is None
+        except SourceNotFoundError:  # a file has just been removed: retry without it
             continue
         except Exception as error:  # noqa: BLE001  (reported, and tried again)
             raise_interrupt(error)
             failure = Failure.of(error, EpisodeAddress(archive.place.name))
             report = IngestReport(failed=[replace(failure, error=f"{failure.error}; {_WAITS}", cause=None)])
-            well = False
-        hold, wait = (0.0, _WAIT_S) if well else (now + wait, min(2 * wait, _WAIT_LONGEST_S))
-        due = math.inf if well else hold
-        if not well or report.failed or any(getattr(report, name) for name in _WORTH_REPORTING):
+            succeeded = False
+        not_before, wait = (0.0, _WAIT_S) if succeeded else (now + wait, min(2 * wait, _WAIT_LONGEST_S))
+        retry_at = math.inf if succeeded else not_before
+        if not succeeded or report.failed or any(getattr(report, name) for name in _WORTH_REPORTING):
             yield report
 
 
 def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Event) -> Iterator[Iterable[str]]:
-    """Yield, a few times a second, the files that something happened to; at first and now and then all new ones."""
-    listened, matchers = False, load_matchers()
+    """Yield the files with events, a few times a second; at first and every few minutes all new files."""
+    has_listened, matchers = False, load_matchers()
     while not stop.is_set():
-        there = [place for place in places if Path(place).is_dir()]
+        existing = [place for place in places if Path(place).is_dir()]
         try:
-            events = listen(there, stop) if there else iter(())
+            events = listen(existing, stop) if existing else iter(())
             first = next(events, ())  # from here on no event is missed
-            listened = True
-            yield [*_files(first, places, matchers), *_unknown(archive.catalog, there)]
-            until = time.monotonic() + _LOOK_AGAIN_S
-            for found in events:
-                yield _files(found, places, matchers)
-                if time.monotonic() > until:
+            has_listened = True
+            yield [*_files(first, places, matchers), *_unknown(archive.catalog, existing)]
+            next_scan = time.monotonic() + _LOOK_AGAIN_S
+            for batch in events:
+                yield _files(batch, places, matchers)
+                if time.monotonic() > next_scan:
                     break
-        except (OSError, RuntimeError) as error:  # the second is what watchfiles raises for its own troubles
-            if not listened:
+        except (OSError, RuntimeError) as error:  # watchfiles raises RuntimeError
+            if not has_listened:
                 raise IngestError(f"cannot watch {', '.join(places)}: {error}") from error
-            there = []
-        if not there:
+            existing = []
+        if not existing:
             stop.wait(_WAIT_S)
 
 
 def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers: Matchers) -> Iterator[str]:
-    """Yield the episode files and locations of events; a folder that came brings what is in it."""
+    """Yield the episode files and locations of events; for a new folder, those in it."""
     for _, path in events:
         place = next((place for place in places if path.startswith(f"{place}/")), "")
         if any(part.startswith(".") for part in path[len(place) :].split("/")):
@@ -176,8 +176,8 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
             yield locate(path)
         else:  # a location, or a file of one, which may be missing
             above = (parent.as_posix() for parent in Path(path).parents)
-            around = (path, *(folder for folder in above if f"{folder}/".startswith(f"{place}/")))
-            yield from (locate(one) for one in around if matched(one, matchers, {}) is not None)
+            candidates = (path, *(folder for folder in above if f"{folder}/".startswith(f"{place}/")))
+            yield from (locate(candidate) for candidate in candidates if matched(candidate, matchers, {}) is not None)
 
 
 def _below(folder: str, matchers: Matchers) -> Iterator[str]:
@@ -188,12 +188,12 @@ def _below(folder: str, matchers: Matchers) -> Iterator[str]:
 
 def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
     """Return the files and locations in these folders that are new or changed."""
-    found = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as)
+    discovery = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as)
     try:
-        fresh = find_unseen(catalog, found.episodes)
+        unseen = find_unseen(catalog, discovery.episodes)
     except CatalogError:  # ingest reports it
-        fresh = [*found.episodes]
-    return [*dict.fromkeys(one.address.uri for one in fresh)]
+        unseen = [*discovery.episodes]
+    return [*dict.fromkeys(episode.address.uri for episode in unseen)]
 
 
 def _listener() -> Listen:
