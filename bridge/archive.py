@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wshard.data.derived.spans import SpanDataset
 
 _COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters, unlike a drive of Windows
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,9 +67,9 @@ class Archive:
         return self.catalog.query.count()
 
     def __iter__(self) -> Iterator[EpisodeRef]:
-        """Yield every episode, by id; each loads itself straight from its file."""
-        for some in batches(self.catalog.query.ids()):
-            yield from self._refs(some)
+        """Yield every episode, by id, as a reference that loads it from its file."""
+        for batch in batches(self.catalog.query.ids()):
+            yield from self._refs(batch)
 
     def dataset(self, where: Where | str = EVERYTHING, **options: Any) -> SpanDataset:
         """Return the episodes that match a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
@@ -79,15 +79,17 @@ class Archive:
         episode that has changed, or a pick that is missing, DatasetError if columns differ, NoClipsError if no episode
         matches or none is as long as a clip, SourceNotFoundError for a file that is missing.
         """
-        found = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
-        picked = self.catalog.collections.picked(found[1]) if found else []
-        gone = next((pick.uid for pick, row in picked if row is None), None)
-        if gone is not None:
-            raise StaleEpisodeError(f"collection {found and found[1]!r}: episode {gone} is missing or has changed")
+        collection = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
+        picked = self.catalog.collections.picked(collection[1]) if collection else []
+        missing = next((pick.uid for pick, row in picked if row is None), None)
+        if missing is not None:
+            raise StaleEpisodeError(
+                f"collection {collection and collection[1]!r}: episode {missing} is missing or has changed"
+            )
         refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in picked if row is not None]
-        weights = [pick.weight for pick, _ in picked] if found else None
-        if found is None:
-            refs = [ref for some in batches(self.catalog.query.ids(where)) for ref in self._refs(some)]
+        weights = [pick.weight for pick, _ in picked] if collection else None
+        if collection is None:
+            refs = [ref for batch in batches(self.catalog.query.ids(where)) for ref in self._refs(batch)]
         if not refs:
             text = where if isinstance(where, str) else where_text(where)
             raise NoClipsError(f"no episode of the archive matches the filter {text!r}")
@@ -98,7 +100,7 @@ class Archive:
         return (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in ids if id_ in rows)
 
     def __bool__(self) -> bool:
-        """Say True: an open archive, also without episodes."""
+        """Return True, also for an archive without episodes."""
         return True
 
     def close(self) -> None:
@@ -111,13 +113,13 @@ class Archive:
 
 
 def expect_archive(archive: object) -> None:
-    """Raise QueryError for what is no open archive, as a path to one."""
+    """Raise QueryError for anything but an open archive, such as a path to one."""
     if not isinstance(archive, Archive):
         raise QueryError(f"archive: expected an open one, as of open_archive, found {shown(archive)}")
 
 
 def is_url(text: str) -> bool:
-    """Say whether the text is the URL of a vector index rather than a folder."""
+    """Return whether the text is the URL of a vector index rather than a folder."""
     return _URL.match(text) is not None and not is_server(text)
 
 

@@ -43,7 +43,7 @@ _COLUMNS: Final = {
 }
 """Columns of hits as a table, and their Arrow types."""
 
-_SHOWN: Final = 3  # hits in a repr
+_MAX_SHOWN: Final = 3  # hits in a repr
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,11 +71,11 @@ class EpisodeRef:
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
-        """Return what names the hit: its episode, span and score."""
+        """Return the hit's episode, span and score."""
         return f"EpisodeRef({self.episode_id!r}, span={self.span}, score={self.score:.4f})"
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show: frames that play under the pointer, and the course of the lanes."""
+        """Return the view for notebooks: frames that play under the pointer, and plots of the lanes."""
         return _draw(self) or f"<pre>{escape(repr(self))}</pre>"
 
     @property
@@ -143,7 +143,7 @@ def _draw(ref: EpisodeRef) -> str:
 
 
 def sketch_hit(ref: EpisodeRef, *, frames: int = 16) -> Sketch:
-    """Return the span of a hit, or its whole episode where there is none, in short. Raises as EpisodeRef.open."""
+    """Return a sketch of the span of a hit, or of its whole episode without a span. Raises as EpisodeRef.open."""
     from bridge.episodes.drawing import read_sketch  # noqa: PLC0415  (only drawings need it)
 
     with ref.open() as file:
@@ -154,28 +154,30 @@ def sketch_hit(ref: EpisodeRef, *, frames: int = 16) -> Sketch:
 
 def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef:
     """Return the hit for a catalogued episode."""
-    known = {
+    catalogued = {
         "env_id": row.env_id,
         "length": row.length,
         "total_reward": row.total_reward,
         "success": row.success,
         "tags": list(row.tags),
     }
-    metadata, seen = {**row.metadata, **known}, Fingerprint(row.size, row.mtime_ns)
-    how = row.address.read_as
-    return EpisodeRef(row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, how, seen)
+    metadata, fingerprint = {**row.metadata, **catalogued}, Fingerprint(row.size, row.mtime_ns)
+    read_as = row.address.read_as
+    return EpisodeRef(
+        row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, read_as, fingerprint
+    )
 
 
 def resolve_span(start: int | None, stop: int | None, episode_id: str, length: int) -> tuple[int, int]:
-    """Return timesteps [start, stop) of an episode of that length, counted as slices count; None for its ends.
+    """Return timesteps [start, stop) of an episode of that length, with the rules of slices; None for its ends.
 
-    Raises QueryError if there are none, or not as many as that.
+    Raises QueryError if the span is empty, or ends after the episode.
     """
     first, last, _ = slice(start, stop).indices(length)
     if first >= last or (stop or 0) > length:
         found = "ends after the last" if first < last else "holds no"
-        named = f"{'' if start is None else start}:{'' if stop is None else stop}"
-        raise QueryError(f"span {named} {found} timestep of episode {episode_id!r}, which has {length}")
+        span_text = f"{'' if start is None else start}:{'' if stop is None else stop}"
+        raise QueryError(f"span {span_text} {found} timestep of episode {episode_id!r}, which has {length}")
     return first, last
 
 
@@ -229,8 +231,8 @@ class Hits(list[EpisodeRef]):
 
     def __repr__(self) -> str:
         """Return how many hits there are, the first ones, and the notes."""
-        first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_SHOWN])
-        more = ", ..." if len(self) > _SHOWN else ""
+        first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_MAX_SHOWN])
+        more = ", ..." if len(self) > _MAX_SHOWN else ""
         notes = "".join(f"; {note}" for note in self.answered.notes)
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
@@ -239,7 +241,7 @@ class Hits(list[EpisodeRef]):
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        strip = "".join(f'<div style="margin-right:12px">{_draw(ref)}</div>' for ref in self[:_SHOWN])
+        strip = "".join(f'<div style="margin-right:12px">{_draw(ref)}</div>' for ref in self[:_MAX_SHOWN])
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.answered.notes)
         return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>{notes}'
@@ -251,7 +253,7 @@ class Hits(list[EpisodeRef]):
         with a span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError, and
         NoClipsError if there are no clips at all.
         """
-        from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches need it not)
+        from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches do not need it)
 
         places = [
             ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.metadata.get("length")) for ref in self
@@ -278,10 +280,10 @@ class Hits(list[EpisodeRef]):
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         for rank, ref in enumerate(self, 1):
-            about = {name: ref.metadata.get(name) for name in ("env_id", "length", "total_reward", "success")}
+            properties = {name: ref.metadata.get(name) for name in ("env_id", "length", "total_reward", "success")}
             start, stop = ref.span
-            place = {"start": start, "stop": stop, "uid": ref.uid, "file_path": ref.file_path}
-            yield {"rank": rank, "score": ref.score, "episode_id": ref.episode_id, **about, **place}
+            location = {"start": start, "stop": stop, "uid": ref.uid, "file_path": ref.file_path}
+            yield {"rank": rank, "score": ref.score, "episode_id": ref.episode_id, **properties, **location}
 
 
 def _format_cell(value: object) -> str:

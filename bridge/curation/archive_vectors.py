@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from embedders.windows import WindowPlan
 
 _CACHE_BYTES: Final = 1 << 27  # of episodes in memory
-_FEWEST: Final = 16  # of them, however large
+_MIN_CACHED: Final = 16  # of them, however large
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class EpisodeVectors:
 
     @cached_property
     def directions(self) -> Vectors:
-        """The vectors at length 1, which they have already where the metric is the cosine, float32 [N, E]."""
+        """The vectors scaled to unit length, float32 [N, E]; unchanged if the metric is the cosine."""
         return self.vectors if self.space.metric == COSINE else unit_rows(self.vectors.astype(np.float64))
 
     @cached_property
@@ -57,11 +57,11 @@ class EpisodeVectors:
 
     @cached_property
     def owners(self) -> Ids:
-        """Whose each vector is: places in `episodes`, int64 [N]."""
+        """The episode of each vector, as places in `episodes`, int64 [N]."""
         return np.repeat(np.arange(len(self.episodes)), np.diff(self.starts))
 
     def only(self, places: Sequence[int]) -> EpisodeVectors:
-        """Return what the episodes at these places, which rise, have."""
+        """Return the vectors of the episodes at these places, ascending."""
         mask = np.isin(self.owners, places)
         sizes = np.diff(self.starts)[places] if len(places) else np.zeros(0, np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -71,17 +71,17 @@ class EpisodeVectors:
 def read_vectors(archive: Archive, space: Space, where: Where | str) -> EpisodeVectors:
     """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
     catalog = archive.catalog
-    wanted = set(catalog.query.ids(where))
+    passing = set(catalog.query.ids(where))
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
-    found = {
+    vectors_by_id = {
         entry.episode_id: decode_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
         for entry in catalog.vectors.ledger(space_id)
-        if entry.vectors is not None and entry.episode_id in wanted
+        if entry.vectors is not None and entry.episode_id in passing
     }
-    rows = catalog.episodes.rows(found)
+    rows = catalog.episodes.rows(vectors_by_id)
     ids = sorted(rows)
-    sizes = [len(found[id_]) for id_ in ids]
-    vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(found[id_] for id_ in ids)])
+    sizes = [len(vectors_by_id[id_]) for id_ in ids]
+    vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(vectors_by_id[id_] for id_ in ids)])
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return EpisodeVectors(space, tuple(rows[id_] for id_ in ids), starts, vectors)
 
@@ -99,27 +99,27 @@ def find_window_spaces(archive: Archive, name: str | None = None) -> list[Space]
     return _spaces(archive, name, "windows", lambda plan: not plan.whole)
 
 
-def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
+def _spaces(archive: Archive, name: str | None, what: str, is_searched: Callable[[WindowPlan], bool]) -> list[Space]:
     expect_archive(archive)
     spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.vectors.spaces())]
-    fitting = [space for space in spaces if wanted(space.windows) and not space.of_text]
+    fitting = [space for space in spaces if is_searched(space.windows) and not space.of_text]
     if not fitting:
         how = "`wshard ingest --windows both` adds them"
         raise QueryError(f"expected vectors of {what}: {how}; there is:\n{_listed(spaces)}")
     if name is None:
         return newest(fitting)
-    found = [space for space in fitting if space.fingerprint.startswith(name)]
-    if len(found) != 1:
-        listed = f"several:\n{_listed(found)}" if found else f"none; there is:\n{_listed(fitting)}"
+    matching = [space for space in fitting if space.fingerprint.startswith(name)]
+    if len(matching) != 1:
+        listed = f"several:\n{_listed(matching)}" if matching else f"none; there is:\n{_listed(fitting)}"
         raise QueryError(f"expected one Space of {what} with the fingerprint {name!r}, found {listed}")
-    return found
+    return matching
 
 
 def choose_space(archive: Archive, where: Where | str, name: str | None = None) -> tuple[Space, list[Space]]:
-    """Return the Space of whole episodes that holds all that pass and have vectors, and the others that hold some.
+    """Return the Space of whole episodes that has all passing episodes with vectors, and the others that have some.
 
-    Where several hold the same episodes, the newest. name: the beginning of the fingerprint of the Space to take.
-    Raises QueryError where no single one holds all, or none any.
+    Of several with the same episodes, the newest. name: fingerprint prefix of the Space to use. Raises QueryError if no
+    single Space has all of them, or there are none.
     """
     expect_archive(archive)
     catalog = archive.catalog
@@ -134,8 +134,8 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     ]
     if not found:
         raise QueryError("expected episodes with vectors, found none that pass the filter")
-    most = max(range(len(found)), key=lambda number: (len(found[number][1]), number))
-    chosen, covered = found.pop(most)
+    largest = max(range(len(found)), key=lambda number: (len(found[number][1]), number))
+    chosen, covered = found.pop(largest)
     if any(ids - covered for _, ids in found):
         candidates = sorted([(chosen, covered), *found], key=lambda one: -len(one[1]))
         listed = "\n".join(f"  {plural(len(ids), 'episode')} by {describe(space)}" for space, ids in candidates)
@@ -154,7 +154,7 @@ def _listed(spaces: Sequence[Space]) -> str:
 
 
 def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows | None]:
-    """Return a function that reads an episode of the sets, all of one Space, by its id, and keeps those read last.
+    """Return a function that reads an episode of the sets, all of one Space, by its id, with an LRU cache.
 
     It returns the lanes concatenated as in the Space, [T, D] in standard deviations of the archive; None if the file is
     missing, changed or damaged, and for lanes of images.
@@ -164,7 +164,7 @@ def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows
     scale = _deviations(archive, space) if by_id else None
     size = 4 * space.channels * sum(row.length for row in by_id.values())
 
-    @lru_cache(max(_FEWEST, len(by_id) * _CACHE_BYTES // max(size, 1)))
+    @lru_cache(max(_MIN_CACHED, len(by_id) * _CACHE_BYTES // max(size, 1)))
     def read(id_: int) -> Rows | None:
         return None if scale is None else _standardised(by_id[id_], space, scale)
 
@@ -172,17 +172,17 @@ def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows
 
 
 def _deviations(archive: Archive, space: Space) -> Statistics | None:
-    """Return mean and standard deviation of every channel of the Space's lanes, None where these are images.
+    """Return mean and standard deviation of every channel of the Space's lanes, None for images.
 
-    Those of the Space; where its embedder takes none, those of all catalogued episodes that have these lanes.
+    They are those of the Space, or, if its embedder takes none, those of all catalogued episodes with these lanes.
     """
     if space.statistics is not None or len(space.window_shape) > 1:
         return space.statistics
-    wanted, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
+    lanes, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
     layouts = [
         layout.id
         for layout in catalog.query.layouts()
-        if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+        if lanes <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
     ]
     return lane_statistics(catalog, layouts, space.lanes)
 
@@ -196,5 +196,5 @@ def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | No
     rows = attempt(read, row.address)
     if rows is None or isinstance(rows, Failure):
         return None
-    apart: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
-    return apart
+    standardised: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
+    return standardised

@@ -34,9 +34,9 @@ WITHIN: Final = 0.006
 """Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
 
-_CANDIDATES: Final = 20  # nearest neighbours that are looked at
-_SAMPLE: Final = 4096  # vectors that choose the order of reading
-_ROUNDS: Final = 16  # of power iteration: any direction will do that alike episodes share
+_CANDIDATES: Final = 20  # nearest neighbours to compare
+_SAMPLE: Final = 4096  # vectors that determine the order of reading
+_ROUNDS: Final = 16  # of power iteration: an approximate direction is sufficient
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 
@@ -100,18 +100,22 @@ def check_within(within: float) -> None:
 
 
 def group_episodes(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
-    """Return for each of the episodes, by id ascending, the smallest id of what is the same; alone it is its own."""
+    """Return for each of the episodes, by id ascending, the smallest id of its group of duplicates."""
     places = {id_: place for place, id_ in enumerate(episodes)}
-    known = [(twin.left.id, twin.right.id) for twin in twins]
-    pairs = [(places[one], places[other]) for one, other in known if one in places and other in places]
+    id_pairs = [(twin.left.id, twin.right.id) for twin in twins]
+    pairs = [
+        (places[left_id], places[right_id])
+        for left_id, right_id in id_pairs
+        if left_id in places and right_id in places
+    ]
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
     return {episodes[place]: episodes[first] for place, first in enumerate(connect(len(episodes), left, right))}
 
 
 def _rows(archive: Archive, where: Where | str) -> list[EpisodeRow]:
     expect_archive(archive)
-    found = archive.catalog.episodes.rows(archive.catalog.query.ids(where))
-    return [found[id_] for id_ in sorted(found)]
+    rows = archive.catalog.episodes.rows(archive.catalog.query.ids(where))
+    return [rows[id_] for id_ in sorted(rows)]
 
 
 def _same_data(rows: Sequence[EpisodeRow]) -> Iterator[Twin]:
@@ -122,18 +126,18 @@ def _same_data(rows: Sequence[EpisodeRow]) -> Iterator[Twin]:
 
 
 def _in_both(left: Sequence[EpisodeRow], right: Sequence[EpisodeRow]) -> Iterator[Twin]:
-    mine, others = {row.digest: row for row in left}, {row.digest: row for row in right}
-    pairs = [(row, others[row.digest]) for row in left if row.digest in others]
-    pairs += [(mine[row.digest], row) for row in right if row.digest in mine]
+    left_by_digest, right_by_digest = {row.digest: row for row in left}, {row.digest: row for row in right}
+    pairs = [(row, right_by_digest[row.digest]) for row in left if row.digest in right_by_digest]
+    pairs += [(left_by_digest[row.digest], row) for row in right if row.digest in left_by_digest]
     both = {row.id for row in left} & {row.id for row in right}
     yield from (Twin(row, row, "episode") for row in left if row.id in both)
-    yield from (Twin(here, there, "data") for here, there in pairs if here.id != there.id)
+    yield from (Twin(left_row, right_row, "data") for left_row, right_row in pairs if left_row.id != right_row.id)
 
 
 def _alike(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
-    """Yield what vectors and files show to be the same, within one set of episodes or between two."""
+    """Yield duplicates by vectors and files, within one set of episodes or between two."""
     check_within(within)
     spaces = find_whole_spaces(archive, space)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 1024
 _COLUMNS: Final = 4096
-_LEAST: Final = 1e-3  # of a bandwidth, where all vectors are equal
+_MIN_BANDWIDTH: Final = 1e-3  # of a bandwidth, where all vectors are equal
 
 
 def importance(prior: Vectors, target: Vectors, *, clip: float = 10.0) -> Floats:
     """Return the weight of each vector of the prior [N, E], float64 [N], of mean 1; target [M, E], M and N at least 1.
 
-    Weights are densities of the target / densities of the prior, divided by their mean, cut at `clip` times it, and
-    divided by the mean that they then have.
+    Weights are the ratios of target to prior density, divided by their mean, clipped at `clip`, and divided by their
+    new mean.
     """
     width = bandwidth(prior)
     logs = _log_density(prior, target, width) - _log_density(prior, prior, width)
@@ -33,17 +33,17 @@ def importance(prior: Vectors, target: Vectors, *, clip: float = 10.0) -> Floats
 def bandwidth(prior: Vectors) -> float:
     """Return the standard deviation of the kernel: the median distance from a vector to its sqrt(N)-th nearest.
 
-    So about sqrt(N) vectors count at each place, whatever the number of dimensions.
+    Thereby about sqrt(N) vectors contribute at each place, for any number of dimensions.
     """
     if len(prior) < 2:
-        return _LEAST
-    found = find_nearest(prior, max(1, round(len(prior) ** 0.5)))
-    return max(float(np.median(found.distances[:, -1])), _LEAST)
+        return _MIN_BANDWIDTH
+    neighbours = find_nearest(prior, max(1, round(len(prior) ** 0.5)))
+    return max(float(np.median(neighbours.distances[:, -1])), _MIN_BANDWIDTH)
 
 
 def _log_density(places: Vectors, data: Vectors, width: float) -> Floats:
     """Return the logarithm of the mean kernel value at each place, float64 [N]."""
-    found = np.empty(len(places))
+    logs = np.empty(len(places))
     for start in range(0, len(places), _ROWS):
         rows = places[start : start + _ROWS]
         peak = np.full(len(rows), -np.inf)
@@ -53,5 +53,5 @@ def _log_density(places: Vectors, data: Vectors, width: float) -> Floats:
             higher = np.maximum(peak, heights.max(axis=1))
             total = total * np.exp(peak - higher) + np.exp(heights - higher[:, None]).sum(axis=1)
             peak = higher
-        found[start : start + _ROWS] = peak + np.log(total / len(data))
-    return found
+        logs[start : start + _ROWS] = peak + np.log(total / len(data))
+    return logs

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 _POLL_S: Final = 0.2
-_FEWEST: Final = 8  # episodes for which a layout can be computed
+_MIN_EPISODES: Final = 8  # episodes for which a layout can be computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +59,21 @@ def compute_layout(archive: Archive, space: Space, method: str, *, progress: Pro
 
     Equal vectors give equal layouts. Raises QueryError for an unknown method or too few episodes, MissingExtraError.
     """
-    path, shown = _path(archive, space, method), progress or Silent()
+    path, watch = _path(archive, space, method), progress or Silent()
     if find_spec(METHODS[method].library) is None:
         raise MissingExtraError(f"{METHODS[method].title} needs {METHODS[method].library}: {how_to_install('map')}")
     state = _state_of(archive, space)
-    known = read_vectors(archive, space, "")
-    if len(known.episodes) < _FEWEST:
-        raise QueryError(f"expected at least {_FEWEST} episodes with vectors for a map, found {len(known.episodes)}")
-    shown.stage(f"{METHODS[method].title} of {len(known.episodes):,} episodes", 1)
-    places = _run(method, known.directions, shown)
+    vectors = read_vectors(archive, space, "")
+    if len(vectors.episodes) < _MIN_EPISODES:
+        raise QueryError(
+            f"expected at least {_MIN_EPISODES} episodes with vectors for a map, found {len(vectors.episodes)}"
+        )
+    watch.stage(f"{METHODS[method].title} of {len(vectors.episodes):,} episodes", 1)
+    places = _run(method, vectors.directions, watch)
     path.parent.mkdir(parents=True, exist_ok=True)
     with publish(path) as file:
-        np.savez(file, ids=[row.id for row in known.episodes], places=places, state=state)
-    shown.advance(1)
+        np.savez(file, ids=[row.id for row in vectors.episodes], places=places, state=state)
+    watch.advance(1)
 
 
 def choose_whole_space(archive: Archive, name: str | None) -> Space:
@@ -91,7 +93,7 @@ def _state_of(archive: Archive, space: Space) -> list[int]:
 
 
 def _run(method: str, vectors: Vectors, progress: Progress) -> Floats:
-    """Return what the library says; its process ends if the progress raises."""
+    """Return the positions computed by the library; its process is killed if the progress raises."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/vectors.npy", vectors)
         call = [sys.executable, "-W", "ignore", "-m", "bridge.curation.layouts", method, folder]

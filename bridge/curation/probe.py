@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 RIGHT: Final = 0.5
-"""From this value on an episode counts as right."""
+"""Threshold: episodes with at least this value count as positive."""
 
-_BACKGROUND: Final = 100  # episodes nobody marked, which are mostly wrong
+_BACKGROUND: Final = 100  # unmarked episodes, which are mostly negative
 _RIDGE: Final = 0.02
-_ROUNDS: Final = 15
-_MOST_HELD_OUT: Final = 60  # examples that are left out once each, to measure
+_MAX_ITERATIONS: Final = 15
+_MAX_HELD_OUT: Final = 60  # maximum number of examples for leave-one-out validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +86,21 @@ def train_probe(
         raise QueryError("probe: expected at least one right example, and none that is marked as both")
     marked = Compare("id", "in", tuple({*right, *wrong}))
     chosen, _ = choose_space(archive, marked, space)
-    known = read_vectors(archive, chosen, where)
+    vectors = read_vectors(archive, chosen, where)
     examples = read_vectors(archive, chosen, marked)
     if missing := {*right, *wrong} - {row.id for row in examples.episodes}:
         raise QueryError(f"probe: expected episodes with vectors, found none for {len(missing)} of the examples")
-    good = np.array([row.id in set(right) for row in examples.episodes])
-    others = [place for place, row in enumerate(known.episodes) if row.id not in {*right, *wrong}]
-    rows, background = examples.directions.astype(np.float64), _background(known.directions[others], examples)
+    is_positive = np.array([row.id in set(right) for row in examples.episodes])
+    unmarked = [place for place, row in enumerate(vectors.episodes) if row.id not in {*right, *wrong}]
+    rows, background = examples.directions.astype(np.float64), _background(vectors.directions[unmarked], examples)
     centre = background.mean(axis=0)
     scale = np.linalg.norm(background - centre, axis=1).mean() + 1e-9
     rows, background = (rows - centre) / scale, (background - centre) / scale
-    basis = np.linalg.svd(np.concatenate([rows, background]), full_matrices=False)[2]  # all that weights lie in
+    basis = np.linalg.svd(np.concatenate([rows, background]), full_matrices=False)[2]  # spans all possible weights
     rows, background = rows @ basis.T, background @ basis.T
-    values = _apply(fit_probe(rows, good, background), ((known.directions - centre) / scale) @ basis.T)
-    precision, recall = _measure(rows, good, background)
-    return Probe(chosen, known.episodes, values, precision, recall, int(good.sum()), int((~good).sum()))
+    values = _predict(fit_probe(rows, is_positive, background), ((vectors.directions - centre) / scale) @ basis.T)
+    precision, recall = _measure(rows, is_positive, background)
+    return Probe(chosen, vectors.episodes, values, precision, recall, int(is_positive.sum()), int((~is_positive).sum()))
 
 
 def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> Named:
@@ -114,49 +114,49 @@ def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> N
     return archive.catalog.collections.save_query(name, Compare(Field("score", (name,)).name, "ge", RIGHT), who=who)
 
 
-def fit_probe(rows: Floats, good: NDArray[np.bool_], background: Floats) -> Floats:
-    """Return the weights [E + 1], the last one alone, of a logistic regression on examples and background."""
-    bad = int((~good).sum())
+def fit_probe(rows: Floats, is_positive: NDArray[np.bool_], background: Floats) -> Floats:
+    """Return the weights [E + 1], the last one the bias, of a logistic regression on examples and background."""
+    negative_count = int((~is_positive).sum())
     data = np.concatenate([rows, background])
     data = np.concatenate([data, np.ones((len(data), 1))], axis=1)
-    target = np.concatenate([good, np.zeros(len(background), bool)]).astype(np.float64)
+    target = np.concatenate([is_positive, np.zeros(len(background), bool)]).astype(np.float64)
     shares = np.concatenate([
-        np.where(good, 1.0 / max(1, int(good.sum())), 0.5 / max(1, bad)),
+        np.where(is_positive, 1.0 / max(1, int(is_positive.sum())), 0.5 / max(1, negative_count)),
         np.full(len(background), 1.0 / max(1, len(background))),
     ])  # fmt: skip
     ridge = np.full(data.shape[1], _RIDGE)
     ridge[-1] = 1e-6
     weights = np.zeros(data.shape[1])
-    for _ in range(_ROUNDS):
-        said = _apply(weights, data[:, :-1])
-        slope = data.T @ (shares * (said - target)) + ridge * weights
-        bend = (data * (shares * said * (1 - said))[:, None]).T @ data + np.diag(ridge)
-        step = np.linalg.solve(bend, slope)
+    for _ in range(_MAX_ITERATIONS):
+        predicted = _predict(weights, data[:, :-1])
+        gradient = data.T @ (shares * (predicted - target)) + ridge * weights
+        hessian = (data * (shares * predicted * (1 - predicted))[:, None]).T @ data + np.diag(ridge)
+        step = np.linalg.solve(hessian, gradient)
         weights -= step
         if np.abs(step).max() < 1e-4:
             break
     return weights
 
 
-def _apply(weights: Floats, rows: Floats) -> Floats:
-    said: Floats = 1 / (1 + np.exp(-np.clip(rows @ weights[:-1] + weights[-1], -40, 40)))
-    return said
+def _predict(weights: Floats, rows: Floats) -> Floats:
+    probabilities: Floats = 1 / (1 + np.exp(-np.clip(rows @ weights[:-1] + weights[-1], -40, 40)))
+    return probabilities
 
 
 def _background(directions: NDArray[np.float32], examples: EpisodeVectors) -> Floats:
     """Return a sample of the vectors of unmarked episodes; those of the examples if there are no others."""
-    every = max(1, len(directions) // _BACKGROUND)
-    return (directions[::every] if len(directions) else examples.directions).astype(np.float64)
+    stride = max(1, len(directions) // _BACKGROUND)
+    return (directions[::stride] if len(directions) else examples.directions).astype(np.float64)
 
 
-def _measure(rows: Floats, good: NDArray[np.bool_], background: Floats) -> tuple[float | None, float | None]:
+def _measure(rows: Floats, is_positive: NDArray[np.bool_], background: Floats) -> tuple[float | None, float | None]:
     """Return precision and recall over the examples, each judged without itself."""
-    if good.sum() < 2 or good.all() or len(good) > _MOST_HELD_OUT:
+    if is_positive.sum() < 2 or is_positive.all() or len(is_positive) > _MAX_HELD_OUT:
         return None, None
-    said = np.empty(len(good), bool)
-    for place in range(len(good)):
-        rest = np.arange(len(good)) != place
-        weights = fit_probe(rows[rest], good[rest], background)
-        said[place] = _apply(weights, rows[place][None])[0] >= RIGHT
-    hits = int((said & good).sum())
-    return (hits / int(said.sum()) if said.any() else None), hits / int(good.sum())
+    predicted = np.empty(len(is_positive), bool)
+    for place in range(len(is_positive)):
+        others = np.arange(len(is_positive)) != place
+        weights = fit_probe(rows[others], is_positive[others], background)
+        predicted[place] = _predict(weights, rows[place][None])[0] >= RIGHT
+    hits = int((predicted & is_positive).sum())
+    return (hits / int(predicted.sum()) if predicted.any() else None), hits / int(is_positive.sum())

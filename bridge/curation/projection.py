@@ -46,16 +46,16 @@ def project_episodes(
     archive_vectors.choose_space. Raises QueryError, FilterError, MissingExtraError.
     """
     if method != "pca":
-        found = find_projection(archive, where, space=space, method=method)
-        if found is None or found.stale:
+        projection = find_projection(archive, where, space=space, method=method)
+        if projection is None or projection.stale:
             compute_layout(archive, choose_whole_space(archive, space), method)
-            found = find_projection(archive, where, space=space, method=method)
-        if found is None:
+            projection = find_projection(archive, where, space=space, method=method)
+        if projection is None:
             raise QueryError("expected a stored layout: its file was removed just now")
-        return found
-    known = read_chosen_vectors(archive, where, space)
-    places, share = project_vectors(known.directions)
-    return Projection(known.space, known.episodes, places, share)
+        return projection
+    chosen = read_chosen_vectors(archive, where, space)
+    places, share = project_vectors(chosen.directions)
+    return Projection(chosen.space, chosen.episodes, places, share)
 
 
 def find_projection(archive: Archive, where: Where | str, *, space: str | None, method: str) -> Projection | None:
@@ -72,15 +72,15 @@ def find_projection(archive: Archive, where: Where | str, *, space: str | None, 
 
 def project_vectors(vectors: Vectors) -> tuple[Floats, float]:
     """Return the first two principal components [N, 2] of vectors [N, E], and their share of the variance."""
-    every = max(1, len(vectors) // _SAMPLE)
-    sample = vectors[::every].astype(np.float64)
+    stride = max(1, len(vectors) // _SAMPLE)
+    sample = vectors[::stride].astype(np.float64)
     mean = sample.mean(axis=0)
-    apart = sample - mean
-    few = len(apart) < apart.shape[1]  # then their products are the smaller matrix, of the same eigenvalues
-    values, directions = np.linalg.eigh(apart @ apart.T if few else apart.T @ apart)
-    axes = (apart.T @ directions if few else directions)[:, ::-1][:, :2]
+    centred = sample - mean
+    is_wide = len(centred) < centred.shape[1]  # then the Gram matrix is smaller, with the same eigenvalues
+    values, directions = np.linalg.eigh(centred @ centred.T if is_wide else centred.T @ centred)
+    axes = (centred.T @ directions if is_wide else directions)[:, ::-1][:, :2]
     axes = axes / np.maximum(np.linalg.norm(axes, axis=0), 1e-300)
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)  # one sign, always
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)  # fixes the sign
     places = (vectors - mean) @ axes
     if places.shape[1] < 2:
         places = np.concatenate([places, np.zeros((len(places), 2 - places.shape[1]))], axis=1)

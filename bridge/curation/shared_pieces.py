@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
 
-_CANDIDATES: Final = 4  # nearest windows of other episodes that are looked at
+_CANDIDATES: Final = 4  # nearest windows of other episodes to compare
 _FARTHEST: Final = 0.5
-_TRIED: Final = 3  # pairs of windows per pair of episodes
+_MAX_TRIED: Final = 3  # pairs of windows per pair of episodes
 
 
 def find_pieces(
@@ -66,15 +66,15 @@ def _shared(
     check_within(within)
     spaces = find_window_spaces(archive, space)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
-    for vectors, apart, pairs in near:
-        found = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
-        yield from _confirmed(archive, vectors, found, within, progress or Silent())
+    for vectors, distances, pairs in near:
+        candidates = zip(distances.tolist(), *pairs.T.tolist(), strict=True)
+        yield from _confirmed(archive, vectors, candidates, within, progress or Silent())
 
 
 def _confirmed(
     archive: Archive,
     sets: tuple[EpisodeVectors, EpisodeVectors],
-    found: Iterable[tuple[float, int, int]],
+    candidates: Iterable[tuple[float, int, int]],
     within: float,
     progress: Progress,
 ) -> Iterator[Twin]:
@@ -82,22 +82,22 @@ def _confirmed(
     left, right = sets
     read = lane_reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for _, here, there in sorted(found):
-        tried = pairs.setdefault((int(left.owners[here]), int(right.owners[there])), [])
-        if len(tried) < _TRIED:
-            tried.append((here, there))
-    spans, others = _spans(left), _spans(right)
-    for (here, there), tried in counted(sorted(pairs.items()), "pairs", progress):
-        one, other = left.episodes[here], right.episodes[there]
-        rows, their = read(one.id), read(other.id)
-        if rows is None or their is None:
+    for _, left_place, right_place in sorted(candidates):
+        tried = pairs.setdefault((int(left.owners[left_place]), int(right.owners[right_place])), [])
+        if len(tried) < _MAX_TRIED:
+            tried.append((left_place, right_place))
+    left_spans, right_spans = _spans(left), _spans(right)
+    for (left_place, right_place), tried in counted(sorted(pairs.items()), "pairs", progress):
+        left_row, right_row = left.episodes[left_place], right.episodes[right_place]
+        rows, right_rows = read(left_row.id), read(right_row.id)
+        if rows is None or right_rows is None:
             continue
         for window, near in tried:
-            start, stop = spans[window].tolist()
-            steps = start - int(others[near][0]) + np.arange(-(stop - start) // 6, (stop - start) // 6 + 1)
-            piece = find_shared_piece(rows, their, start, steps, size=stop - start, within=within)
+            start, stop = left_spans[window].tolist()
+            steps = start - int(right_spans[near][0]) + np.arange(-(stop - start) // 6, (stop - start) // 6 + 1)
+            piece = find_shared_piece(rows, right_rows, start, steps, size=stop - start, within=within)
             if piece is not None:
-                yield Twin(one, other, "piece", piece.apart, piece.steps, (piece.start, piece.stop))
+                yield Twin(left_row, right_row, "piece", piece.apart, piece.steps, (piece.start, piece.stop))
 
 
 def _spans(vectors: EpisodeVectors) -> Ids:
@@ -107,14 +107,14 @@ def _spans(vectors: EpisodeVectors) -> Ids:
 
 
 def _longest(pieces: Iterable[Twin]) -> list[Twin]:
-    """Return the longest piece of every pair of episodes, whichever of them was called left, by id."""
-    found: dict[frozenset[int], Twin] = {}
+    """Return the longest piece of every pair of episodes, in either order, sorted by id."""
+    longest: dict[frozenset[int], Twin] = {}
     for piece in pieces:
         pair = frozenset({piece.left.id, piece.right.id})
-        known = found.get(pair)
-        if known is None or _length(piece) > _length(known):
-            found[pair] = piece
-    return sorted(found.values(), key=lambda piece: (piece.left.id, piece.right.id))
+        previous = longest.get(pair)
+        if previous is None or _length(piece) > _length(previous):
+            longest[pair] = piece
+    return sorted(longest.values(), key=lambda piece: (piece.left.id, piece.right.id))
 
 
 def _length(piece: Twin) -> int:

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from bridge.curation.arrays import Floats, Ids, Vectors
 
-_AT_ONCE: Final = 8192  # rows compared at a time
-_CANDIDATES: Final = 64  # gains computed in one go
+_BATCH_ROWS: Final = 8192  # rows compared at a time
+_BATCH_GAINS: Final = 64  # gains computed at once
 
 
 @dataclass(frozen=True, eq=False)
 class Subset:
-    """Rows in the order of choice, int64 [n], and what was reached after each of them, float64 [n].
+    """Rows in the order of choice, int64 [n], and the objective after each of them, float64 [n].
 
-    k-center: the distance of the vector farthest from all that are chosen. facility-location: the mean cosine of all
-    vectors with the nearest that is chosen.
+    k-center: the greatest distance of any vector to the nearest chosen one. facility-location: the mean cosine of all
+    vectors with the nearest chosen one.
     """
 
     rows: Ids
@@ -30,7 +30,7 @@ class Subset:
 
 
 def select_k_center(vectors: Vectors, count: int) -> Subset:
-    """Choose `count` of the unit vectors [N, E], each as far as can be from those before: rare ones are in it.
+    """Choose `count` of the unit vectors [N, E], each as far as possible from those before, which includes rare ones.
 
     The first one is the most central. The farthest distance is at most twice the least possible one.
     """
@@ -77,7 +77,7 @@ def _best_gain(vectors: Vectors, best: Vectors, queue: list[tuple[float, int]]) 
     """Take the row with the largest gain out of the queue of (minus upper bound, row)."""
     fresh: list[tuple[float, int]] = []
     while not fresh or (queue and queue[0] < fresh[0]):
-        rows = [heapq.heappop(queue)[1] for _ in range(min(_CANDIDATES, len(queue)))]
+        rows = [heapq.heappop(queue)[1] for _ in range(min(_BATCH_GAINS, len(queue)))]
         for entry in zip((-_gains(vectors, best, rows)).tolist(), rows, strict=True):
             heapq.heappush(fresh, entry)
     _, chosen = heapq.heappop(fresh)
@@ -90,8 +90,8 @@ def _gains(vectors: Vectors, best: Vectors, rows: list[int]) -> Floats:
     """Return by how much the sum of `best` would grow with each of these rows."""
     selected = vectors[rows].T
     gains = np.zeros(len(rows))
-    for start in range(0, len(vectors), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
+    for start in range(0, len(vectors), _BATCH_ROWS):
+        part = slice(start, start + _BATCH_ROWS)
         cosines = vectors[part] @ selected
         gains += np.maximum(cosines - best[part, None], 0.0).sum(axis=0, dtype=np.float64)
     return gains

@@ -59,7 +59,7 @@ def evaluate_label(
     (at least 100) with hundreds of thousands of windows. Raises QueryError if no Space has two episodes with the same
     label, FilterError.
     """
-    found = []
+    results = []
     for row in archive.catalog.vectors.spaces("active"):
         space = Space.from_json(row.definition)
         if space.of_text:
@@ -67,28 +67,28 @@ def evaluate_label(
         vectors = read_vectors(archive, space, where)
         names = labels_of(archive, vectors.episodes, label)
         vectors = vectors.only([place for place, name in enumerate(names) if name is not None])
-        known = [name for name in names if name is not None]
-        if len(set(known)) == len(known):
+        label_names = [name for name in names if name is not None]
+        if len(set(label_names)) == len(label_names):
             continue  # no episode has another one with its label
         lanes = ", ".join(lane.name for lane in space.lanes)
         watch = Labelled(progress or Silent(), f"{space.embedder} over {lanes}, {space.windows}")
         if space.windows.whole:
-            scores = leave_one_out(vectors.vectors, known, metric=space.metric, k=k, progress=watch)
+            scores = leave_one_out(vectors.vectors, label_names, metric=space.metric, k=k, progress=watch)
         else:
-            query_items = _spread(_able(known), _count_queries(vectors))
+            query_items = _spread(_find_answerable(label_names), _count_queries(vectors))
             scores = leave_one_out_of_windows(
                 vectors.vectors,
                 vectors.starts,
-                known,
+                label_names,
                 query_items=query_items,
                 metric=space.metric,
                 k=k,
                 progress=watch,
             )
-        found.append(Evaluated(space, scores, len(known), len(set(known))))
-    if not found:
+        results.append(Evaluated(space, scores, len(label_names), len(set(label_names))))
+    if not results:
         raise QueryError(f"expected two episodes with vectors and one label {label!r} at least, found none")
-    return sorted(found, key=lambda one: (-one.episodes, -one.scores.mean_average_precision))
+    return sorted(results, key=lambda one: (-one.episodes, -one.scores.mean_average_precision))
 
 
 def evaluate_search(
@@ -108,15 +108,15 @@ def evaluate_search(
     episodes = _ranked_together(archive, where)
     names = labels_of(archive, episodes, label)
     pairs = [(row, name) for row, name in zip(episodes, names, strict=True) if name is not None]
-    known = [name for _, name in pairs]
-    there = [place for place in _able(known).tolist() if exists(pairs[place][0].address)]
-    if not there:
+    label_names = [name for _, name in pairs]
+    present = [place for place in _find_answerable(label_names).tolist() if exists(pairs[place][0].address)]
+    if not present:
         return None
     places, read = {row.uid: place for place, (row, _) in enumerate(pairs)}, list[int]()
 
-    def compare(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
-        found = np.full((len(wanted), len(places)), -np.inf)
-        for similar, place in zip(found, wanted.tolist(), strict=True):
+    def compare(queries: NDArray[np.int64]) -> NDArray[np.float64]:
+        similarity = np.full((len(queries), len(places)), -np.inf)
+        for similar, place in zip(similarity, queries.tolist(), strict=True):
             row = pairs[place][0]
             episode = attempt(make_ref(row, 1.0, (0, row.length)).load, row.address)
             if isinstance(episode, Failure):  # the file is damaged, or not what was catalogued
@@ -127,26 +127,26 @@ def evaluate_search(
             for rank, hit in enumerate(hits):
                 if hit.uid in places:
                     similar[places[hit.uid]] = -rank
-        return found
+        return similarity
 
     try:
-        query_items = _spread(np.array(there, np.int64), _BY_SEARCH)
+        query_items = _spread(np.array(present, np.int64), _BY_SEARCH)
         watch = Labelled(progress or Silent(), "search, default ranking")
-        scores = leave_one_out_by(compare, known, query_items, k=k, progress=watch)
+        scores = leave_one_out_by(compare, label_names, query_items, k=k, progress=watch)
     except EmbedderError:
         return None
     except ValueError:
         if read:
             raise
         return None  # no episode has another one with its label
-    return Evaluated(None, scores, len(known), len(set(known)))
+    return Evaluated(None, scores, len(label_names), len(set(label_names)))
 
 
 def _count_queries(vectors: EpisodeVectors) -> int:
     """Return the number of query episodes with several windows: each compares its windows with those of all others."""
     least, most = _OF_WINDOWS
-    each = vectors.vectors.size * len(vectors.vectors) / len(vectors.episodes)
-    return int(np.clip(_WORK / each, least, most))
+    work_per_query = vectors.vectors.size * len(vectors.vectors) / len(vectors.episodes)
+    return int(np.clip(_WORK / work_per_query, least, most))
 
 
 def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
@@ -162,12 +162,12 @@ def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
     return [rows[id_] for id_ in sorted(rows.keys() & whole.keys())]
 
 
-def _able(labels: Sequence[str]) -> NDArray[np.int64]:
+def _find_answerable(labels: Sequence[str]) -> NDArray[np.int64]:
     """Return the indices of episodes whose label another episode has."""
     counts = Counter(labels)
     return np.flatnonzero([counts[name] > 1 for name in labels])
 
 
-def _spread(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return so many of the places at most, evenly spread."""
-    return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
+def _spread(places: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return at most `count` of the places, evenly spread."""
+    return places[np.linspace(0, len(places) - 1, min(count, len(places))).astype(np.int64)]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Comparison = Callable[[Ints], Floats]
 
 _QUERIES: Final = 128  # ranked at a time
-_FIRST: Final = 10
-_AT_ONCE: Final = 16_384  # vectors that are scaled at a time
+_TOP: Final = 10
+_BATCH_ROWS: Final = 16_384  # vectors that are scaled at a time
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
     rows = _unit_singles(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
 
     def compare(places: Ints) -> Floats:
-        found = []
+        similarities = []
         for number in places.tolist():
             similar = _similar(rows[starts[number] : starts[number + 1]], rows, metric)
             best = np.maximum.reduceat(similar, starts[:-1], axis=1)
-            found.append(best.mean(axis=0, dtype=np.float64))
-        return np.stack(found)
+            similarities.append(best.mean(axis=0, dtype=np.float64))
+        return np.stack(similarities)
 
     everyone = np.arange(len(labels))
     return leave_one_out_by(compare, labels, everyone if query_items is None else query_items, k=k, progress=progress)
@@ -128,26 +128,29 @@ def leave_one_out_by(
     compare: takes places [n] and returns the similarity of all items to those, [n, N]; a row of NaN excludes a query.
     Otherwise like leave_one_out.
     """
-    known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
+    label_names, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     watch = progress or Silent()
     watch.stage("queries", len(query_items))
     parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
     for start in range(0, len(query_items), _QUERIES):
         places = query_items[start : start + _QUERIES]
         similar = compare(places)
-        mute = np.isnan(similar).all(axis=1)
+        is_excluded = np.isnan(similar).all(axis=1)
         ranked = names[_rankings(similar, places)]
         relevant = ranked == names[places, None]
-        relevant[mute] = False
-        able = relevant.any(axis=1)
-        parts.append(np.column_stack([names[places[able]], _judged(relevant[able], k)]))
-        own, first = np.broadcast_to(names[places, None], ranked.shape)[able, :_FIRST], ranked[able, :_FIRST]
+        relevant[is_excluded] = False
+        has_relevant = relevant.any(axis=1)
+        parts.append(np.column_stack([names[places[has_relevant]], _judged(relevant[has_relevant], k)]))
+        own, first = (
+            np.broadcast_to(names[places, None], ranked.shape)[has_relevant, :_TOP],
+            ranked[has_relevant, :_TOP],
+        )
         instead.update(zip(own[own != first].tolist(), first[own != first].tolist(), strict=True))
         watch.advance(len(places))
     judged = np.concatenate(parts)
     if not len(judged):
         raise ValueError("expected at least two vectors of one label")
-    sizes = zip(known.tolist(), np.bincount(names).tolist(), strict=True)
+    sizes = zip(label_names.tolist(), np.bincount(names).tolist(), strict=True)
     return Scores(**vars(_figures(judged, k)), of_labels=_by_label(judged, list(sizes), instead, k))
 
 
@@ -158,22 +161,22 @@ def _rankings(similarity: Floats, places: Ints) -> Ints:
     first label would be favoured.
     """
     similarity[np.arange(len(places)), places] = np.nan  # the query itself ranks behind even -inf, and is cut off
-    lots = np.random.default_rng(0).permutation(similarity.shape[1])
-    ranking: Ints = lots[np.argsort(-similarity[:, lots], axis=1, kind="stable")[:, :-1]]
+    order = np.random.default_rng(0).permutation(similarity.shape[1])
+    ranking: Ints = order[np.argsort(-similarity[:, order], axis=1, kind="stable")[:, :-1]]
     return ranking
 
 
 def _by_label(
-    judged: Floats, known: Sequence[tuple[str, int]], instead: Counter[tuple[int, int]], k: int
+    judged: Floats, labels: Sequence[tuple[str, int]], instead: Counter[tuple[int, int]], k: int
 ) -> tuple[OfLabel, ...]:
     most: dict[int, str] = {}
     for (own, other), _ in instead.most_common():
-        most.setdefault(own, known[other][0])
-    found = [
-        OfLabel(known[n][0], _figures(judged[judged[:, 0] == n], k), most.get(n, ""), known[n][1])
+        most.setdefault(own, labels[other][0])
+    results = [
+        OfLabel(labels[n][0], _figures(judged[judged[:, 0] == n], k), most.get(n, ""), labels[n][1])
         for n in np.unique(judged[:, 0]).astype(int).tolist()
     ]
-    return tuple(sorted(found, key=lambda one: one.figures.mean_average_precision))
+    return tuple(sorted(results, key=lambda one: one.figures.mean_average_precision))
 
 
 def _figures(judged: Floats, k: int) -> Figures:
@@ -186,7 +189,7 @@ def _judged(relevant: NDArray[np.bool_], k: int) -> Floats:
     count = relevant.sum(axis=1)
     precision = relevant.cumsum(axis=1) / np.arange(1, relevant.shape[1] + 1)
     average = (precision * relevant).sum(axis=1) / count
-    ten, recall = relevant[:, :_FIRST].mean(axis=1), relevant[:, :k].sum(axis=1) / count
+    ten, recall = relevant[:, :_TOP].mean(axis=1), relevant[:, :k].sum(axis=1) / count
     return np.stack([relevant[:, :1].mean(axis=1), average, ten, recall], axis=1)
 
 
@@ -213,6 +216,6 @@ def _unit(vectors: NDArray[Any]) -> Floats:
 def _unit_singles(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """Return vectors [N, E] with length 1, one copy in float32: of windows there are many."""
     rows = np.empty(vectors.shape, np.float32)
-    for start in range(0, len(rows), _AT_ONCE):
-        rows[start : start + _AT_ONCE] = _unit(vectors[start : start + _AT_ONCE])
+    for start in range(0, len(rows), _BATCH_ROWS):
+        rows[start : start + _BATCH_ROWS] = _unit(vectors[start : start + _BATCH_ROWS])
     return rows

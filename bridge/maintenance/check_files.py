@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
 _DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.([0-9a-f]{{32}}|[0-9a-f]{{8}}\.tmp)(-wal|-shm|-journal)?")
 _PARTIAL: Final = ".partial"
-_NAMED: Final = 3  # damaged blocks that are named
+_MAX_LISTED: Final = 3  # damaged blocks that are named
 
 
 def check_files(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool) -> list[Finding]:
@@ -62,8 +62,8 @@ def _check(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *,
     return Finding(code, str(row.address), text, row.id) if code else None
 
 
-def _absent(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> str:
-    """Return which of the files is missing, or is not a regular file, in words."""
+def _describe_missing(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> str:
+    """Return a message for the first file that is missing or not a regular file, "" if there is none."""
     for file in files:
         try:
             locations.fingerprint(file.address)
@@ -83,55 +83,59 @@ def _missing(name: str, path: str) -> str:
 
 def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *, data: bool) -> tuple[str, str]:
     """Return the code and message of a problem, ("", "") if there is none."""
-    if absent := _absent(row, files, locations):
-        return "missing", absent
+    if missing_file := _describe_missing(row, files, locations):
+        return "missing", missing_file
     if row.key and (missing := locations.missing_files(row.address)):
         return "incomplete", _missing(missing[0], row.path)
-    if row.key and not data and locations.are_unchanged(files):  # there a digest costs reading all of it
+    if (
+        row.key and not data and locations.are_unchanged(files)
+    ):  # in a location of several, a digest needs reading all of it
         return "", ""
     with locations.open(row.address) as reader:
         digest = reader.digest()
-        own = row.format == OWN_FORMAT
-        if data and not own:
+        is_own_format = row.format == OWN_FORMAT
+        if data and not is_own_format:
             reader.verify()
-    # A chunk that is another one than its manifest lists can be no newer version of the episode.
-    looked = own and (data or (digest != row.digest and len(files) > 1))
+    # A chunk that differs from the one in its manifest cannot be a newer version of the episode.
+    looked = is_own_format and (data or (digest != row.digest and len(files) > 1))
     _, damaged = check_file(Path(row.path)) if looked else (0, {})
     if damaged:
-        named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_NAMED])
-        return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_NAMED])}): {named}"
+        named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_MAX_LISTED])
+        return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_MAX_LISTED])}): {named}"
     if digest != row.digest:
         return "changed", "the data has changed since it was ingested"
     touched = "touched", "another time than in the catalog, the same data"
     return ("", "") if locations.are_unchanged(files) else touched
 
 
-def look_around(
+def scan_folders(
     folders: Iterable[str], absent: Sequence[EpisodeRow]
 ) -> tuple[dict[str, list[EpisodeAddress]], list[Finding]]:
-    """Return where below the folders the data of absent episodes are, by digest, and what is unfinished there."""
+    """Return where the data of missing episodes is below the folders, by digest, and findings of unfinished files."""
     sizes, digests = {row.size for row in absent}, {row.digest for row in absent}
-    alike: dict[str, list[EpisodeAddress]] = {}
-    left: list[Finding] = []
+    addresses_by_digest: dict[str, list[EpisodeAddress]] = {}
+    findings: list[Finding] = []
     unreadable: list[Failure] = []
     matchers = load_matchers() if absent else ()
     for folder in folders:
         for place, folders_in, files in walk(folder, unreadable):
-            taken = matched(place, matchers, {})
-            whole = taken is not None and taken.whole
-            folders_in[:] = [] if whole else folders_in
-            names = [] if whole else files
+            matcher = matched(place, matchers, {})
+            is_location = matcher is not None and matcher.whole
+            folders_in[:] = [] if is_location else folders_in
+            names = [] if is_location else files
             with OpenLocations() as locations:
-                for found in _episodes_of(place, names, matchers) if absent else ():
-                    if (digest := _digest_of(found, sizes, locations)) in digests:
-                        alike.setdefault(digest, []).append(found.address)
-            left += _unfinished(place, names)
-    left += [Finding("unreadable", failure.path, failure.error) for failure in unreadable if exists(failure.address)]
-    return alike, left
+                for episode in _episodes_of(place, names, matchers) if absent else ():
+                    if (digest := _digest_of(episode, sizes, locations)) in digests:
+                        addresses_by_digest.setdefault(digest, []).append(episode.address)
+            findings += _unfinished(place, names)
+    findings += [
+        Finding("unreadable", failure.path, failure.error) for failure in unreadable if exists(failure.address)
+    ]
+    return addresses_by_digest, findings
 
 
 def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterator[FoundEpisode]:
-    """Yield the episodes in a folder, and those of the locations that it is or has."""
+    """Yield the episodes in a folder, and in locations that it is or contains."""
     others = [place]
     for path in (f"{place}/{name}" for name in names):
         if is_episode(posixpath.basename(path)):
@@ -139,15 +143,15 @@ def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterat
         else:
             others.append(path)
     for path in others:
-        taken = matched(path, matchers, {})
-        listed = [] if taken is None else list_location(path, taken.name)
-        yield from [] if isinstance(listed, Failure) else listed
+        matcher = matched(path, matchers, {})
+        episodes = [] if matcher is None else list_location(path, matcher.name)
+        yield from [] if isinstance(episodes, Failure) else episodes
 
 
 def _digest_of(found: FoundEpisode, sizes: Collection[int], locations: OpenLocations) -> str:
     """Return the digest of an episode that has one of these sizes, "" for another or none."""
     try:
-        # What is known of an episode of several files is the size of all.
+        # The catalogued size of an episode of several files is that of all of them.
         size = (found.fingerprint or locations.fingerprint(found.address)).size
         if size not in sizes and not found.address.uri.endswith(MANIFEST_SUFFIX):
             return ""

@@ -1,4 +1,4 @@
-"""Whether ledger and search index hold what they should."""
+"""Checks ledger and search index for missing, obsolete and damaged vectors."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from catalog.vectors.records import SpaceRow
     from embedders.space import LaneSpec
 
-_FLOAT: Final = 4  # bytes
-_NO_SPACE: Final = 0  # is no id
-_NAMED: Final = 3  # episodes that are named
+_FLOAT_BYTES: Final = 4  # bytes
+_NO_SPACE: Final = 0  # not a valid id
+_MAX_LISTED: Final = 3  # episodes that are named
 _CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
 _MESSAGES: Final = {
     "orphaned": "embeddings of episodes that are gone",
@@ -53,7 +53,7 @@ _MESSAGES: Final = {
 
 def sizes_of(catalog: Catalog) -> dict[int, int]:
     """Return the bytes of one vector by space id."""
-    return {row.id: _FLOAT * Space.from_json(row.definition).dim for row in catalog.vectors.spaces()}
+    return {row.id: _FLOAT_BYTES * Space.from_json(row.definition).dim for row in catalog.vectors.spaces()}
 
 
 def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> Iterator[Finding]:
@@ -77,21 +77,21 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
 
 
 def _names(catalog: Catalog, episodes: Sequence[int]) -> str:
-    known = catalog.episodes.rows(episodes[:_NAMED])
-    labels = [known[id_].path if id_ in known else f"episode {id_}" for id_ in episodes[:_NAMED]]
-    return ", ".join(labels) + (", ..." if len(episodes) > _NAMED else "")
+    rows = catalog.episodes.rows(episodes[:_MAX_LISTED])
+    labels = [rows[id_].path if id_ in rows else f"episode {id_}" for id_ in episodes[:_MAX_LISTED]]
+    return ", ".join(labels) + (", ..." if len(episodes) > _MAX_LISTED else "")
 
 
 def _never_embedded(catalog: Catalog) -> set[int]:
     """Return the ids of the episodes that an ingest would embed by default, if there is no Space yet."""
-    found: set[int] = set()
-    fitting: dict[tuple[LaneSpec, ...], list[int]] = {}
+    ids: set[int] = set()
+    layouts_by_lanes: dict[tuple[LaneSpec, ...], list[int]] = {}
     for layout in catalog.query.layouts():
         with contextlib.suppress(NoLaneError):  # e.g. images: such an archive may have no vectors
-            fitting.setdefault(choose_lanes(layout.lanes, LaneChoice()), []).append(layout.id)
-    for lanes, layouts in fitting.items():
-        found |= set(catalog.vectors.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
-    return found
+            layouts_by_lanes.setdefault(choose_lanes(layout.lanes, LaneChoice()), []).append(layout.id)
+    for lanes, layouts in layouts_by_lanes.items():
+        ids |= set(catalog.vectors.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
+    return ids
 
 
 def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> Iterator[Finding]:
@@ -112,34 +112,34 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
 
 
 def _not_finite(catalog: Catalog, lanes: Sequence[LaneSpec]) -> set[int]:
-    """Return the ids of the episodes that hold NaN or infinities in one of the lanes: it has no moments there."""
+    """Return the ids of the episodes with NaN or infinities in one of the lanes, for which moments are missing."""
     summarised = {lane.name for layout in catalog.query.layouts() for lane in layout.lanes if is_summarised(lane)}
     means = [Field("lane", (lane.name, "mean")).name for lane in lanes if lane.name in summarised]
     return set(catalog.query.ids(any_of(*(~Compare(mean, "exists") for mean in means))))
 
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
-    """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
+    """Return the ids of the episodes that belong to a Space of whole episodes but have no vectors in it."""
     layouts = catalog.query.layouts()
     space = Space.from_json(row.definition)
     if space.of_text:
-        silent = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, speaking(catalog)))
-        return [id_ for id_, episode in sorted(silent.items()) if task_of(episode)]
+        pending = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, speaking(catalog)))
+        return [id_ for id_, episode in sorted(pending.items()) if task_of(episode)]
     among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
     return catalog.vectors.pending_ids(row.id, among)
 
 
 def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:
-    """Return how the Space's lanes were chosen: by the rule, where that gives them for any layout, else by name."""
+    """Return how the Space's lanes were chosen: by default, if that gives them for any layout, else by name."""
     frames = len(space.window_shape) > 1
     names = tuple(lane.name for lane in space.lanes)
     weights = None if space.weights is None else dict(zip(names, space.weights, strict=True))
-    ruled = weights is None and any(fits(layout, space, LaneChoice(None, None, frames)) for layout in layouts)
-    return LaneChoice(None if ruled else names, weights, frames)
+    is_default = weights is None and any(fits(layout, space, LaneChoice(None, None, frames)) for layout in layouts)
+    return LaneChoice(None if is_default else names, weights, frames)
 
 
 def fits(layout: Layout, space: Space, choice: LaneChoice) -> bool:
-    """Say whether the choice of lanes puts episodes of this layout into this Space."""
+    """Return whether the choice of lanes assigns episodes of this layout to this Space."""
     try:
         return choose_lanes(layout.lanes, choice) == space.lanes
     except NoLaneError:

@@ -1,4 +1,4 @@
-"""Whether an archive is whole: files, catalog, vectors, index; and mending it."""
+"""Checks and repairs an archive: files, catalog, vectors, index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.moves import has_left
 from bridge.ingest.report import IngestReport, Run
-from bridge.maintenance.check_files import check_files, leftovers, look_around
+from bridge.maintenance.check_files import check_files, leftovers, scan_folders
 from bridge.maintenance.check_vectors import check_index, check_ledger
 from bridge.maintenance.findings import Finding
 from bridge.maintenance.repair import repair_findings
@@ -77,9 +77,11 @@ def repair(
         run = Run(archive, crew, watch, IngestReport(), IndexSync(archive))
         done = tuple(repair_findings(run, before.findings))
         after = _check(archive, crew, watch, data=False)
-        known = {finding.where for finding in after.findings}
-        left = [one for one in before.findings if one.code in ("corrupt", "database") and one.where not in known]
-        return replace(after, findings=(*left, *after.findings), done=done, report=run.report)
+        remaining = {finding.where for finding in after.findings}
+        unverified = [
+            one for one in before.findings if one.code in ("corrupt", "database") and one.where not in remaining
+        ]
+        return replace(after, findings=(*unverified, *after.findings), done=done, report=run.report)
 
 
 def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> FsckResult:
@@ -89,9 +91,9 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> F
             return FsckResult(0, tuple(Finding("database", archive.place.name, message) for message in damage))
         episodes = archive.catalog.query.count()
         findings = list(_files(archive, crew, watch, data=data))
-        excused = {found.episode for found in findings}  # already reported
+        excused = {finding.episode for finding in findings}  # already reported
         findings += check_ledger(archive.catalog, excused, data=data)
-        if all(found.code != "torn" for found in findings):  # no index can take those in
+        if all(finding.code != "torn" for finding in findings):  # they cannot be indexed
             findings += check_index(archive, data=data)
     except (CatalogBusyError, CatalogUnreachableError):  # not about the database
         raise
@@ -105,35 +107,35 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
     watch.stage("checking", archive.catalog.query.count())
     findings: list[Finding] = []
     # One batch of rows is read while others are checked.
-    for found, count in crew.each(partial(_counted, data=data), _rows(archive)):
-        findings += found
+    for batch_findings, count in crew.each(partial(_counted, data=data), _rows(archive)):
+        findings += batch_findings
         watch.advance(count)
     codes = {finding.episode: finding.code for finding in findings if finding.code in ("missing", "changed")}
     rows, files = archive.catalog.episodes.rows(codes), archive.catalog.episodes.assets(codes)
     with OpenLocations() as locations:
-        absent = {
+        missing = {
             id_: row
             for id_, row in rows.items()
             if codes[id_] == "missing" or has_left(row, files.get(id_, ()), locations)
         }
-    alike, left = look_around(archive.catalog.episodes.roots(), list(absent.values()))
+    addresses, unfinished = scan_folders(archive.catalog.episodes.roots(), list(missing.values()))
     for finding in findings:
-        row = absent.get(finding.episode)
-        place = None if row is None else _new_place(archive, alike.get(row.digest, []))
+        row = missing.get(finding.episode)
+        place = None if row is None else _new_place(archive, addresses.get(row.digest, []))
         if place is None:
             yield finding
         else:
             yield replace(finding, code="moved", message=f"the same data is now at {place}", seen=place)
-    yield from left
+    yield from unfinished
 
 
-def _new_place(archive: Archive, alike: list[EpisodeAddress]) -> EpisodeAddress | None:
+def _new_place(archive: Archive, addresses: list[EpisodeAddress]) -> EpisodeAddress | None:
     """Take the first of these addresses at which no episode is catalogued out of the list, and return it."""
-    free = [address for address, known in known_episodes(archive.catalog, alike) if known is None]
-    if not free:
+    uncatalogued = [address for address, entry in known_episodes(archive.catalog, addresses) if entry is None]
+    if not uncatalogued:
         return None
-    alike.remove(free[0])
-    return free[0]
+    addresses.remove(uncatalogued[0])
+    return uncatalogued[0]
 
 
 def _counted(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool) -> tuple[list[Finding], int]:

@@ -1,4 +1,4 @@
-"""How healthy the vectors of an archive are, for searching."""
+"""Measures the health of the vectors of an archive: stale and duplicate vectors, hubness, and search cost."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from bridge.index.base import Point, Vectors
 
 _NEIGHBOURS: Final = 10
-_SAMPLE: Final = 2000  # vectors compared with each other, to see which are neighbours of many
-_AT_ONCE: Final = 256  # rows of catalog and of comparisons at a time
+_SAMPLE: Final = 2000  # vectors compared with each other for hubness
+_BATCH_ROWS: Final = 256  # rows of catalog and of comparisons at a time
 
 
 @dataclass(frozen=True)
@@ -54,51 +54,51 @@ def examine(archive: Archive, *, queries: int = 50) -> list[Health]:
 
 
 def _examine(archive: Archive, space: Space, queries: int) -> Health:
-    """Go through the points once, keeping hashes and a sample."""
+    """Read the points once, and collect hashes and a sample."""
     rng = np.random.default_rng(0)
     total = archive.index.count(space)
-    keep = np.sort(rng.choice(total, min(total, _SAMPLE), replace=False)) if total else np.zeros(0, np.int64)
-    hashes, sizes, sample, seen = [], {}, [], 0
+    sampled_numbers = np.sort(rng.choice(total, min(total, _SAMPLE), replace=False)) if total else np.zeros(0, np.int64)
+    hashes, sizes, sample, count = [], {}, [], 0
     for point in archive.index.scan(space):
         sizes[point.episode] = len(point.vectors)
         hashes += [xxhash.xxh3_64_intdigest(vector.tobytes()) for vector in point.vectors]
-        sample.append(_chosen(point, keep, seen))
-        seen += len(point.vectors)
+        sample.append(_select_sampled(point, sampled_numbers, count))
+        count += len(point.vectors)
     vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *sample])
     sampled = vectors[rng.permutation(len(vectors))[:queries]]
     answers = [_time_query(archive, space, query) for query in sampled]
-    certified, scored, spent = np.array(answers or [(1.0, 0.0, 0.0)]).T
+    certified, scored, milliseconds = np.array(answers or [(1.0, 0.0, 0.0)]).T
     return Health(
         space=space,
         episodes=len(sizes),
-        vectors=seen,
-        stale=_stale(archive, sizes) / max(seen, 1),
-        duplicates=(seen - len(set(hashes))) / max(seen, 1),
+        vectors=count,
+        stale=_stale(archive, sizes) / max(count, 1),
+        duplicates=(count - len(set(hashes))) / max(count, 1),
         hubness=hubness(vectors, space.metric),
         certified=float(certified.mean()),
-        scored=float(np.median(scored)) / max(seen, 1),
-        milliseconds=float(np.median(spent)),
+        scored=float(np.median(scored)) / max(count, 1),
+        milliseconds=float(np.median(milliseconds)),
     )
 
 
-def _chosen(point: Point, keep: NDArray[np.int64], seen: int) -> Vectors:
+def _select_sampled(point: Point, sampled_numbers: NDArray[np.int64], count_before: int) -> Vectors:
     """Return the vectors of the point whose number, counted over all points, was sampled."""
-    first, last = np.searchsorted(keep, [seen, seen + len(point.vectors)])
-    return np.array(point.vectors[keep[first:last] - seen])
+    first, last = np.searchsorted(sampled_numbers, [count_before, count_before + len(point.vectors)])
+    return np.array(point.vectors[sampled_numbers[first:last] - count_before])
 
 
 def _time_query(archive: Archive, space: Space, query: Vectors) -> tuple[float, float, float]:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     answer = archive.index.search(space, query, Request(_NEIGHBOURS, EVERYTHING))
-    return float(answer.exact), float(answer.scored), (time.perf_counter() - begun) * 1e3
+    return float(answer.exact), float(answer.scored), (time.perf_counter() - started) * 1e3
 
 
 def _stale(archive: Archive, sizes: dict[int, int]) -> int:
-    """Return how many vectors are of files that are gone, or are not those that were ingested."""
+    """Return the number of vectors whose files are missing or have changed since they were ingested."""
     ids, stale = list(sizes), 0
     with OpenLocations() as locations:
-        for start in range(0, len(ids), _AT_ONCE):
-            for id_, files in archive.catalog.episodes.assets(ids[start : start + _AT_ONCE]).items():
+        for start in range(0, len(ids), _BATCH_ROWS):
+            for id_, files in archive.catalog.episodes.assets(ids[start : start + _BATCH_ROWS]).items():
                 stale += 0 if locations.are_unchanged(files) else sizes[id_]
     return stale
 
@@ -106,19 +106,18 @@ def _stale(archive: Archive, sizes: dict[int, int]) -> int:
 def hubness(vectors: Vectors, metric: str = COSINE) -> float:
     """Return the skewness of how often each of the vectors [N, E] is among the ten nearest of the others.
 
-    They are of unit length where the metric is the cosine. 0 for fewer than three of them, and where all are named
-    equally often.
+    They have unit length if the metric is the cosine. 0 for fewer than three vectors, and if all counts are equal.
     """
     count = len(vectors)
     neighbours = min(_NEIGHBOURS, count - 1)
     if count < 3:
         return 0.0
-    named = np.zeros(count)
+    counts = np.zeros(count)
     halves = np.square(vectors).sum(axis=1) / 2 if metric == L2 else 0
-    for start in range(0, count, _AT_ONCE):
-        scores = vectors[start : start + _AT_ONCE] @ vectors.T - halves
+    for start in range(0, count, _BATCH_ROWS):
+        scores = vectors[start : start + _BATCH_ROWS] @ vectors.T - halves
         scores[np.arange(len(scores)), start + np.arange(len(scores))] = -np.inf
         nearest = np.argpartition(scores, count - neighbours, axis=1)[:, count - neighbours :]
-        named += np.bincount(nearest.ravel(), minlength=count)
-    spread = named.std()
-    return float((((named - named.mean()) / spread) ** 3).mean()) if spread else 0.0
+        counts += np.bincount(nearest.ravel(), minlength=count)
+    spread = counts.std()
+    return float((((counts - counts.mean()) / spread) ** 3).mean()) if spread else 0.0

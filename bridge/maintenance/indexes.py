@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.index.base import VectorIndex
 
-_BATCH: Final = 64  # episodes per step of a copy
+_BATCH_EPISODES: Final = 64  # episodes per step of a copy
 
 
 @dataclass(frozen=True)
-class Holding:
-    """What the ledger holds of one Space; state: active, or building."""
+class SpaceSummary:
+    """Number of episodes and vectors of one Space in the ledger; state: active, or building."""
 
     space: Space
     state: str
@@ -51,7 +51,7 @@ class State:
 
     @property
     def message(self) -> str:
-        """What is wrong, in words."""
+        """The difference, as text."""
         behind = f"{plural(self.indexed, 'vector')}, the catalog has {self.ledger}"
         if self.finding.state == "ok":
             return f"behind: {behind}"
@@ -59,7 +59,7 @@ class State:
 
 
 def audit(archive: Archive, *, full: bool = False) -> list[State]:
-    """Compare the archive's index with the ledger, Space by Space; full: every vector that the index holds."""
+    """Compare the archive's index with the ledger, Space by Space; full: every vector in the index."""
     states = []
     for space, vectors in _spaces(archive):
         count = archive.index.count(space)
@@ -94,23 +94,23 @@ def rebuild(archive: Archive) -> list[State]:
     return audit(archive)
 
 
-def list_spaces(archive: Archive) -> list[Holding]:
-    """Return the Spaces of the archive, those that are being built too."""
-    found = []
+def list_spaces(archive: Archive) -> list[SpaceSummary]:
+    """Return the Spaces of the archive, including those being built."""
+    summaries = []
     for row in archive.catalog.vectors.live_spaces():
         ledger = archive.catalog.vectors.state(row.id)
-        found.append(Holding(Space.from_json(row.definition), row.state, ledger.episodes, ledger.vectors))
-    return found
+        summaries.append(SpaceSummary(Space.from_json(row.definition), row.state, ledger.episodes, ledger.vectors))
+    return summaries
 
 
-def find(archive: Archive, name: str) -> Holding:
+def find(archive: Archive, name: str) -> SpaceSummary:
     """Return the Space with this fingerprint prefix; raises EntryNotFoundError unless there is exactly one."""
     listed = list_spaces(archive)
-    found = [one for one in listed if name and one.space.fingerprint.startswith(name)]
-    if len(found) != 1:
-        prefixes = ", ".join(one.space.fingerprint[:12] for one in listed) or "none"
+    matching = [summary for summary in listed if name and summary.space.fingerprint.startswith(name)]
+    if len(matching) != 1:
+        prefixes = ", ".join(summary.space.fingerprint[:12] for summary in listed) or "none"
         raise EntryNotFoundError(f"expected the beginning of one Space's fingerprint ({prefixes}), found {name!r}")
-    return found[0]
+    return matching[0]
 
 
 def drop(archive: Archive, space: Space) -> None:
@@ -134,9 +134,9 @@ def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
     for space, _ in _spaces(archive):
         read = 0
         points = archive.index.scan(space)
-        while some := list(islice(points, _BATCH)):
-            target.upsert(space, some)
-            read += sum(len(point.vectors) for point in some)
+        while batch := list(islice(points, _BATCH_EPISODES)):
+            target.upsert(space, batch)
+            read += sum(len(point.vectors) for point in batch)
         target.upsert(space, [])
         copied.append((space, read, target.count(space)))
     return copied

@@ -1,6 +1,6 @@
-"""Repair what a check has found, as far as that can be done without losing anything.
+"""Repairs findings of a check, as far as that is possible without losing anything.
 
-Outside of the archive's own folder it touches temporary files of killed writers alone.
+Outside of the archive's own folder, only temporary files of killed writers are touched.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def repair_findings(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
-    """Read files again, each with the lanes that its episode was embedded from."""
+    """Read files again, each with the lanes from which its episode was embedded."""
     catalog = run.archive.catalog
     layouts, living = catalog.query.layouts(), catalog.vectors.live_spaces()
     spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
@@ -68,8 +68,10 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     rows = catalog.episodes.rows([finding.episode for finding in findings])
     groups: list[tuple[LaneChoice, list[FoundEpisode]]] = []
     for finding in findings:
-        used = [choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices]
-        wanted = (used or [*choices.values()] or [LaneChoice()])[0]
+        of_episode = [
+            choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices
+        ]
+        wanted = (of_episode or [*choices.values()] or [LaneChoice()])[0]
         group = next((episodes for choice, episodes in groups if choice == wanted), None)
         if group is None:
             groups.append((wanted, group := []))
@@ -84,7 +86,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _windowed(run: Run) -> dict[str, list[int]]:
-    """Return who has vectors in the Spaces of windows, by family: these are not for every episode."""
+    """Return the episodes with vectors in Spaces of windows, by family, as these are not for every episode."""
     catalog = run.archive.catalog
     spaces = [(row, Space.from_json(row.definition)) for row in catalog.vectors.live_spaces()]
     return {row.family: catalog.vectors.embedded(row.id) for row, space in spaces if not space.windows.whole}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bridge.evaluation.compare import Evaluated
     from bridge.ingest.report import IngestReport, Replaced
     from bridge.maintenance.health import Health
-    from bridge.maintenance.indexes import Holding, State
+    from bridge.maintenance.indexes import SpaceSummary, State
     from bridge.training.train_encoder import AdaptReport, Learnt
 
 COUNTS: Final = ("new", "changed", "moved", "unchanged", "removed", "missing", "embedded", "tasks", "flagged")
@@ -41,21 +41,21 @@ def present_health(one: Health) -> dict[str, Any]:
     return {**vars(one), "space": describe(one.space)}
 
 
-def present_space(one: Holding) -> dict[str, Any]:
+def present_space(summary: SpaceSummary) -> dict[str, Any]:
     """Return one Space of the archive: what made it, and how much it holds."""
-    space = one.space
+    space = summary.space
     return {
         "space": space.fingerprint,
-        "state": one.state,
+        "state": summary.state,
         "embedder": f"{space.embedder} {space.version}",
         "lanes": [lane.name for lane in space.lanes],
         "rates": list(space.rates or [None] * len(space.lanes)),
         "windows": str(space.windows),
         "metric": space.metric,
         "dim": space.dim,
-        "episodes": one.episodes,
-        "vectors": one.vectors,
-        "bytes": one.size,
+        "episodes": summary.episodes,
+        "vectors": summary.vectors,
+        "bytes": summary.size,
     }
 
 
