@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = NDArray[np.float32]
 """float32 [N, E], rows of length 1."""
 
-_UNIT: Final = 1e-5  # tolerance of the squared length of a unit row
-_AT_ONCE: Final = 32  # windows per batch: few calls
-_NUMBERS: Final = 1 << 16  # per batch of several windows: all of it fits into the processor's cache
+_UNIT_TOLERANCE: Final = 1e-5  # tolerance of the squared length of a unit row
+_BATCH_WINDOWS: Final = 32  # windows per batch, so that there are few calls
+_BATCH_NUMBERS: Final = 1 << 16  # per batch of several windows, which fits in the CPU cache
 
 
 @runtime_checkable
@@ -68,7 +68,7 @@ class Embedder(Protocol):
 
 
 class LaneEmbedder(ABC):
-    """The base of embedders of lanes that are dataclasses of their parameters: a subclass describes windows."""
+    """Base class of embedders of lanes that are dataclasses of their parameters; subclasses implement `describe`."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -93,7 +93,7 @@ class LaneEmbedder(ABC):
 
 
 def takes_frames(embedder: Embedder) -> bool:
-    """Say whether an embedder takes the images of one lane, rather than lanes side by side (see Embedder)."""
+    """Return whether an embedder takes the images of one lane instead of concatenated lanes (see Embedder)."""
     return bool(getattr(embedder, "takes_frames", False))
 
 
@@ -139,12 +139,14 @@ def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) 
 
 def _scale_to_unit(vectors: NDArray[Any]) -> Vectors:
     """Return the rows scaled to unit length; unit rows are not changed."""
-    found: Vectors = vectors.astype(np.float32, copy=False)
-    other = np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind") - 1) > _UNIT
-    if other.any():
-        found = found.copy()
-        found[other] = unit_rows(vectors[other].astype(np.float64))
-    return found
+    rows: Vectors = vectors.astype(np.float32, copy=False)
+    needs_scaling = (
+        np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind") - 1) > _UNIT_TOLERANCE
+    )
+    if needs_scaling.any():
+        rows = rows.copy()
+        rows[needs_scaling] = unit_rows(vectors[needs_scaling].astype(np.float64))
+    return rows
 
 
 def dim_of(embedder: Embedder, channels: int) -> int:
@@ -166,7 +168,7 @@ def translate_errors(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Windows that passed the check: their rows one below the other, float64 [R, D].
+    """Validated windows: their rows, concatenated, float64 [R, D].
 
     Window i is rows[edges[i]:edges[i + 1]].
     """
@@ -175,7 +177,7 @@ class Batch:
     edges: tuple[int, ...]
 
     def windows(self, rows: Rows) -> list[Rows]:
-        """Cut rows that stand for this batch's rows into its windows, without copying."""
+        """Split rows that correspond to this batch's rows into its windows, without copying."""
         return [rows[start:stop] for start, stop in pairwise(self.edges)]
 
 
@@ -189,7 +191,7 @@ def validate_windows(windows: Sequence[NDArray[Any]], channels: int | None = Non
         _check_shape(window, channels, f"window {number}")
         channels = window.shape[1]
     edges = tuple(accumulate((len(window) for window in windows), initial=0))
-    rows = np.empty((edges[-1], windows[0].shape[1]))  # rows stay together in memory, however the windows lie
+    rows = np.empty((edges[-1], windows[0].shape[1]))  # contiguous, whatever the layout of the windows
     with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
         np.concatenate(windows, out=rows, casting="same_kind")
     if bad := first_bad(rows):
@@ -206,9 +208,11 @@ def unit_rows(matrix: NDArray[np.float64]) -> Vectors:
     that empty windows are similar only to one another.
     """
     peaks = np.abs(matrix).max(axis=1, keepdims=True)
-    silent = peaks[:, 0] == 0.0
-    rows: NDArray[np.float64] = matrix / np.where(peaks == 0.0, 1.0, peaks)  # first, lest tiny or huge squares vanish
-    rows[silent, -1] = 1.0
+    is_zero = peaks[:, 0] == 0.0
+    rows: NDArray[np.float64] = matrix / np.where(
+        peaks == 0.0, 1.0, peaks
+    )  # before squaring, to avoid underflow and overflow
+    rows[is_zero, -1] = 1.0
     rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     return rows.astype(np.float32)
 
@@ -228,12 +232,12 @@ def project(
     channels = None if statistics is None else statistics.mean.size
     if len(windows) == 0:
         return np.empty((0, 0 if channels is None else embedder.dim(channels)), np.float32)
-    frozen = statistics if embedder.uses_statistics else None
+    scaling = statistics if embedder.uses_statistics else None
     parts = []
     for first, stop in _batches(windows):
         batch = validate_windows(windows[first:stop], channels, first=first)
         channels = batch.rows.shape[1]
-        rows = batch.rows if frozen is None else standardise(batch.rows, frozen)
+        rows = batch.rows if scaling is None else standardise(batch.rows, scaling)
         parts.append(unit_rows(describe(batch.windows(rows))))
     return np.concatenate(parts)
 
@@ -241,11 +245,11 @@ def project(
 def _batches(windows: Sequence[NDArray[Any]]) -> Iterator[tuple[int, int]]:
     first = size = 0
     for number, window in enumerate(windows):
-        more = getattr(window, "size", 0)  # what is no array is refused later
-        if number > first and (number - first == _AT_ONCE or size + more > _NUMBERS):
+        added = getattr(window, "size", 0)  # other types are refused later
+        if number > first and (number - first == _BATCH_WINDOWS or size + added > _BATCH_NUMBERS):
             yield first, number
             first, size = number, 0
-        size += more
+        size += added
     yield first, len(windows)
 
 

@@ -18,11 +18,11 @@ Rows: TypeAlias = NDArray[np.float64]
 """float64 [timesteps, channels]."""
 
 LARGEST: Final = float(np.finfo(np.float32).max)
-"""Largest magnitude taken: vectors are float32, and sums of squares of such numbers cannot overflow float64."""
+"""Largest accepted magnitude: vectors are float32, and sums of squares of such numbers cannot overflow float64."""
 
 
 def is_real(dtype: DTypeLike) -> bool:
-    """Say whether values of `dtype` are real numbers: booleans, integers and floats of any width are."""
+    """Return whether values of `dtype` are real numbers: booleans, integers and floats of any width."""
     return np.can_cast(dtype, np.float64, "same_kind")
 
 
@@ -30,7 +30,7 @@ def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
     """Return (row, column) of the first value of `rows` [R, D] that is NaN, infinite or above LARGEST, else None."""
     if rows.size == 0 or (float(rows.max()) <= LARGEST and float(rows.min()) >= -LARGEST):
         return None  # a NaN anywhere makes both extremes NaN, and no comparison with NaN holds
-    row, column = np.argwhere(~(np.abs(rows.astype(np.float64)) <= LARGEST))[0]  # float16 would take LARGEST for inf
+    row, column = np.argwhere(~(np.abs(rows.astype(np.float64)) <= LARGEST))[0]  # LARGEST would overflow in float16
     return int(row), int(column)
 
 

@@ -39,7 +39,7 @@ EMBEDDERS: Final[Mapping[str, str]] = {
 }
 """Name -> "module:attribute" of every embedder of this package."""
 
-_OF_FILES: Final = {"adapted": "weights", "learned": "weights", "torchmodule": "model"}
+_FILE_PARAMETERS: Final = {"adapted": "weights", "learned": "weights", "torchmodule": "model"}
 """Those of a file, and the parameter that names it."""
 
 _TELLING: Final = ("embed", "dim")
@@ -47,13 +47,13 @@ _MEMBERS: Final = ("name", "version", "uses_statistics", "metric", "parameters",
 """What an Embedder has; the first say that somebody meant to make one."""
 
 ENTRY_POINT_GROUP: Final = "wshard.embedders"
-"""Where other packages announce theirs; a name of the table cannot be taken over."""
+"""Entry points of embedders in other packages; names of the table cannot be overridden."""
 
 DEFAULT_EMBEDDER: Final = "blocks"
-"""Of whole episodes."""
+"""The default for whole episodes."""
 
 _FOR_WINDOWS: Final = MappingProxyType({"damping": 0.0, "position": None, "level": 0.6})
-"""Damping costs windows much where sensors drift, and the mean along a short path says little about what is done."""
+"""For windows, damping is harmful if sensors drift, and the mean along a short path is uninformative."""
 
 
 def default_embedder(windows: WindowPlan) -> Embedder:
@@ -66,7 +66,7 @@ def default_embedder(windows: WindowPlan) -> Embedder:
 
 
 def embedder_for(embedder: Embedder | None, windows: WindowPlan) -> Embedder:
-    """Return what embeds windows of this plan where `embedder` was chosen, None for the default.
+    """Return the embedder for windows of this plan; embedder: the chosen one, None for the default.
 
     An embedder with a true attribute `whole_episodes` leaves windows to the default one.
     """
@@ -85,14 +85,14 @@ def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Em
     invalid parameters.
     """
     kind, colon, file = name.partition(":")
-    if kind in _OF_FILES and colon:
+    if kind in _FILE_PARAMETERS and colon:
         if not file:
             raise UnknownEmbedderError(f"expected '{kind}:FILE', found {name!r}")
-        return _build(_load(EMBEDDERS[kind], kind), kind, {_OF_FILES[kind]: file, **(parameters or {})})
+        return _build(_load(EMBEDDERS[kind], kind), kind, {_FILE_PARAMETERS[kind]: file, **(parameters or {})})
     target = _target(name) or (name if ":" in name else None)
     if target is None:
-        known = ", ".join(sorted({*announced_plugins(ENTRY_POINT_GROUP), *EMBEDDERS}))
-        raise UnknownEmbedderError(f"expected an embedder of {known}, or 'package.module:attribute'; found {name!r}")
+        names = ", ".join(sorted({*announced_plugins(ENTRY_POINT_GROUP), *EMBEDDERS}))
+        raise UnknownEmbedderError(f"expected an embedder of {names}, or 'package.module:attribute'; found {name!r}")
     return _build(_load(target, name), name, dict(parameters or {}))
 
 
@@ -103,7 +103,7 @@ def embedder_of(space: Space) -> Embedder:
     embedder of files, and SpaceMismatchError if the embedder of that name differs from the one that made the Space.
     """
     advice = "pass embedder=... (on the command line: --embedder) with the one that made it, or embed the archive again"
-    if space.embedder in _OF_FILES or _target(space.embedder) is None:
+    if space.embedder in _FILE_PARAMETERS or _target(space.embedder) is None:
         found = f"{space.embedder!r} {dict(space.parameters)}"
         raise UnknownEmbedderError(f"expected a Space whose embedder can be made from it, found {found}: {advice}")
     try:
@@ -141,27 +141,27 @@ def _load(target: str, name: str) -> Any:
     return load_plugin(target, f"embedder {name!r}", unknown=UnknownEmbedderError)
 
 
-def _build(found: Any, name: str, parameters: dict[str, JSON]) -> Embedder:
-    if not isinstance(found, type):
+def _build(target: Any, name: str, parameters: dict[str, JSON]) -> Embedder:
+    if not isinstance(target, type):
         if parameters:
             raise EmbedderError(f"embedder {name!r}: expected no parameters, it is ready made; found {parameters}")
-        return _adopt(found, name)
+        return _adopt(target, name)
     try:
-        inspect.signature(found).bind(**parameters)
+        inspect.signature(target).bind(**parameters)
     except (TypeError, ValueError) as error:  # ValueError: a builtin class without a signature
-        advice = f"; name its file, '{name}:FILE'" if name in _OF_FILES else ""
+        advice = f"; name its file, '{name}:FILE'" if name in _FILE_PARAMETERS else ""
         raise EmbedderError(
             f"embedder {name!r}: expected its parameters, found {parameters}: {error}{advice}"
         ) from error
-    return _adopt(found(**parameters), name)
+    return _adopt(target(**parameters), name)
 
 
 def _adopt(value: Any, name: str | None) -> Embedder:
     if isinstance(value, Embedder) and not isinstance(value, type):
         return value
-    meant = all(hasattr(value, each) for each in _TELLING)  # an embedder, also where it can be called
-    if callable(value) and not isinstance(value, type) and not meant:
+    is_embedder_like = all(hasattr(value, member) for member in _TELLING)  # an embedder, also where it can be called
+    if callable(value) and not isinstance(value, type) and not is_embedder_like:
         return PooledCallable(value, name)
-    lacking = ", ".join(each for each in _MEMBERS if not hasattr(value, each))
-    hint = f", an embedder that lacks {lacking}" if meant and lacking else ""
+    missing = ", ".join(member for member in _MEMBERS if not hasattr(value, member))
+    hint = f", an embedder that lacks {missing}" if is_embedder_like and missing else ""
     raise EmbedderError(f"expected a name, an embedder or a function of the mean over time, found {value!r}{hint}")

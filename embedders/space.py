@@ -42,7 +42,7 @@ class LaneSpec:
 
 
 TEXT: Final = LaneSpec("meta/task", ())
-"""What a Space of texts has for a lane: what the metadata of an episode says of its task. No file has it as a lane."""
+"""The pseudo-lane of Spaces of texts: the task in the metadata of an episode. No file has it as a lane."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from embedders.space import Statistics
 
 STD_FLOOR: Final = 1e-6
-"""Channels that vary less count as constant; dividing by their rounding noise would drown all others."""
+"""Channels with a smaller deviation count as constant: dividing by rounding noise would amplify it."""
 
 CLIP: Final = 5.0
 """Standard deviations beyond which one outlier would outweigh the rest of its window."""
 
 
 def scales(std: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what channels [D] are divided by: their standard deviation, 1 for constant ones."""
+    """Return the divisors of channels [D]: their standard deviation, 1 for constant ones."""
     return np.where(std < STD_FLOOR, 1.0, std)
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SPREAD: Final = 4  # numbers of one channel: low, high, mean, std
-_AS_SPREAD: Final = np.array([2, 3, 0, 1])  # of the rows of a table
-_MERGED_AT_ONCE: Final = 4096  # bounds the memory of merge, however many parts come
+_SPREAD_SIZE: Final = 4  # numbers of one channel: low, high, mean, std
+_SPREAD_ORDER: Final = np.array([2, 3, 0, 1])  # rows of a table in the order of a spread
+_BATCH_PARTS: Final = 4096  # limits the memory of merge for any number of parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Moments:
             raise EmbedderError(f"moments of a lane: expected real numbers [T, ...], found {lane.dtype} {lane.shape}")
         count, channels = lane.shape[0], prod(lane.shape[1:])
         if count == 0:
-            return _nothing(channels)
+            return _empty_moments(channels)
         rows = lane.reshape(count, channels)
         with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
             columns = np.ascontiguousarray(rows.T, np.float64)
@@ -81,25 +81,27 @@ class Moments:
 
 
 def measure_moments(columns: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the tables [N, 4, D] of the moments of N episodes of one length, and of which channels [N, D] they are.
+    """Return the tables [N, 4, D] of the moments of N episodes of one length, and a mask [N, D] of valid channels.
 
-    columns: the numbers [N, D, T >= 1] of their channels. The moments of a channel are none where one of its numbers is
-    none, or beyond float32.
+    columns: the numbers [N, D, T >= 1] of their channels. The moments of a channel are invalid if one of its numbers is
+    NaN, infinite or beyond float32.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # what cannot be computed with is left out below
+    with np.errstate(over="ignore", invalid="ignore"):  # such channels are masked below
         mean = columns.mean(axis=-1)
-        apart = columns - mean[..., None]
-        slip = apart.mean(axis=-1)  # what the first mean lost to rounding; it matters for long lanes with large offsets
-        apart -= slip[..., None]
+        deviations = columns - mean[..., None]
+        correction = deviations.mean(
+            axis=-1
+        )  # rounding error of the first mean; it matters for long lanes with large offsets
+        deviations -= correction[..., None]
         low, high = columns.min(axis=-1), columns.max(axis=-1)
-        tables = np.stack([mean + slip, np.vecdot(apart, apart), low, high], axis=1)
+        tables = np.stack([mean + correction, np.vecdot(deviations, deviations), low, high], axis=1)
     usable = (low >= -LARGEST) & (high <= LARGEST)  # never true of NaN
     return tables, usable
 
 
 def spreads_of(tables: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     """Return low, high, mean and population standard deviation [N, D, 4] of moments [N, 4, D] of `count` timesteps."""
-    rows: NDArray[np.float64] = tables[:, _AS_SPREAD]
+    rows: NDArray[np.float64] = tables[:, _SPREAD_ORDER]
     rows[:, 3] = np.sqrt(rows[:, 3] / count)
     return rows.transpose(0, 2, 1)
 
@@ -113,22 +115,22 @@ def merge(parts: Iterable[Moments]) -> Moments:
     merged = next(stream, None)
     if merged is None:
         raise EmbedderError("moments to merge: expected one part or more, found none")
-    while batch := list(islice(stream, _MERGED_AT_ONCE)):
+    while batch := list(islice(stream, _BATCH_PARTS)):
         merged = _merge_batch([merged, *batch])
     return merged
 
 
 def merge_spreads(parts: Iterable[tuple[int, Sequence[float]]]) -> Moments:
-    """Return the same of parts that are given by their timesteps and their spreads, one number after another.
+    """Return the moments of parts given by their numbers of timesteps and their flat spreads.
 
     Raises EmbedderError also for less than one timestep, and for numbers that are not four per channel.
     """
     stream = iter(parts)
-    return merge(_of_spreads(batch) for batch in iter(lambda: list(islice(stream, _MERGED_AT_ONCE)), []))
+    return merge(_of_spreads(batch) for batch in iter(lambda: list(islice(stream, _BATCH_PARTS)), []))
 
 
 def statistics(moments: Sequence[Moments]) -> Statistics:
-    """Return the statistics of lanes side by side: channels of the first lane first, population standard deviation.
+    """Return the statistics of concatenated lanes: channels of the first lane first, population standard deviation.
 
     `moments` has one entry per lane. Raises EmbedderError for no lane, no timestep or counts that differ.
     """
@@ -148,22 +150,24 @@ def drift(frozen: Statistics, now: Statistics) -> float:
     """
     if frozen.mean.size != now.mean.size:
         raise EmbedderError(f"drift: expected statistics of {frozen.mean.size} channels, found {now.mean.size}")
-    before, after = scales(frozen.std), scales(now.std)
-    shift = np.abs(now.mean - frozen.mean) / before
-    stretch = np.abs(np.log(after / before))
+    frozen_scales, present_scales = scales(frozen.std), scales(now.std)
+    shift = np.abs(now.mean - frozen.mean) / frozen_scales
+    stretch = np.abs(np.log(present_scales / frozen_scales))
     return float(np.maximum(shift, stretch).max(initial=0.0))
 
 
-def _nothing(channels: int) -> Moments:
+def _empty_moments(channels: int) -> Moments:
     return Moments(0, np.repeat([[0.0], [0.0], [np.inf], [-np.inf]], channels, axis=1))
 
 
 def _of_spreads(parts: Sequence[tuple[int, Sequence[float]]]) -> Moments:
-    sizes, least = {len(numbers) for _, numbers in parts}, min(count for count, _ in parts)
-    if len(sizes) != 1 or min(sizes) % _SPREAD or least < 1:
-        found = f"{sorted(sizes)} for {least} timesteps or more"
-        raise EmbedderError(f"moments to merge: expected {_SPREAD} numbers per channel and timesteps, found {found}")
-    numbers = np.array([numbers for _, numbers in parts], np.float64).reshape(len(parts), -1, _SPREAD)
+    sizes, min_count = {len(numbers) for _, numbers in parts}, min(count for count, _ in parts)
+    if len(sizes) != 1 or min(sizes) % _SPREAD_SIZE or min_count < 1:
+        found = f"{sorted(sizes)} for {min_count} timesteps or more"
+        raise EmbedderError(
+            f"moments to merge: expected {_SPREAD_SIZE} numbers per channel and timesteps, found {found}"
+        )
+    numbers = np.array([numbers for _, numbers in parts], np.float64).reshape(len(parts), -1, _SPREAD_SIZE)
     low, high, mean, std = np.moveaxis(numbers, 2, 0)
     counts = [count for count, _ in parts]
     return _merge_tables(counts, np.stack([mean, std * std * np.array(counts)[:, None], low, high]))
@@ -177,13 +181,13 @@ def _merge_batch(parts: Sequence[Moments]) -> Moments:
 
 
 def _merge_tables(counts: Sequence[int], tables: NDArray[np.float64]) -> Moments:
-    """Chan, Golub and LeVeque's formula for many parts at once: timesteps of each, and their tables [4, n, D]."""
+    """Merge parts by the formula of Chan, Golub and LeVeque: numbers of timesteps, and tables [4, n, D]."""
     total = sum(counts)
     means, m2s, lows, highs = tables
     if total == 0:
-        return _nothing(means.shape[1])
+        return _empty_moments(means.shape[1])
     weights = np.array(counts, np.float64)
-    origin = means[weights.argmax()]  # near every mean: what is summed stays small beside a large offset
+    origin = means[weights.argmax()]  # near every mean, so that differences stay small for large offsets
     mean = origin + weights @ (means - origin) / total
     m2 = m2s.sum(axis=0) + weights @ (means - mean) ** 2
     return Moments(total, np.stack([mean, m2, lows.min(axis=0), highs.max(axis=0)]))

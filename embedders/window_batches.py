@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     Spans = NDArray[np.int64]
 
-_ROWS_AT_ONCE: Final = 4096  # rows of episodes that are put one below the other
-_WINDOWS_AT_ONCE: Final = 128  # windows that are described in one go: all of it stays in the processor's cache
+_BATCH_ROWS: Final = 4096  # rows of episodes that are concatenated
+_BATCH_WINDOWS: Final = 128  # windows described at once, which fit in the CPU cache
 
 
 class Cuts(Sequence[NDArray[Any]]):
-    """The windows of episodes, one episode after the other: a sequence that any embedder takes, without any copy.
+    """The windows of episodes, in order of episodes, as views without copies: a sequence that any embedder accepts.
 
     episodes: the rows [T, ...] of each, and [start, stop) of its windows, int64 [N, 2].
     """
@@ -49,7 +49,7 @@ class Cuts(Sequence[NDArray[Any]]):
         return window
 
     def joined(self) -> Iterator[tuple[NDArray[Any], Spans]]:
-        """Yield the rows of episodes one below the other, a few thousand at a time, and the windows in them."""
+        """Yield concatenated rows of episodes, a few thousand at a time, and the windows in them."""
         rows: list[NDArray[Any]] = []
         spans: list[Spans] = []
         length = 0
@@ -57,7 +57,7 @@ class Cuts(Sequence[NDArray[Any]]):
             rows.append(values)
             spans.append(cut + length)
             length += len(values)
-            if length >= _ROWS_AT_ONCE or number == len(self.episodes):
+            if length >= _BATCH_ROWS or number == len(self.episodes):
                 yield np.concatenate(rows), np.concatenate(spans)
                 rows, spans, length = [], [], 0
 
@@ -73,15 +73,15 @@ def episodes_of(windows: Sequence[NDArray[Any]]) -> Sequence[tuple[NDArray[Any],
 
 
 def project_cuts(cuts: Cuts, statistics: Statistics, describe: Callable[[Rows, Spans], NDArray[np.float64]]) -> Vectors:
-    """Do with one window or more as `embedders.base.project`, but check and z-score each row of an episode once.
+    """Embed one or more windows as `embedders.base.project`, but check and z-score each row of an episode once.
 
     `describe` gets z-scored rows [R, D], float64, and [start, stop) of a few windows in them.
     """
     parts = []
     for rows, spans in cuts.joined():
         scored = standardise(validate_windows([rows], statistics.mean.size).rows, statistics)
-        for first in range(0, len(spans), _WINDOWS_AT_ONCE):
-            some = spans[first : first + _WINDOWS_AT_ONCE]
-            start = some.min()
-            parts += [unit_rows(describe(scored[start : some.max()], some - start))]
+        for first in range(0, len(spans), _BATCH_WINDOWS):
+            batch = spans[first : first + _BATCH_WINDOWS]
+            start = batch.min()
+            parts += [unit_rows(describe(scored[start : batch.max()], batch - start))]
     return np.concatenate(parts)

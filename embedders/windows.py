@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCALES: Final = (30, 45, 68, 102, 153)
-"""Window sizes, each half as long again as the one before: no moment is far from the size of some window."""
+"""Window sizes, each 1.5 times the previous one, so that every moment has about the size of some window."""
 
-_LEAST_STRIDE: Final = 4
+_MIN_STRIDE: Final = 4
 _STRIDES_PER_WINDOW: Final = 6
 _NOTATION: Final = (
     "'whole', 'SIZE:STRIDE', 'multi' or 'multi:SIZE,SIZE,...' in timesteps, or 'both' where several plans are taken"
@@ -83,10 +83,10 @@ class WindowPlan:
 
     def definition(self) -> dict[str, Any]:
         """Return the JSON value of the plan; `scales` only if there are any, for compatibility with earlier Spaces."""
-        given = asdict(self)
+        fields = asdict(self)
         if self.scales is None:
-            del given["scales"]
-        return given
+            del fields["scales"]
+        return fields
 
     def to_json(self) -> str:
         """Return the canonical JSON text of the plan."""
@@ -125,7 +125,7 @@ def _slide(length: int, size: int, stride: int) -> NDArray[np.int64]:
 
 
 def _stride_of(size: int) -> int:
-    return min(size, max(_LEAST_STRIDE, size // _STRIDES_PER_WINDOW))
+    return min(size, max(_MIN_STRIDE, size // _STRIDES_PER_WINDOW))
 
 
 def _checked_scales(scales: Any) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ def _checked_scales(scales: Any) -> tuple[int, ...]:
 
 
 BOTH: Final = (WindowPlan(), WindowPlan(scales=SCALES))
-"""Whole episodes and windows of several sizes: what ranks episodes best together."""
+"""Whole episodes and windows of several sizes, which rank episodes best together."""
 
 
 def as_plan(value: WindowPlan | str) -> WindowPlan:
@@ -148,7 +148,7 @@ def as_plan(value: WindowPlan | str) -> WindowPlan:
 
 
 def as_plans(value: WindowPlan | str | Iterable[WindowPlan | str]) -> tuple[WindowPlan, ...]:
-    """Return the plans that are meant by one or several, "both" for BOTH, each once. Raises EmbedderError."""
+    """Return the plans for one or several plans or notations ("both" = BOTH), each once. Raises EmbedderError."""
     several = [value] if isinstance(value, WindowPlan | str) else value
     listed = list(several) if isinstance(several, Iterable) and not isinstance(several, Mapping) else []
     if not listed:

@@ -1,4 +1,4 @@
-"""The embedder `frames`: what a camera sees over time, without pretrained weights."""
+"""The embedder `frames`: low frequencies of camera images over time, without pretrained weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 PLANES: Final = frozenset({1, 3, 4})
-"""Numbers of colour planes that the last axis of an image may have; the fourth is transparency and is not looked at."""
+"""Numbers of colour planes that the last axis of an image may have; the fourth, transparency, is ignored."""
 
 
 _LUMINANCE: Final = np.array([0.299, 0.587, 0.114])
@@ -82,13 +82,13 @@ class Frames:
             return np.empty((0, self.dim(0)), np.float32)
         rows = []
         for where, frames, spans in episodes_of_frames(windows, channels):
-            small = np.stack(
+            thumbnails = np.stack(
                 [
                     thumbnail(frame, f"{where}, timestep {step}", self.side, colour=self.colour)
                     for step, frame in enumerate(frames)
                 ]
             )
-            rows += [self._rows(small[start:stop]) for start, stop in spans.tolist()]
+            rows += [self._rows(thumbnails[start:stop]) for start, stop in spans.tolist()]
         over_time = (
             Dct(self.length, self.coefficients)
             if self.in_time
@@ -96,15 +96,15 @@ class Frames:
         )
         return np.concatenate([unit_rows(over_time.describe([features])) for features in rows])
 
-    def _rows(self, small: Rows) -> Rows:
-        """Return [T, planes * block * block + 1]: what is seen in every frame, and how much has changed."""
-        centred = small - small.mean()
+    def _rows(self, thumbnails: Rows) -> Rows:
+        """Return [T, planes * block * block + 1]: the spectrum of every frame, and its change from the previous one."""
+        centred = thumbnails - thumbnails.mean()
         spread = centred.std()
-        seen = centred / spread if spread > _CONSTANT * np.abs(small).max() else np.zeros_like(small)
-        change = np.diff(seen, axis=0, prepend=seen[:1]).reshape(len(seen), -1)
-        slow = dct_matrix(self.side, self.block)
-        spectrum = slow @ seen @ slow.T / self.side
-        return np.hstack([spectrum.reshape(len(seen), -1), np.sqrt((change**2).mean(axis=1, keepdims=True))])
+        normalised = centred / spread if spread > _CONSTANT * np.abs(thumbnails).max() else np.zeros_like(thumbnails)
+        change = np.diff(normalised, axis=0, prepend=normalised[:1]).reshape(len(normalised), -1)
+        dct = dct_matrix(self.side, self.block)
+        spectrum = dct @ normalised @ dct.T / self.side
+        return np.hstack([spectrum.reshape(len(normalised), -1), np.sqrt((change**2).mean(axis=1, keepdims=True))])
 
 
 def thumbnail(frame: NDArray[Any], where: str, side: int, *, colour: bool = False) -> Rows:
@@ -120,7 +120,7 @@ def thumbnail(frame: NDArray[Any], where: str, side: int, *, colour: bool = Fals
 def episodes_of_frames(
     windows: Sequence[NDArray[Any]], values: int | None
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[np.int64]]]:
-    """Yield what to call an episode, its frames, and the windows in it, [start, stop); see `cuts.episodes_of`.
+    """Yield a name, the frames and the windows [start, stop) of each episode; see `window_batches.episodes_of`.
 
     Raises EmbedderError unless frames are images of one size, each of `values` numbers if that is known.
     """
@@ -154,7 +154,7 @@ def check_values(image: NDArray[np.float64], where: str) -> None:
 
 
 def is_image(shape: Sequence[int]) -> bool:
-    """Say whether frames of this shape are images: [height, width], or 1, 3 or 4 planes of that."""
+    """Return whether frames of this shape are images: [height, width], or with 1, 3 or 4 planes."""
     return 0 not in shape and (len(shape) == 2 or (len(shape) == 3 and shape[-1] in PLANES))
 
 
@@ -178,8 +178,8 @@ def _averages(before: int, after: int) -> NDArray[np.float64]:
 
 _SIDE: Final = 16
 _BLOCK: Final = 8
-_THINNED: Final = 64  # pixels: of larger images every second, third, ... row and column is enough for a small picture
-_EVEN: Final = 1e-6  # pictures that vary less, relative to their largest value, vary by rounding only
+_MIN_PIXELS: Final = 64  # pixels; of larger images every second, third, ... row and column is sufficient
+_CONSTANT_SKETCH: Final = 1e-6  # images with less relative variation are constant except for rounding
 
 
 def sketches(window: NDArray[Any], where: str) -> Rows:
@@ -190,15 +190,15 @@ def sketches(window: NDArray[Any], where: str) -> Rows:
     have equal rows. Raises EmbedderError, naming `where`, for NaN and for arrays that are not images.
     """
     check_frames(window, None, where)
-    every = max(1, min(window.shape[1:3]) // _THINNED)
-    slow = dct_matrix(_SIDE, _BLOCK)
+    stride = max(1, min(window.shape[1:3]) // _MIN_PIXELS)
+    dct = dct_matrix(_SIDE, _BLOCK)
     rows = np.empty((len(window), _BLOCK**2 - 1))
     for step, frame in enumerate(window):
-        (picture,) = thumbnail(frame[::every, ::every], f"{where}, timestep {step}", _SIDE)
-        seen = picture - picture.mean()
-        spread = seen.std()
-        if spread <= _EVEN * np.abs(picture).max():
+        (picture,) = thumbnail(frame[::stride, ::stride], f"{where}, timestep {step}", _SIDE)
+        centred = picture - picture.mean()
+        spread = centred.std()
+        if spread <= _CONSTANT_SKETCH * np.abs(picture).max():
             rows[step] = 0.0
         else:
-            rows[step] = (slow @ (seen / spread) @ slow.T).reshape(-1)[1:] / _SIDE
+            rows[step] = (dct @ (centred / spread) @ dct.T).reshape(-1)[1:] / _SIDE
     return rows

@@ -26,8 +26,8 @@ FEWEST: Final = 64
 """Minimum number of windows for training."""
 
 _NEIGHBOURS: Final = 10
-_FROM_NEIGHBOURS: Final = 0.8  # of the second views: more than that and a window no longer knows itself
-_AT_ONCE: Final = 1024  # rows of the matrix of similarities at a time
+_NEIGHBOUR_SHARE: Final = 0.8  # of the second views; with more, windows are no longer similar to themselves
+_BATCH_ROWS: Final = 1024  # rows of the similarity matrix at a time
 
 
 @dataclass(frozen=True)
@@ -56,49 +56,55 @@ def train(
         raise EmbedderError(f"training: expected at least {FEWEST} windows, found {len(windows)}")
     torch = import_library("torch", "torch")
     rng = np.random.default_rng(training.seed)
-    like = mutual_neighbours(windows)
-    weights = {name: torch.from_numpy(array).requires_grad_() for name, array in _initial(shape, rng).items()}
+    neighbours = mutual_neighbours(windows)
+    weights = {name: torch.from_numpy(array).requires_grad_() for name, array in _initial_weights(shape, rng).items()}
     optimizer = torch.optim.AdamW(weights.values(), lr=training.rate, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, training.rate, total_steps=training.steps)
-    begun = time.monotonic()
+    started = time.monotonic()
     for step in range(1, training.steps + 1):
         chosen = rng.permutation(len(windows))[: training.batch]
         partners = [
-            int(rng.choice(like[one])) if len(like[one]) and rng.random() < _FROM_NEIGHBOURS else one for one in chosen
+            int(rng.choice(neighbours[window]))
+            if len(neighbours[window]) and rng.random() < _NEIGHBOUR_SHARE
+            else window
+            for window in chosen
         ]
-        first = _vectors(torch, weights, [disturb(windows[one], rng) for one in chosen])
-        second = _vectors(torch, weights, [disturb(windows[one], rng) for one in partners])
-        loss = _contrast(torch, first, second, _alike(like, chosen), training.temperature)
+        first = _vectors(torch, weights, [disturb(windows[window], rng) for window in chosen])
+        second = _vectors(torch, weights, [disturb(windows[window], rng) for window in partners])
+        loss = _contrast(torch, first, second, _mask_neighbours(neighbours, chosen), training.temperature)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
         progress(step, float(loss.detach()))
-        if time.monotonic() - begun > training.seconds:
+        if time.monotonic() - started > training.seconds:
             break
     return Encoder(shape, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()})
 
 
 def mutual_neighbours(windows: Sequence[Rows]) -> list[NDArray[np.int64]]:
-    """Return for each window the windows that are, by arcdct, among its nearest as it is among theirs."""
+    """Return the mutual nearest neighbours of each window by arcdct."""
     vectors = unit_rows(ArcDct(damping=0.0).describe(list(windows)))
     nearest = np.empty((len(vectors), min(_NEIGHBOURS, len(vectors) - 1)), np.int64)
-    for begin in range(0, len(vectors), _AT_ONCE):
-        similar = vectors[begin : begin + _AT_ONCE] @ vectors.T
-        similar[np.arange(len(similar)), begin + np.arange(len(similar))] = -2.0
-        nearest[begin : begin + _AT_ONCE] = np.argpartition(-similar, nearest.shape[1] - 1, axis=1)[
+    for begin in range(0, len(vectors), _BATCH_ROWS):
+        similarities = vectors[begin : begin + _BATCH_ROWS] @ vectors.T
+        similarities[np.arange(len(similarities)), begin + np.arange(len(similarities))] = -2.0
+        nearest[begin : begin + _BATCH_ROWS] = np.argpartition(-similarities, nearest.shape[1] - 1, axis=1)[
             :, : nearest.shape[1]
         ]
-    of = [set(row.tolist()) for row in nearest]
-    return [np.array(sorted(other for other in row if one in of[other]), np.int64) for one, row in enumerate(of)]
+    neighbour_sets = [set(row.tolist()) for row in nearest]
+    return [
+        np.array(sorted(neighbour for neighbour in row if window in neighbour_sets[neighbour]), np.int64)
+        for window, row in enumerate(neighbour_sets)
+    ]
 
 
-def _initial(shape: Shape, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
-    made = {}
+def _initial_weights(shape: Shape, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    arrays = {}
     for name, size in shape.arrays().items():
         spread = 0.0 if len(size) == 1 else np.sqrt((2.0 if name.startswith("taps") else 1.0) / size[0])
-        made[name] = (spread * rng.normal(size=size)).astype(np.float32)
-    return made
+        arrays[name] = (spread * rng.normal(size=size)).astype(np.float32)
+    return arrays
 
 
 def _vectors(torch: Any, weights: Mapping[str, Any], windows: Sequence[Rows]) -> Any:
@@ -106,11 +112,11 @@ def _vectors(torch: Any, weights: Mapping[str, Any], windows: Sequence[Rows]) ->
     rows = torch.from_numpy(along_arc(windows))
     hidden = rows
     for layer, dilation in enumerate(DILATIONS):
-        made = torch.relu(_neighbours(torch, hidden, dilation) @ weights[f"taps{layer}"] + weights[f"bias{layer}"])
-        hidden = made if layer == 0 else hidden + made
-    both = torch.cat([hidden, rows], dim=2)
-    segments = both.reshape(len(both), SEGMENTS, -1, both.shape[2]).mean(dim=2)
-    return torch.nn.functional.normalize(segments.reshape(len(both), -1) @ weights["map"], dim=1)
+        output = torch.relu(_neighbours(torch, hidden, dilation) @ weights[f"taps{layer}"] + weights[f"bias{layer}"])
+        hidden = output if layer == 0 else hidden + output
+    features = torch.cat([hidden, rows], dim=2)
+    segments = features.reshape(len(features), SEGMENTS, -1, features.shape[2]).mean(dim=2)
+    return torch.nn.functional.normalize(segments.reshape(len(features), -1) @ weights["map"], dim=1)
 
 
 def _neighbours(torch: Any, rows: Any, dilation: int) -> Any:
@@ -120,19 +126,21 @@ def _neighbours(torch: Any, rows: Any, dilation: int) -> Any:
     return torch.cat([padded[:, tap * dilation : tap * dilation + length] for tap in range(TAPS)], dim=2)
 
 
-def _alike(like: Sequence[NDArray[np.int64]], chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which pairs of a batch are neighbours [B, B]: these are neither pulled together nor pushed apart."""
-    place = {int(one): number for number, one in enumerate(chosen)}
-    alike = np.zeros((len(chosen), len(chosen)), bool)
-    for number, one in enumerate(chosen):
-        alike[number, [place[other] for other in like[one].tolist() if other in place]] = True
-    return alike
+def _mask_neighbours(neighbours: Sequence[NDArray[np.int64]], chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return a mask [B, B] of pairs of a batch that are neighbours, which the loss ignores."""
+    places = {int(window): number for number, window in enumerate(chosen)}
+    is_neighbour = np.zeros((len(chosen), len(chosen)), bool)
+    for number, window in enumerate(chosen):
+        is_neighbour[
+            number, [places[neighbour] for neighbour in neighbours[window].tolist() if neighbour in places]
+        ] = True
+    return is_neighbour
 
 
-def _contrast(torch: Any, first: Any, second: Any, alike: NDArray[np.bool_], temperature: float) -> Any:
+def _contrast(torch: Any, first: Any, second: Any, is_neighbour: NDArray[np.bool_], temperature: float) -> Any:
     """Return the contrastive loss: each view should identify the other view of its window within the batch."""
-    similar = (first @ second.T) / temperature
-    similar = similar.masked_fill(torch.from_numpy(alike), float("-inf"))
-    truth = torch.arange(len(similar))
+    logits = (first @ second.T) / temperature
+    logits = logits.masked_fill(torch.from_numpy(is_neighbour), float("-inf"))
+    truth = torch.arange(len(logits))
     entropy = torch.nn.functional.cross_entropy
-    return (entropy(similar, truth) + entropy(similar.T, truth)) / 2
+    return (entropy(logits, truth) + entropy(logits.T, truth)) / 2

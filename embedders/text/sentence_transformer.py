@@ -160,17 +160,17 @@ class _Loaded:
         return run_onnx(self.session, feeds, self.path)[self.output]
 
 
-def _load(asked: Sentences) -> _Loaded:
-    folder = Path(asked.folder)
+def _load(settings: Sentences) -> _Loaded:
+    folder = Path(settings.folder)
     if not folder.is_dir():
         raise EmbedderError(f"{folder}: expected the folder of a sentence encoder, found no folder")
     path = next((folder / name for name in _NETWORKS if (folder / name).exists()), None)
     if path is None or not (folder / "tokenizer.json").exists():
         raise EmbedderError(f"{folder}: expected tokenizer.json and {' or '.join(_NETWORKS)}, found no such files")
     _check_modules(folder)
-    max_tokens = asked.max_tokens or _max_tokens(folder)
+    max_tokens = settings.max_tokens or _max_tokens(folder)
     tokenizer, digest = _tokenizer(folder / "tokenizer.json", max_tokens)
-    session, network_digest = open_onnx(path, asked.device)
+    session, network_digest = open_onnx(path, settings.device)
     return _Loaded(
         path=path,
         tokenizer=tokenizer,
@@ -179,7 +179,7 @@ def _load(asked: Sentences) -> _Loaded:
         output=_output(session),
         tokenizer_sha256=digest,
         network_sha256=network_digest,
-        pooling=asked.pooling or _pooling(folder),
+        pooling=settings.pooling or _pooling(folder),
         max_tokens=max_tokens,
     )
 

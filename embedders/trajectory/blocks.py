@@ -26,7 +26,7 @@ MOST_PAIRED: Final = 64
 """Maximum number of channels with an area per pair; of more, each has one area with the mean of all."""
 
 _EPSILON: Final = 1e-4
-_SILENT: Final = 1e-9
+_ZERO_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -102,25 +102,25 @@ class Blocks(LaneEmbedder):
 
 
 def _unit(block: NDArray[np.float64]) -> Vectors:
-    silent = np.abs(block).max(axis=1) < _SILENT  # rounding errors of zeros
-    return unit_rows(np.where(silent[:, None], 0.0, block))
+    is_zero = np.abs(block).max(axis=1) < _ZERO_TOLERANCE  # rounding errors of zeros
+    return unit_rows(np.where(is_zero[:, None], 0.0, block))
 
 
 def steadiness(rows: Rows, spans: Spans) -> NDArray[np.float64]:
-    """Return [N, D] of windows of rows: how steadily each channel moves, from 1 (steps continue) to 0 (turned back).
+    """Return [N, D] of windows of rows: how steadily each channel moves, from 1 (steps continue) to 0 (it turns back).
 
-    It is 1 minus the energy of second differences in the most that those steps could have, to the fourth power; 1 for
-    a channel that never moves. Rows are averaged over 3 timesteps first, so that noise on a position counts little.
+    It is (1 - energy of second differences / their maximum for these steps) to the fourth power; 1 for a channel that
+    never moves. Rows are averaged over 3 timesteps first, so that noise on a position counts little.
     """
     smoothed = smooth(rows, 3, spans)
     steps = smoothed[1:] - smoothed[:-1]
-    turns = steps[1:] - steps[:-1]  # of each window its own are read
+    turns = steps[1:] - steps[:-1]  # steps between windows are not read
     bounds = spans.tolist()
-    most = 4 * np.stack([_energy(steps[start : stop - 1]) for start, stop in bounds])
-    turned = np.stack([_energy(turns[start : max(stop - 2, start)]) for start, stop in bounds])
-    share = np.divide(turned, most, out=np.zeros(most.shape), where=most > _SILENT)
-    found: NDArray[np.float64] = np.maximum(1 - share, 0.0) ** 4
-    return found
+    max_energy = 4 * np.stack([_energy(steps[start : stop - 1]) for start, stop in bounds])
+    turn_energy = np.stack([_energy(turns[start : max(stop - 2, start)]) for start, stop in bounds])
+    share = np.divide(turn_energy, max_energy, out=np.zeros(max_energy.shape), where=max_energy > _ZERO_TOLERANCE)
+    steady: NDArray[np.float64] = np.maximum(1 - share, 0.0) ** 4
+    return steady
 
 
 def _energy(steps: Rows) -> Rows:
@@ -139,10 +139,10 @@ def areas(rows: Rows, spans: Spans) -> NDArray[np.float64]:
     It is swept by their path around its mean along the arc, so it does not depend on speed; it is positive if the first
     channel moves before the second.
     """
-    steps = rows[1:] - rows[:-1]  # of each window its own are read
+    steps = rows[1:] - rows[:-1]  # steps between windows are not read
     lengths = np.sqrt(np.einsum("td,td->t", steps, steps))[:, None]
     middles = (rows[:-1] + steps / 2) * lengths
-    found = np.stack(
+    signed = np.stack(
         [
             _areas(
                 rows[start : stop - 1],
@@ -152,7 +152,7 @@ def areas(rows: Rows, spans: Spans) -> NDArray[np.float64]:
             for start, stop in spans.tolist()
         ]
     )
-    rooted: NDArray[np.float64] = np.sign(found) * np.sqrt(np.abs(found))
+    rooted: NDArray[np.float64] = np.sign(signed) * np.sqrt(np.abs(signed))
     return rooted
 
 
@@ -168,7 +168,7 @@ def _areas(rows: Rows, steps: Rows, mean: Rows) -> Rows:
 
 
 def _arc_mean(first: Rows, middles: Rows, lengths: Rows) -> Rows:
-    """Return the mean [D] of a window along its path: the middles of its steps, weighted by their lengths already."""
+    """Return the mean [D] of a window along its path; middles: of its steps, already weighted by their lengths."""
     total = lengths.sum(axis=0)
     return np.asarray(middles.sum(axis=0) / total) if total[0] else first
 

@@ -44,16 +44,16 @@ class Mean(LaneEmbedder):
         return _means(windows)
 
 
-def _place(fn: PooledFunction) -> str:
-    """Return "module:qualified name"; raises EmbedderError for a lambda, which that would not tell from another."""
-    named: Any = fn if hasattr(fn, "__qualname__") else type(fn)
-    place = f"{named.__module__}:{named.__qualname__}"
-    if place.endswith("<lambda>"):
+def _qualified_name(fn: PooledFunction) -> str:
+    """Return "module:qualified name"; raises EmbedderError for a lambda, as it is not unique."""
+    target: Any = fn if hasattr(fn, "__qualname__") else type(fn)
+    qualified = f"{target.__module__}:{target.__qualname__}"
+    if qualified.endswith("<lambda>"):
         raise EmbedderError(
-            f"embedder: expected a function with a name, found {place}: its vectors could be mixed with those of "
+            f"embedder: expected a function with a name, found {qualified}: its vectors could be mixed with those of "
             f"another lambda; give it a name: PooledCallable(function, name='...', version=1)"
         )
-    return place
+    return qualified
 
 
 class PooledCallable:
@@ -68,7 +68,7 @@ class PooledCallable:
 
     def __init__(self, fn: PooledFunction, name: str | None = None, version: int = 1) -> None:
         self._fn = fn
-        self.name = _place(fn) if name is None else name
+        self.name = _qualified_name(fn) if name is None else name
         self.version = version
 
     def parameters(self) -> Mapping[str, JSON]:
@@ -77,7 +77,7 @@ class PooledCallable:
 
     def dim(self, channels: int) -> int:
         """Return the size of the function's result for zeros. Raises EmbedderError like `embed`."""
-        return self._answer(np.zeros(channels)).size
+        return self._call(np.zeros(channels)).size
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, E], one unit row per window [T_i, D].
@@ -89,13 +89,13 @@ class PooledCallable:
 
     def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         size = self.dim(windows[0].shape[1])
-        answers = [self._answer(mean) for mean in _means(windows)]
+        answers = [self._call(mean) for mean in _means(windows)]
         for answer in answers:
             if answer.size != size:
                 raise EmbedderError(f"embedder {self.name!r}: expected answers of size {size}, found {answer.size}")
         return np.stack(answers)
 
-    def _answer(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _call(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
         answer = np.asarray(self._fn(mean.astype(np.float32)))
         found = f"{answer.dtype} {answer.shape}"
         if answer.ndim == 1 and answer.size and is_real(answer.dtype):
