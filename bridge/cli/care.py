@@ -33,11 +33,11 @@ def fsck(
     from bridge.support.progress import watched
 
     with open_named(archive, index) as opened, watched() as progress:
-        found = (maintenance.repair if repair else maintenance.check)(
+        result = (maintenance.repair if repair else maintenance.check)(
             opened, data=data, workers_count=workers, progress=progress
         )
-    _print_checked(found, as_json)
-    if not found.ok:
+    _print_checked(result, as_json)
+    if not result.ok:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -48,16 +48,16 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from bridge.present.reports import present_health
 
     with open_named(archive, index) as opened:
-        found = [present_health(one) for one in examine(opened)]
+        items = [present_health(health) for health in examine(opened)]
     if as_json:
-        print_items(found)
+        print_items(items)
         return
-    if not found:
+    if not items:
         typer.echo("no vectors: `wshard ingest` makes them", err=True)
-    for number, one in enumerate(found):
+    for number, health in enumerate(items):
         if number:
             typer.echo()
-        shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in one.items()}
+        shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in health.items()}
         print_table(("", ""), [(name, str(value)) for name, value in shown.items()])
 
 
@@ -92,20 +92,20 @@ def restore(
         typer.echo(f"{printable(place_of(named).name)}: {plural(catalog.query.count(), 'episode')}")
 
 
-def _print_checked(found: FsckResult, as_json: bool) -> None:
+def _print_checked(result: FsckResult, as_json: bool) -> None:
     from bridge.present.findings import group_findings, present_failures, present_finding
 
     if as_json:
-        failed = present_failures(found.report.failed if found.report else ())
-        print_items(map(present_finding, found.findings), episodes=found.episodes, done=found.done, failed=failed)
+        failed = present_failures(result.report.failed if result.report else ())
+        print_items(map(present_finding, result.findings), episodes=result.episodes, done=result.done, failed=failed)
         return
-    for line in found.done:
+    for line in result.done:
         typer.echo(f"repaired: {printable(line)}")
-    if found.findings:
-        rows = [(code, shorten(where), message) for code, where, message in group_findings(found.findings)]
+    if result.findings:
+        rows = [(code, shorten(where), message) for code, where, message in group_findings(result.findings)]
         print_table(("what", "/where", "found"), rows)
-    print_files("failed", [(str(one.address), one.error) for one in found.report.failed] if found.report else [])
-    for code, advice in {one.code: one.advice for one in found.findings}.items():
+    print_files("failed", [(str(one.address), one.error) for one in result.report.failed] if result.report else [])
+    for code, advice in {one.code: one.advice for one in result.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
-    what = plural(len(found.findings), "finding") if found.findings else "no problems found"
-    typer.echo(f"{plural(found.episodes, 'episode')} checked: {what}")
+    what = plural(len(result.findings), "finding") if result.findings else "no problems found"
+    typer.echo(f"{plural(result.episodes, 'episode')} checked: {what}")

@@ -104,7 +104,7 @@ def _run(
     from bridge.support.workers import workers as start_workers
     from wshard.conversion.run import Conversion, convert_batch
 
-    apart = target.takes_one_per_file and target.mode != "overwrite" and workers > 1
+    in_workers = target.takes_one_per_file and target.mode != "overwrite" and workers > 1
     with Conversion(target, jobs, readers=workers) as conversion:
         losses = conversion.find_losses()
         for loss, count in losses.most_common(_SHOWN):
@@ -114,7 +114,7 @@ def _run(
                 f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written\n"
             )
             raise typer.Exit(EXIT_FAILED)
-        if not apart:
+        if not in_workers:
             yield from conversion.run()
             return
     batches = [jobs[start : start + _AT_ONCE] for start in range(0, len(jobs), _AT_ONCE)]
@@ -148,8 +148,8 @@ def _print_outcome(
         typer.echo(f"error: {printable(f'{job.span.address}: {reason}')}", err=True)
     steps = sum(length for _, length in done if isinstance(length, int))
     counts = [plural(sum(isinstance(length, int) for _, length in done), "episode"), plural(steps, "timestep")]
-    there = sum(length is None for _, length in done)
-    counts += [f"{there} already there"] if there else []
+    skipped_count = sum(length is None for _, length in done)
+    counts += [f"{skipped_count} already there"] if skipped_count else []
     counts += [f"{len(failed)} failed"] if failed else []
     named = " ".join(paths[:-1]) or "the archive's episodes"
     typer.echo(f"converted  {printable(named)}  ->  {printable(paths[-1])}  ({target.format}: {', '.join(counts)})")

@@ -78,13 +78,13 @@ def duplicates(
                 twins = drop_repeats([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
         groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
         lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
-    found = group_twins(twins, groups)
+    pairs_by_group = group_twins(twins, groups)
     if as_json:
-        print_items((present_group(group, pairs) for group, pairs in found.items()), episodes=len(groups))
+        print_items((present_group(group, pairs) for group, pairs in pairs_by_group.items()), episodes=len(groups))
         return
-    print_twins([twin for pairs in found.values() for twin in pairs][:limit])
+    print_twins([twin for pairs in pairs_by_group.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
-    print_lines([f"{plural(len(found), 'group')}; {spare} of {len(groups)} episodes are duplicates", *lines])
+    print_lines([f"{plural(len(pairs_by_group), 'group')}; {spare} of {len(groups)} episodes are duplicates", *lines])
 
 
 @reported()
@@ -108,13 +108,15 @@ def leaks(
     from bridge.support.progress import watched
 
     with open_named(archive) as opened:
-        mine, others = (_parse_nonempty_set(opened, text) for text in (left, right))
+        left_set, right_set = (_parse_nonempty_set(opened, text) for text in (left, right))
         with watched() as progress:
-            twins = find_leaks(opened, mine, others, within=within, progress=progress)
+            twins = find_leaks(opened, left_set, right_set, within=within, progress=progress)
             if pieces:
-                twins = drop_repeats([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
+                twins = drop_repeats(
+                    [*twins, *find_shared(opened, left_set, right_set, within=within, progress=progress)]
+                )
         leaked = {twin.right.id for twin in twins}
-        tested = opened.catalog.query.ids(others)
+        tested = opened.catalog.query.ids(right_set)
         remaining = [id_ for id_ in tested if id_ not in leaked]
         lines = save_result(opened, OutputOptions(collection=collection), {}, picks=remaining)
     if as_json:
@@ -170,12 +172,12 @@ def select(
 
     options = OutputOptions(write, collection, limit, as_json)
     with open_named(archive) as opened:
-        found = select_subset(opened, count, where or "", method=method, space=choose_space(opened, where, space))
-        ranks = {one.episode.id: rank for rank, one in enumerate(found, 1)}
+        subset = select_subset(opened, count, where or "", method=method, space=choose_space(opened, where, space))
+        ranks = {one.episode.id: rank for rank, one in enumerate(subset, 1)}
         lines = save_result(opened, options, ranks, picks=ranks)
-    if len(found) < count:
-        typer.echo(f"only {plural(len(found), 'episode')} to select from, {count} requested", err=True)
-    print_result(found, "farthest" if method is Method.K_CENTER else "mean cosine", options, lines)
+    if len(subset) < count:
+        typer.echo(f"only {plural(len(subset), 'episode')} to select from, {count} requested", err=True)
+    print_result(subset, "farthest" if method is Method.K_CENTER else "mean cosine", options, lines)
 
 
 @reported()
@@ -201,10 +203,10 @@ def weights(
     options = OutputOptions(write, collection, limit, as_json)
     with open_named(archive) as opened:
         chosen = choose_space(opened, where, space)
-        found = weigh(opened, parse_set(opened, target), where or "", clip=clip, space=chosen)
-        values = values_by_id(found)
+        weighted = weigh(opened, parse_set(opened, target), where or "", clip=clip, space=chosen)
+        values = values_by_id(weighted)
         lines = save_result(opened, options, values, picks=values, weights=values)
-    print_result(found, "weight", options, lines)
+    print_result(weighted, "weight", options, lines)
 
 
 def _parse_nonempty_set(opened: Archive, text: str) -> Where:

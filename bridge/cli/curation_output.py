@@ -95,20 +95,20 @@ def choose_space(archive: Archive, where: str | None, name: str | None) -> str:
     return chosen.fingerprint
 
 
-def values_by_id(found: Sequence[Valued]) -> dict[int, float]:
+def values_by_id(values: Sequence[Valued]) -> dict[int, float]:
     """Return the values by the ids of their episodes."""
-    return {one.episode.id: one.value for one in found}
+    return {valued.episode.id: valued.value for valued in values}
 
 
-def print_result(found: Sequence[Valued], heading: str, options: OutputOptions, lines: Iterable[str]) -> None:
+def print_result(values: Sequence[Valued], heading: str, options: OutputOptions, lines: Iterable[str]) -> None:
     """Print episodes with their values below `heading`, then further lines; or JSON."""
     from bridge.present.episodes import present_ranking
 
     if options.as_json:
-        print_items(present_ranking(found))
+        print_items(present_ranking(values))
         return
-    print_ranking(found[: options.limit], heading)
-    print_lines([f"{min(options.limit, len(found))} of {len(found)} episodes", *lines])
+    print_ranking(values[: options.limit], heading)
+    print_lines([f"{min(options.limit, len(values))} of {len(values)} episodes", *lines])
 
 
 def print_ranked(
@@ -127,10 +127,12 @@ def print_ranked(
 
     with open_named(archive) as opened:
         with watched() as progress:
-            found = find(opened, progress)
-        lines = save_result(opened, options, values_by_id(found))
+            values = find(opened, progress)
+        lines = save_result(opened, options, values_by_id(values))
     limit, meaning = beyond
-    print_result(found, heading, options, [f"{sum(one.value > limit for one in found)} above {limit}{meaning}", *lines])
+    print_result(
+        values, heading, options, [f"{sum(one.value > limit for one in values)} above {limit}{meaning}", *lines]
+    )
 
 
 def print_twins(twins: Iterable[Twin]) -> None:
@@ -150,13 +152,15 @@ def _cells(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str]:
     return shorten(str(row.address)), f"{span[0]}:{span[1]}"
 
 
-def print_ranking(found: Sequence[Valued], heading: str) -> None:
+def print_ranking(values: Sequence[Valued], heading: str) -> None:
     """Print episodes with their values below `heading`; with labels where those are ranked."""
-    labels = any(one.label for one in found)
+    labels = any(valued.label for valued in values)
     rows = []
-    for rank, one in enumerate(found, 1):
-        row = one.episode
-        kind = (one.label, one.suggested) if labels else (row.env_id,)
-        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(str(row.address))))
+    for rank, valued in enumerate(values, 1):
+        row = valued.episode
+        kind = (valued.label, valued.suggested) if labels else (row.env_id,)
+        rows.append(
+            (str(rank), f"{valued.value:.4f}", row.episode_id, *kind, str(row.length), shorten(str(row.address)))
+        )
     kinds = ("label", "suggested") if labels else ("env",)
     print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)

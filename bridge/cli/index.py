@@ -23,14 +23,14 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     from bridge.present.reports import present_space
 
     with open_named(archive) as opened:
-        found = indexes.list_spaces(opened)
-    rows = [present_space(one) for one in found]
+        summaries = indexes.list_spaces(opened)
+    rows = [present_space(one) for one in summaries]
     if as_json:
         print_items(rows)
         return
     named = ["embedder", "lanes", "rates"] + ["state"] * any(row["state"] != "active" for row in rows)
     shown = []
-    for row, one in zip(rows, found, strict=True):
+    for row, one in zip(rows, summaries, strict=True):
         plan, vectors = one.space.windows, f"{row['vectors']} x {row['dim']}"
         windows = "whole" if plan.whole else ",".join(map(str, plan.scales or [f"{plan.size}:{plan.stride}"]))
         cells = [_cell(row[name]) for name in named]
@@ -49,13 +49,13 @@ def drop(
     from bridge.spaces.identity import describe
 
     with open_named(archive, index) as opened:
-        found = indexes.find(opened, space)
-        about = f"{plural(found.vectors, 'vector')} of {plural(found.episodes, 'episode')}, {found.size} bytes"
-        about = f"{about}: {describe(found.space)}"
+        summary = indexes.find(opened, space)
+        about = f"{plural(summary.vectors, 'vector')} of {plural(summary.episodes, 'episode')}, {summary.size} bytes"
+        about = f"{about}: {describe(summary.space)}"
         if not yes:
             typer.echo(f"would remove {about}\nuse --yes to confirm", err=True)
             raise typer.Exit(EXIT_FAILED)
-        indexes.drop(opened, found.space)
+        indexes.drop(opened, summary.space)
     typer.echo(f"removed {about}")
 
 

@@ -82,13 +82,13 @@ def ingest(
 
     named = archive_named(archive)
     plans = options.parse_plans(windows)
-    known = prune and (isinstance(named, str) or (named / DATABASE).exists())
+    exists = prune and (isinstance(named, str) or (named / DATABASE).exists())
     with option_read():
         how = read_as(format_name, encode_lane_map(lane_map or ()))
     if format_name:
         source_class(format_name)  # one that nothing reads would fail for every path
     places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
-    if not known:
+    if not exists:
         expect_episodes(places)  # before an archive is created for nothing
     encoder = loaded(sentences)
     thresholds = options.read_quality_limits(limits) if check else None
@@ -193,5 +193,5 @@ def _summary(counts: Mapping[str, int]) -> str:
 def _by_suffix(skipped: Mapping[str, int]) -> str:
     """Return "12 .json, 3 .mp4", the most frequent first; all but the first few suffixes as one number."""
     named = [f"{count} {suffix or 'without suffix'}" for suffix, count in [*skipped.items()][:_SUFFIXES]]
-    others = sum([*skipped.values()][_SUFFIXES:])
-    return printable(", ".join([*named, *([f"{others} others"] if others else [])]))
+    rest_count = sum([*skipped.values()][_SUFFIXES:])
+    return printable(", ".join([*named, *([f"{rest_count} others"] if rest_count else [])]))

@@ -70,18 +70,18 @@ def evaluate(
 
     with open_named(archive) as opened, watched() as progress:
         report_unknown(opened.catalog, where)
-        found = evaluate_label(opened, label, where or "", k=k, progress=progress)
+        evaluated = evaluate_label(opened, label, where or "", k=k, progress=progress)
         with TrajectoryRetriever(archive_named(archive)) as retriever:
             default = evaluate_search(retriever, opened, label, where or "", k=k, progress=progress)
-    every = found if default is None else [default, *found]
+    every = evaluated if default is None else [default, *evaluated]
     if as_json:
         from bridge.present.reports import present_evaluation
 
         print_items(map(present_evaluation, every))
         return
     _print_scores(every, f">recall@{k}")
-    if found[0].labels > 1:
-        _print_labels(found[0], f">recall@{k}", limit)
+    if evaluated[0].labels > 1:
+        _print_labels(evaluated[0], f">recall@{k}", limit)
 
 
 @reported()
@@ -111,10 +111,10 @@ def probe(
     with open_named(archive) as opened:
         report_unknown(opened.catalog, where)
         marked = [[find_episode(opened.catalog, name).id for name in names] for names in (right, wrong or [])]
-        found = train_probe(opened, marked[0], marked[1], where or "", space=space)
+        probe = train_probe(opened, marked[0], marked[1], where or "", space=space)
         if write is not None:
-            save_probe(opened, found, write, who=account())
-    result = present_probe(found, top=top)
+            save_probe(opened, probe, write, who=account())
+    result = present_probe(probe, top=top)
     if as_json:
         print_json(result)
         return
@@ -124,17 +124,17 @@ def probe(
     ]
     print_table((">rank", ">value", "episode", "env", "/file"), rows)
     measured = ""
-    if found.precision is not None:
-        measured = f"; precision {found.precision:.2f}, recall {found.recall or 0:.2f} (cross-validated)"
-    typer.echo(f"{found.positive} of {result['total']} episodes are positive{measured}")
+    if probe.precision is not None:
+        measured = f"; precision {probe.precision:.2f}, recall {probe.recall or 0:.2f} (cross-validated)"
+    typer.echo(f"{probe.positive} of {result['total']} episodes are positive{measured}")
     if write is not None:
         typer.echo(f"saved as score.{printable(write)} and as the collection {printable(write)}")
 
 
-def _print_scores(found: Sequence[Evaluated], recall: str) -> None:
+def _print_scores(evaluated: Sequence[Evaluated], recall: str) -> None:
     from bridge.present.reports import name_ranking
 
-    rows = [(*_cells(one.scores), str(one.labels), name_ranking(one)) for one in found]
+    rows = [(*_cells(evaluation.scores), str(evaluation.labels), name_ranking(evaluation)) for evaluation in evaluated]
     print_table((">mAP", ">P@1", ">P@10", recall, ">queries", ">labels", "ranked by"), rows)
 
 

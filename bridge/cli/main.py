@@ -78,14 +78,18 @@ app.add_typer(index.app, name="index", rich_help_panel="Care")
 def command(word: str | None = None) -> Any:
     """Return the command with all its verbs, whose help names every option in full and ends with an example.
 
-    Where `word` names a verb or a group of verbs, there is no other: to make all takes longer than most of them.
+    If `word` names a command or a group, only that is built: building all takes longer than most commands run.
     """
-    some = copy(app)
-    some.registered_commands = [one for one in app.registered_commands if get_command_name(_name_of(one)) == word]
-    some.registered_groups = [one for one in app.registered_groups if one.name == word]
-    whole = typer.main.get_command(some if some.registered_commands or some.registered_groups else app)
-    _prepare_help(whole)
-    return whole
+    partial_app = copy(app)
+    partial_app.registered_commands = [
+        registered for registered in app.registered_commands if get_command_name(_name_of(registered)) == word
+    ]
+    partial_app.registered_groups = [registered for registered in app.registered_groups if registered.name == word]
+    command = typer.main.get_command(
+        partial_app if partial_app.registered_commands or partial_app.registered_groups else app
+    )
+    _prepare_help(command)
+    return command
 
 
 def _name_of(verb: CommandInfo) -> str:

@@ -16,13 +16,13 @@ _PRINTED: Final = 20  # of a kind; --json lists all
 _NAMED: Final = 3  # files with the same message
 
 
-def print_files(what: str, found: Sequence[tuple[str, str]]) -> None:
+def print_files(what: str, failures: Sequence[tuple[str, str]]) -> None:
     """Print the first of these files, (path, message), on stderr, and how many more there are.
 
     More than three files with the same message take one line.
     """
     groups: dict[str, list[str]] = {}
-    for path, message in found:
+    for path, message in failures:
         groups.setdefault(message, []).append(printable(shorten(path)))
     lines = [(message, names) for message, paths in groups.items() for names in _lines_of(paths)]
     for message, names in lines[:_PRINTED]:

@@ -192,17 +192,17 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
     rows = []
     for rank, ref in enumerate(hits, 1):
-        about = ref.metadata
+        metadata = ref.metadata
         cells = {
             "span": f"{ref.span[0]}:{ref.span[1]}",
             "aligned": f"{ref.aligned[0]}:{ref.aligned[1]}",
             "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
         }
-        length, reward = str(about["length"]), format_number(about["total_reward"])
+        length, reward = str(metadata["length"]), format_number(metadata["total_reward"])
         place = shorten(str(ref.address))
         more = (cells[name] for name in extra)
-        rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *more, place))
+        rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, metadata["env_id"], length, reward, *more, place))
     print_table(columns, rows)
     _print_spaces(hits)
     for note in hits.answered.notes:

@@ -140,8 +140,8 @@ def _ask_for_tasks(data_dir: str) -> list[str]:
 
     if not _has_terminal():
         raise typer.BadParameter("--interactive: expected a terminal; use --task NAME")
-    known = list_tasks(Path(data_dir, "processed"))
-    return choose_tasks(known, Prompt.ask, lambda line: typer.echo(line, err=True)) if known else ["all"]
+    tasks = list_tasks(Path(data_dir, "processed"))
+    return choose_tasks(tasks, Prompt.ask, lambda line: typer.echo(line, err=True)) if tasks else ["all"]
 
 
 def _has_terminal() -> bool:
@@ -153,14 +153,14 @@ def _find_tasks(data_dir: str, names: Sequence[str]) -> list[Path]:
     from wshard.errors import SourceNotFoundError
     from wshard.formats.raiden.source import list_tasks
 
-    known = list_tasks(Path(data_dir, "processed"))
-    unknown = [name for name in names if name not in known and name != "all"]
-    if unknown or not known:
-        listed = ", ".join(f"{name} ({count})" for name, count in known.items()) or "none"
+    tasks = list_tasks(Path(data_dir, "processed"))
+    unknown = [name for name in names if name not in tasks and name != "all"]
+    if unknown or not tasks:
+        listed = ", ".join(f"{name} ({count})" for name, count in tasks.items()) or "none"
         raise SourceNotFoundError(
             f"{Path(data_dir, 'processed')}: expected tasks, found {listed}; no {', '.join(unknown)}"
         )
-    return [Path(data_dir, "processed", name) for name in (known if "all" in names else names)]
+    return [Path(data_dir, "processed", name) for name in (tasks if "all" in names else names)]
 
 
 def _export(

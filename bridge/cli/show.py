@@ -99,17 +99,19 @@ def _open_in_browser(name: str, archive: str | None) -> None:
     run_server(named, lambda make: make(port=0, path=f"/episodes/{row.uid}{query}"))
 
 
-def _print(about: dict[str, Any]) -> None:
-    own = list(about)
+def _print(description: dict[str, Any]) -> None:
+    own = list(description)
     recorded = own[own.index("files") + 1 :]
-    pairs = [(key, value) for key, value in about.items() if key not in (*_APART, *recorded)]
-    pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
-    stored = about["stored_lanes"]
-    pairs += [(f"lane {key}", f"{value}{_storage_text(stored[key])}") for key, value in about["lanes"].items()]
-    if len(about["files"]) > 1:
-        pairs += [(file["role"], f"{Path(file['file_path']).name}, {file['size']:,} bytes") for file in about["files"]]
-    pairs += [(f"score {name}", value) for name, value in about.get("scores", {}).items()]
-    pairs += [(key, about[key]) for key in recorded if key != "scores"]
+    pairs = [(key, value) for key, value in description.items() if key not in (*_APART, *recorded)]
+    pairs += [(f"metadata.{key}", value) for key, value in description["metadata"].items()]
+    stored = description["stored_lanes"]
+    pairs += [(f"lane {key}", f"{value}{_storage_text(stored[key])}") for key, value in description["lanes"].items()]
+    if len(description["files"]) > 1:
+        pairs += [
+            (file["role"], f"{Path(file['file_path']).name}, {file['size']:,} bytes") for file in description["files"]
+        ]
+    pairs += [(f"score {name}", value) for name, value in description.get("scores", {}).items()]
+    pairs += [(key, description[key]) for key in recorded if key != "scores"]
     print_table(("", ""), [(key, _text_of(value)) for key, value in pairs], whole=True)
 
 

@@ -69,15 +69,15 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     groups: list[tuple[LaneChoice, list[FoundEpisode]]] = []
     for finding in findings:
         of_episode = [
-            choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices
+            choices[name] for name in (vectors.space for vectors in facts[finding.episode].embedded) if name in choices
         ]
         wanted = (of_episode or [*choices.values()] or [LaneChoice()])[0]
         group = next((episodes for choice, episodes in groups if choice == wanted), None)
         if group is None:
             groups.append((wanted, group := []))
         # Episodes may have been moved to paths of other moved episodes.
-        there = (finding.seen, rows[finding.episode].address)
-        group += [FoundEpisode(address) for address in there if address is not None and exists(address)]
+        addresses = (finding.seen, rows[finding.episode].address)
+        group += [FoundEpisode(address) for address in addresses if address is not None and exists(address)]
     for wanted, episodes in groups:
         read_again(run, episodes, wanted)
     counts = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})

@@ -32,16 +32,16 @@ def present_episode(row: EpisodeRow) -> dict[str, Any]:
     }
 
 
-def present_ranking(found: Sequence[Valued]) -> list[dict[str, Any]]:
+def present_ranking(values: Sequence[Valued]) -> list[dict[str, Any]]:
     """Return episodes with their values, ranked from 1; with labels where another one is suggested."""
     return [
         {
             "rank": rank,
-            "value": one.value,
-            **present_episode(one.episode),
-            **({"label": one.label, "suggested": one.suggested} if one.suggested else {}),
+            "value": valued.value,
+            **present_episode(valued.episode),
+            **({"label": valued.label, "suggested": valued.suggested} if valued.suggested else {}),
         }
-        for rank, one in enumerate(found, 1)
+        for rank, valued in enumerate(values, 1)
     ]
 
 

@@ -85,10 +85,10 @@ def present_failures(failures: Iterable[Failure]) -> list[dict[str, str]]:
 
 def group_twins(twins: Iterable[Twin], groups: Mapping[int, int]) -> dict[int, list[Twin]]:
     """Return the pairs of each group of episodes, the group with the smallest id first."""
-    found: dict[int, list[Twin]] = {}
+    pairs_by_group: dict[int, list[Twin]] = {}
     for twin in sorted(twins, key=lambda twin: groups[twin.left.id]):
-        found.setdefault(groups[twin.left.id], []).append(twin)
-    return found
+        pairs_by_group.setdefault(groups[twin.left.id], []).append(twin)
+    return pairs_by_group
 
 
 def present_group(group: int, twins: Sequence[Twin]) -> dict[str, Any]:

@@ -109,19 +109,19 @@ def check_episodes(
     """
     unreadable: Sequence[Failure] = ()
     if paths:
-        there = discover(paths)
-        addresses, unreadable = [one.address for one in there.episodes], there.unreadable
+        discovery = discover(paths)
+        addresses, unreadable = [one.address for one in discovery.episodes], discovery.unreadable
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
-    found = _Checkups()
+    checkups = _Checkups()
     with workers(workers_count) as crew:
-        checker = Checker(catalog, limits, found.complete)
-        check_all(Work(catalog, checker, crew, progress or Silent()), addresses, every_byte=True, found=found)
+        checker = Checker(catalog, limits, checkups.complete)
+        check_all(Work(catalog, checker, crew, progress or Silent()), addresses, every_byte=True, found=checkups)
         checker.finish()
     for failure in unreadable:
-        found.add(_failed(failure, None))
-    found.done.unsaved = checker.unsaved
-    return found.done
+        checkups.add(_failed(failure, None))
+    checkups.done.unsaved = checker.unsaved
+    return checkups.done
 
 
 def check_all(

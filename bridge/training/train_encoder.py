@@ -160,7 +160,7 @@ def _windows(
     space = family.space(statistics)
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
     fitting = [row for row in rows.values() if row.layout_id in family.layout_ids]
-    found: list[Rows] = []
+    windows: list[Rows] = []
     failed: list[Failure] = []
     with OpenLocations() as locations:
         for place in rng.permutation(len(fitting)).tolist():
@@ -170,10 +170,10 @@ def _windows(
                 failed.append(values)
                 continue
             scored = standardise(values.astype(np.float64), statistics)
-            found += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
-            if len(found) >= most:
+            windows += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
+            if len(windows) >= most:
                 break
-    return found[:most], failed
+    return windows[:most], failed
 
 
 def _values(address: EpisodeAddress, space: Space, locations: OpenLocations) -> NDArray[Any]:

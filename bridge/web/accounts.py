@@ -54,7 +54,7 @@ def read_accounts(path: Path) -> dict[str, Account]:
 
     Raises RequestError for an invalid line, with its number, and for a file without accounts; OSError.
     """
-    found: dict[str, Account] = {}
+    accounts: dict[str, Account] = {}
     with path.open(encoding="utf-8", errors="replace") as file:
         text = file.read(_MOST_BYTES)
     for number, line in enumerate(text.splitlines(), 1):
@@ -64,10 +64,10 @@ def read_accounts(path: Path) -> dict[str, Account]:
         if len(words) != 3 or words[1] not in ("reader", "editor") or not _is_hash(words[2]):
             expected = "expected NAME, reader or editor, and the SHA-256 of a token (`wshard serve --new-token`)"
             raise RequestError(f"{path}, line {number}: {expected}")
-        found[words[2].lower()] = Account(words[0], "reader" if words[1] == "reader" else "editor")
-    if not found:
+        accounts[words[2].lower()] = Account(words[0], "reader" if words[1] == "reader" else "editor")
+    if not accounts:
         raise RequestError(f"{path}: expected at least one account, NAME ROLE SHA256, found none")
-    return found
+    return accounts
 
 
 def _is_hash(text: str) -> bool:
@@ -105,7 +105,7 @@ class SignIns:
     def account_of(self, token: str) -> Account | None:
         """Return whose token this is, as a program sends it with every request."""
         given = hash_token(token)
-        return next((one for known, one in self._accounts.items() if hmac.compare_digest(known, given)), None)
+        return next((account for digest, account in self._accounts.items() if hmac.compare_digest(digest, given)), None)
 
     def sign_in(self, token: str) -> str | None:
         """Return the key of a new session for a one-time link, which is used up, or for an account's token."""
@@ -126,12 +126,12 @@ class SignIns:
 
     def session(self, key: str) -> BrowserSession | None:
         """Return the session of that key, unless it was idle for hours."""
-        found = self._sessions.get(hash_token(key))
+        session = self._sessions.get(hash_token(key))
         now = time.monotonic()
-        if found is None or now - found.seen > _IDLE_S:
+        if session is None or now - session.seen > _IDLE_S:
             return None
-        found.seen = now
-        return found
+        session.seen = now
+        return session
 
     def _forget_idle(self) -> None:
         now = time.monotonic()

@@ -59,26 +59,26 @@ class Parameter:
     least: float = -math.inf
     most: float = math.inf
 
-    def read(self, found: Sequence[Any]) -> Any:
+    def read(self, raw_values: Sequence[Any]) -> Any:
         """Return the value of what a request gave; raises RequestError."""
-        if not found:
+        if not raw_values:
             if self.required:
                 raise RequestError(f"expected the parameter {self.name!r}: {self.about}")
             return [] if self.many and self.default is None else self.default
-        if len(found) > (_MOST_VALUES if self.many else 1):
+        if len(raw_values) > (_MOST_VALUES if self.many else 1):
             raise RequestError(f"{self.name}: expected {'fewer values' if self.many else 'one value'}")
-        values = [self._one(value) for value in found]
+        values = [self._one(value) for value in raw_values]
         return values if self.many else values[0]
 
     def _one(self, value: Any) -> Any:
-        found = _as_kind(value, self.kind)
-        if found is None or (self.kind in (int, float) and not self.least <= found <= self.most):
+        converted = _as_kind(value, self.kind)
+        if converted is None or (self.kind in (int, float) and not self.least <= converted <= self.most):
             bounds = "" if math.isinf(self.least) else f" of at least {self.least:g}"
             bounds += "" if math.isinf(self.most) else f" and at most {self.most:g}"
             raise RequestError(
                 f"{self.name}: expected a value of type {_TYPES[self.kind]}{bounds}, found {shown(value)}"
             )
-        return found
+        return converted
 
     def schema(self) -> dict[str, Any]:
         """Return its JSON schema."""
@@ -128,10 +128,10 @@ class Endpoint:
                     raise RequestError("expected an account that may change the archive: this one is read-only", 403)
                 call = ApiCall(archive, account, await self._read(request), request.headers)
                 answer = partial(self.answer, call)
-                found = await (run_sync(answer) if self.changes else _read_for(request, answer))
+                result = await (run_sync(answer) if self.changes else _read_for(request, answer))
             except (WShardError, OSError) as error:
                 return refuse(error)
-            return found if isinstance(found, Response) else as_json(found)
+            return result if isinstance(result, Response) else as_json(result)
 
         return Route(self.path, respond, methods=[self.method])
 
@@ -142,22 +142,22 @@ class Endpoint:
             given |= {name: value if isinstance(value, list) else [value] for name, value in parsed.items()}
         else:
             given |= {name: request.query_params.getlist(name) for name in request.query_params}
-        known = {one.name for one in self.parameters}
-        if unknown := sorted(given.keys() - known):
-            raise RequestError(f"expected parameters among {', '.join(sorted(known)) or 'none'}, found {unknown[0]!r}")
+        names = {one.name for one in self.parameters}
+        if unknown := sorted(given.keys() - names):
+            raise RequestError(f"expected parameters among {', '.join(sorted(names)) or 'none'}, found {unknown[0]!r}")
         return {one.name: one.read(given.get(one.name, ())) for one in self.parameters}
 
 
 async def _read_for(request: Request, answer: Callable[[], Any]) -> Any:
     """Return an answer in a thread; if the browser leaves before, the catalog stops what it reads for it."""
     cancellation = Cancellation()
-    known = CANCELLATION.set(cancellation)
+    token = CANCELLATION.set(cancellation)
     watch = asyncio.ensure_future(_leave(request, cancellation))
     try:
         return await run_sync(answer)
     finally:
         watch.cancel()
-        CANCELLATION.reset(known)
+        CANCELLATION.reset(token)
 
 
 async def _leave(request: Request, cancellation: Cancellation) -> None:

@@ -41,7 +41,7 @@ class ServedArchive:
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.searching = threading.Lock()  # searches compute: side by side they only take each other's time
         self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}
-        self._known: dict[object, tuple[object, Any]] = {}
+        self._cache: dict[object, tuple[object, Any]] = {}
         self._warming: threading.Thread | None = None
 
     def warm_up(self) -> None:
@@ -57,11 +57,11 @@ class ServedArchive:
                 with self.searching:
                     retriever.search_moments(replace(self.episode(row[0].uid), span=(0, _WARMING)), 4)
 
-    def keep_queue(self, asked: tuple[Any, ...], found: dict[str, Any]) -> None:
+    def keep_queue(self, key: tuple[Any, ...], queue: dict[str, Any]) -> None:
         """Remember a review queue, while people work through it."""
         while len(self.queues) >= _MOST_QUEUES:
             del self.queues[next(iter(self.queues))]
-        self.queues[asked] = found
+        self.queues[key] = queue
 
     @property
     def catalog(self) -> Catalog:
@@ -71,14 +71,14 @@ class ServedArchive:
     def retriever(self, embedder: str | None = None, lanes: tuple[str, ...] = ()) -> TrajectoryRetriever:
         """Return what searches the archive by that embedder and lanes; opened by the first search."""
         with self.searching:
-            known = self._retrievers.get((embedder, lanes))
-            if known is None:
+            retriever = self._retrievers.get((embedder, lanes))
+            if retriever is None:
                 target = self._index or self.place
-                known = TrajectoryRetriever(target, embedder, lanes=lanes or None, archive=self.place)
+                retriever = TrajectoryRetriever(target, embedder, lanes=lanes or None, archive=self.place)
                 while len(self._retrievers) >= _MOST_RETRIEVERS:
                     self._retrievers.pop(next(iter(self._retrievers))).close()
-                self._retrievers[embedder, lanes] = known
-            return known
+                self._retrievers[embedder, lanes] = retriever
+            return retriever
 
     def episode(self, uid: str) -> EpisodeRef:
         """Return the episode of that uid as a hit; EntryNotFoundError when there is none."""
@@ -88,13 +88,13 @@ class ServedArchive:
     def remember(self, name: object, make: Callable[[], Any]) -> Any:
         """Return what is made of the archive as it is now, made before if nothing has changed since."""
         now = self.catalog.instant()
-        known = self._known.get(name)
-        if known is not None and known[0] == now:
-            return known[1]
+        cached = self._cache.get(name)
+        if cached is not None and cached[0] == now:
+            return cached[1]
         made = make()
-        if len(self._known) > 32:
-            self._known.clear()
-        self._known[name] = (now, made)
+        if len(self._cache) > 32:
+            self._cache.clear()
+        self._cache[name] = (now, made)
         return made
 
     def __enter__(self) -> Self:

@@ -63,15 +63,15 @@ def undo_change(call: ApiCall) -> dict[str, Any]:
 def write_notes(call: ApiCall) -> dict[str, Any]:
     """Write a note about episodes."""
     annotations = call.archive.catalog.annotations
-    found = annotations.add_note(chosen_ids(call), call["text"], who=call.account.name)
-    numbers = [one.id for one in found]
+    notes = annotations.add_note(chosen_ids(call), call["text"], who=call.account.name)
+    numbers = [one.id for one in notes]
 
     def take_away() -> None:
         for number in numbers:
             annotations.remove_note(number)
 
     undo = _undo(call, take_away)
-    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), **undo}
+    return {"items": [asdict(one) for one in notes[:_SHOWN]], "total": len(notes), **undo}
 
 
 def remove_note(call: ApiCall) -> dict[str, Any]:
@@ -86,11 +86,11 @@ def review_episodes(call: ApiCall) -> dict[str, Any]:
     if (call["state"] is None) != call["undo"]:
         raise RequestError("expected a state, or undo")
     if call["undo"]:
-        found, undo = annotations.undo_review(ids, who=call.account.name), {}
+        reviews, undo = annotations.undo_review(ids, who=call.account.name), {}
     else:
-        found = annotations.review(ids, call["state"], who=call.account.name)
+        reviews = annotations.review(ids, call["state"], who=call.account.name)
         undo = _undo(call, lambda: annotations.undo_review(ids, who=call.account.name))
-    return {"items": [asdict(one) for one in found[:_SHOWN]], "total": len(found), "episodes": len(ids), **undo}
+    return {"items": [asdict(one) for one in reviews[:_SHOWN]], "total": len(reviews), "episodes": len(ids), **undo}
 
 
 def set_scores(call: ApiCall) -> dict[str, Any]:

@@ -75,10 +75,10 @@ def show_series(call: ApiCall) -> dict[str, Any]:
         ref = call.archive.episode(uid)
         span = (start, stop if stop is not None else ref.span[1])
         try:
-            found = _read_lanes(ref, span, call)
+            content = _read_lanes(ref, span, call)
         except (WShardError, OSError) as error:
-            found = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": str(error)}
-        items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **found})
+            content = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": str(error)}
+        items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **content})
     return {"items": items, "total": len(items)}
 
 
@@ -98,14 +98,14 @@ def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[s
 def default_lanes(file: EpisodeReader) -> list[str]:
     """Return the recorded lanes of quantities: observations first, then actions, then the reward and the others."""
     order = {"signal": 0, "action": 1, "reward": 2}
-    found = [
+    names = [
         name
         for name, lane in file.lanes().items()
         if file.has(name)
         and _kind(lane.dtype.value, lane.shape) == "numbers"
         and not (name.startswith("time/") or is_event_lane(file, name))
     ]
-    return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 3), name))
+    return sorted(names, key=lambda name: (order.get(name.partition("/")[0], 3), name))
 
 
 def read_span(text: str) -> tuple[str, int, int | None]:
@@ -148,10 +148,10 @@ def list_videos(call: ApiCall) -> dict[str, Any]:
 
 def show_video(call: ApiCall) -> Response:
     """Return bytes of a lane's video, at most a few megabytes, for range requests of players."""
-    asked = _RANGE.fullmatch(call.headers.get("range", "bytes=0-").strip())
-    if asked is None:
+    byte_range = _RANGE.fullmatch(call.headers.get("range", "bytes=0-").strip())
+    if byte_range is None:
         raise RequestError(f"expected a range bytes=FIRST-LAST of at most {MAX_PART} bytes", 416)
-    start, last = int(asked[1]), int(asked[2]) if asked[2] else None
+    start, last = int(byte_range[1]), int(byte_range[2]) if byte_range[2] else None
     ref = call.archive.episode(call["uid"])
     with ref.open() as file:
         part = read_video(file, call["lane"], start, None if last is None else last + 1)

@@ -48,18 +48,18 @@ def count_values(call: ApiCall) -> dict[str, Any]:
 
     def find() -> dict[str, Any]:
         counted = {field_of(name).root for name in (*call["field"], *call["histogram"])}
-        scale, some = _sample(call) if call["sample"] and counted <= _SAMPLED else (1, EVERYTHING)
-        where = as_where(call["where"]) & some
+        scale, sample_filter = _sample(call) if call["sample"] and counted <= _SAMPLED else (1, EVERYTHING)
+        where = as_where(call["where"]) & sample_filter
         histograms = {name: query.histogram(name, where, bins=call["bins"]) for name in call["histogram"]}
         items = list_facets(query.facets(call["field"], where, limit=call["limit"]) if call["field"] else {})
         for values in items:
             values["values"] = [{**one, "episodes": one["episodes"] * scale} for one in values["values"]]
-        found = {"items": items, "total": len(items), "histograms": list_histograms(histograms)}
-        return found | ({"scale": scale} if call["sample"] else {})
+        result = {"items": items, "total": len(items), "histograms": list_histograms(histograms)}
+        return result | ({"scale": scale} if call["sample"] else {})
 
-    asked = ("facets", call["where"], *call["field"], call["limit"], *call["histogram"], call["bins"], call["sample"])
-    found: dict[str, Any] = call.archive.remember(asked, find)
-    return found
+    key = ("facets", call["where"], *call["field"], call["limit"], *call["histogram"], call["bins"], call["sample"])
+    result: dict[str, Any] = call.archive.remember(key, find)
+    return result
 
 
 def _sample(call: ApiCall) -> tuple[int, Where]:

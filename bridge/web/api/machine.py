@@ -78,10 +78,10 @@ def start_job(call: ApiCall) -> dict[str, Any]:
     return present_job(job)
 
 
-def _present_check(found: FsckResult) -> dict[str, Any]:
-    failed = present_failures(found.report.failed if found.report else ())
-    items = [present_finding(one) for one in found.findings]
-    return {"items": items, "total": len(items), "episodes": found.episodes, "done": [*found.done], "failed": failed}
+def _present_check(result: FsckResult) -> dict[str, Any]:
+    failed = present_failures(result.report.failed if result.report else ())
+    items = [present_finding(one) for one in result.findings]
+    return {"items": items, "total": len(items), "episodes": result.episodes, "done": [*result.done], "failed": failed}
 
 
 def _ingest(archive: ServedArchive, progress: Progress) -> dict[str, Any]:

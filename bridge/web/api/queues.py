@@ -34,21 +34,21 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
         raise RequestError(f"expected a queue among {', '.join(_QUEUES)}, found {name!r}", 404)
     if name == "leaks" and not (call["left"] and call["right"]):
         raise RequestError("expected two sets, left and right: filters, or names of collections")
-    asked = (name, call["where"], call["label"], call["left"], call["right"], call["space"])
-    known = archive.queues.get(asked)
-    if known is not None and not call["fresh"]:
-        return {**known, "stale": known["instant"] != _instant(archive)}
+    key = (name, call["where"], call["label"], call["left"], call["right"], call["space"])
+    cached = archive.queues.get(key)
+    if cached is not None and not call["fresh"]:
+        return {**cached, "stale": cached["instant"] != _instant(archive)}
 
     def work(progress: Progress) -> dict[str, int]:
         instant = _instant(archive)
         items = find(call, progress)
         queue = {"items": items[:_MOST], "total": len(items), "instant": instant, "found_at": time.time()}
-        archive.keep_queue(asked, queue)
+        archive.keep_queue(key, queue)
         return {"total": len(items)}
 
     return {
         "job": present_job(
-            archive.jobs.start(" ".join(["queue", *(one for one in asked if one)]), work, who=call.account.name)
+            archive.jobs.start(" ".join(["queue", *(one for one in key if one)]), work, who=call.account.name)
         )
     }
 
@@ -76,14 +76,14 @@ def _read_set(archive: ServedArchive, text: str) -> Where | str:
 
 
 def _outliers(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
-    found = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
-    return present_ranking(found)
+    outliers = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
+    return present_ranking(outliers)
 
 
 def _mislabeled(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
     label = call["label"] or "env"
-    found = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
-    return present_ranking([one for one in found if one.value > 0])
+    doubtful = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
+    return present_ranking([one for one in doubtful if one.value > 0])
 
 
 _QUEUES: Final = {

@@ -33,12 +33,12 @@ def show_map(call: ApiCall) -> dict[str, Any]:
     """
     archive, method = call.archive, call["method"]
     if method == "pca":
-        asked = ("map", call["where"], call["space"], call["colour"])
-        found: dict[str, Any] = archive.remember(
-            asked,
+        key = ("map", call["where"], call["space"], call["colour"])
+        points: dict[str, Any] = archive.remember(
+            key,
             lambda: _present(call, project_episodes(archive.archive, call["where"], space=call["space"])),
         )
-        return found
+        return points
     stored = find_projection(archive.archive, call["where"], space=call["space"], method=method)
     if stored is not None and not call["fresh"]:
         return _present(call, stored)
@@ -53,13 +53,13 @@ def _compute(archive: ServedArchive, space: Space, method: str, progress: Progre
     return {"space": space.fingerprint}
 
 
-def _present(call: ApiCall, found: Projection) -> dict[str, Any]:
-    chosen, counts = _thin(found)
-    rows = [found.episodes[place] for place in chosen]
+def _present(call: ApiCall, projection: Projection) -> dict[str, Any]:
+    chosen, counts = _thin(projection)
+    rows = [projection.episodes[place] for place in chosen]
     values = labels_of(call.archive.archive, rows, call["colour"]) if call["colour"] else [None] * len(rows)
     labels = sorted({value for value in values if value is not None}, key=_order)
     number = {value: place for place, value in enumerate(labels)}
-    places = found.places[chosen]
+    places = projection.places[chosen]
     return {
         "uids": [row.uid for row in rows],
         "episode_ids": [row.episode_id for row in rows],
@@ -68,20 +68,20 @@ def _present(call: ApiCall, found: Projection) -> dict[str, Any]:
         "colours": [-1 if value is None else number[value] for value in values],
         "labels": labels,
         "counts": counts,
-        "total": len(found.episodes),
-        "share": found.share,
-        "stale": found.stale,
-        "space": found.space.fingerprint,
-        "about": describe(found.space),
+        "total": len(projection.episodes),
+        "share": projection.share,
+        "stale": projection.stale,
+        "space": projection.space.fingerprint,
+        "about": describe(projection.space),
     }
 
 
-def _thin(found: Projection) -> tuple[list[int], list[int] | None]:
+def _thin(projection: Projection) -> tuple[list[int], list[int] | None]:
     """Return the places of the points that are shown, and how many episodes each stands for, None for one each."""
-    if len(found.episodes) <= _MOST_POINTS:
-        return list(range(len(found.episodes))), None
-    low, high = found.places.min(axis=0), found.places.max(axis=0)
-    cells = ((found.places - low) / np.maximum(high - low, 1e-12) * (_SIDE - 1)).astype(np.int64)
+    if len(projection.episodes) <= _MOST_POINTS:
+        return list(range(len(projection.episodes))), None
+    low, high = projection.places.min(axis=0), projection.places.max(axis=0)
+    cells = ((projection.places - low) / np.maximum(high - low, 1e-12) * (_SIDE - 1)).astype(np.int64)
     _, first, counts = np.unique(cells[:, 0] * _SIDE + cells[:, 1], return_index=True, return_counts=True)
     return first.tolist(), counts.tolist()
 

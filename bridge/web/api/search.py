@@ -64,9 +64,9 @@ def _find(call: ApiCall, find: Any) -> Hits:
     query = None if call["query"] is None else read_example(archive, call["query"])
     examples = {name: [read_example(archive, text) for text in call[name]] for name in ("like", "unlike")}
     if call["embedder"] is not None:  # any other name could be that of code to import
-        known = {Space.from_json(row.definition).embedder for row in archive.catalog.vectors.spaces()}
-        if call["embedder"] not in known:
-            raise QueryError(f"embedder: expected one of the archive's, {', '.join(sorted(known))}")
+        embedders = {Space.from_json(row.definition).embedder for row in archive.catalog.vectors.spaces()}
+        if call["embedder"] not in embedders:
+            raise QueryError(f"embedder: expected one of the archive's, {', '.join(sorted(embedders))}")
     retriever = archive.retriever(call["embedder"], tuple(call["lane"]))
     with archive.searching:
         hits: Hits = find(retriever, query, {**examples, "where": call["where"] or None})
