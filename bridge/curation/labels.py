@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 
-_LEAST: Final = 1e-6
+_MIN_DISTANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,28 +49,28 @@ def doubt_labels(
     units of the farthest of the `neighbours`.
     """
     names, own = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-    found = find_nearest(vectors, neighbours, progress=progress)
-    votes = _votes(own, found.rows, found.distances, len(names))
+    nearest = find_nearest(vectors, neighbours, progress=progress)
+    votes = _votes(own, nearest.rows, nearest.distances, len(names))
     rows = np.arange(len(own))
-    mine = votes[rows, own]
+    own_share = votes[rows, own]
     votes[rows, own] = 0.0
     best = votes.max(axis=1, initial=0.0)
     suggested = np.where(best > 0, votes.argmax(axis=1), own) if len(own) else own
-    return LabelDoubts(np.clip((1 + best - mine) / 2, 0, 1), suggested, tuple(names.tolist()))
+    return LabelDoubts(np.clip((1 + best - own_share) / 2, 0, 1), suggested, tuple(names.tolist()))
 
 
-def _votes(own: Ids, rows: Ids, apart: NDArray[np.float64], labels: int) -> Floats:
+def _votes(own: Ids, rows: Ids, distances: NDArray[np.float64], labels: int) -> Floats:
     """Return the share of the votes for each label, float64 [N, labels]."""
     votes = np.zeros((len(own), labels))
     if not rows.shape[1]:
         return votes
-    weights = 1 / (apart / np.maximum(apart[:, -1:], _LEAST) + 0.1)
+    weights = 1 / (distances / np.maximum(distances[:, -1:], _MIN_DISTANCE) + 0.1)
     np.add.at(votes, (np.arange(len(own))[:, None], own[rows]), weights)
     shares: Floats = votes / weights.sum(axis=1, keepdims=True)
     return shares
 
 
-_AT_ONCE: Final = 1000
+_BATCH_ROWS: Final = 1000
 
 
 def label_field(name: str) -> Field:
@@ -79,8 +79,8 @@ def label_field(name: str) -> Field:
     Raises FilterError.
     """
     root = name.partition(".")[0]
-    known = root in FIELDS or root in ALIASES or root in FAMILIES
-    field = field_of(name if known else f"meta.{name}")
+    is_field = root in FIELDS or root in ALIASES or root in FAMILIES
+    field = field_of(name if is_field else f"meta.{name}")
     if field.root == "text":
         raise FilterError(f"expected the name of a field with labels, found {name!r}")
     return field
@@ -94,11 +94,11 @@ def labels_of(archive: Archive, rows: Sequence[EpisodeRow], name: str) -> list[s
     field = label_field(name)
     parts = parts_of([field])
     labels: list[str | None] = []
-    for start in range(0, len(rows), _AT_ONCE):
-        part = rows[start : start + _AT_ONCE]
+    for start in range(0, len(rows), _BATCH_ROWS):
+        part = rows[start : start + _BATCH_ROWS]
         facts = archive.catalog.query.facts([row.id for row in part], parts=parts) if parts else {}
-        found = [sorted(map(_text, read_field(field, row, facts.get(row.id, NO_FACTS)))) for row in part]
-        labels += [", ".join(values) if values else None for values in found]
+        values_by_row = [sorted(map(_text, read_field(field, row, facts.get(row.id, NO_FACTS)))) for row in part]
+        labels += [", ".join(values) if values else None for values in values_by_row]
     return labels
 
 

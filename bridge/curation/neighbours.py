@@ -82,29 +82,31 @@ def find_near_pairs(
 
     right None: pairs within `left`. owners: as in `nearest`.
     """
-    apart, pairs = _pairs(find_nearest(left, k, among=right, owners=owners, progress=progress), farthest)
+    distances, pairs = _pairs(find_nearest(left, k, among=right, owners=owners, progress=progress), farthest)
     if right is None:
-        return apart, pairs
-    turned = owners and owners[::-1]
-    further, places = _pairs(find_nearest(right, k, among=left, owners=turned, progress=progress), farthest)
-    return np.concatenate([apart, further]), np.concatenate([pairs, places[:, ::-1]])
+        return distances, pairs
+    swapped_owners = owners and owners[::-1]
+    right_distances, right_pairs = _pairs(
+        find_nearest(right, k, among=left, owners=swapped_owners, progress=progress), farthest
+    )
+    return np.concatenate([distances, right_distances]), np.concatenate([pairs, right_pairs[:, ::-1]])
 
 
-def _pairs(found: Neighbours, farthest: float) -> tuple[Floats, Ids]:
-    rows, ranks = np.nonzero(found.distances <= farthest)
-    return found.distances[rows, ranks], np.stack([rows, found.rows[rows, ranks]], axis=1)
+def _pairs(neighbours: Neighbours, farthest: float) -> tuple[Floats, Ids]:
+    rows, ranks = np.nonzero(neighbours.distances <= farthest)
+    return neighbours.distances[rows, ranks], np.stack([rows, neighbours.rows[rows, ranks]], axis=1)
 
 
 def _distances(rows: Vectors, others: Vectors, places: Ids) -> Floats:
     """Return the distance of each row [n, E] from the others at its places [n, k], float64 [n, k].
 
-    From differences in float64: of nearly equal vectors the cosine in float32 has no digit left.
+    Computed from differences in float64, as float32 cosines of nearly equal vectors have no significant digits.
     """
-    found = np.empty(places.shape)
+    distances = np.empty(places.shape)
     for rank, column in enumerate(places.T):
-        apart = rows.astype(np.float64) - others[column]
-        found[:, rank] = np.sqrt(np.einsum("ne,ne->n", apart, apart))
-    return found
+        differences = rows.astype(np.float64) - others[column]
+        distances[:, rank] = np.sqrt(np.einsum("ne,ne->n", differences, differences))
+    return distances
 
 
 def find_candidates(
@@ -124,11 +126,13 @@ def find_candidates(
     """
     for space in spaces:
         loaded = [read_vectors(archive, space, where) for where in sets]
-        mine, others = loaded[0], loaded[-1]
-        among = None if mine is others else others.directions
-        owners = None if space.windows.whole else (_owner_ids(mine), _owner_ids(others))
-        apart, pairs = find_near_pairs(mine.directions, among, nearest, farthest, owners=owners, progress=progress)
-        yield (mine, others), apart, pairs
+        left, right = loaded[0], loaded[-1]
+        other_vectors = None if left is right else right.directions
+        owners = None if space.windows.whole else (_owner_ids(left), _owner_ids(right))
+        distances, pairs = find_near_pairs(
+            left.directions, other_vectors, nearest, farthest, owners=owners, progress=progress
+        )
+        yield (left, right), distances, pairs
 
 
 def _owner_ids(vectors: EpisodeVectors) -> Ids:

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.float32]
 
-_CUT: Final = 0.15  # of the longer one that may be missing in the other
-_SAMPLES: Final = 32  # timesteps that choose the offset
+_MAX_MISSING: Final = 0.15  # share of the longer recording that may be missing in the other
+_SAMPLED_STEPS: Final = 32  # timesteps compared to choose the offset
 _AVERAGED: Final = 8  # timesteps
-_FAR: Final = 0.1  # standard deviations that nobody takes for noise
-_STILL: Final = 0.1  # standard deviations
-_TRIED: Final = 3  # best offsets that are compared in full
+_MAX_NOISE: Final = 0.1  # standard deviations; greater differences are not noise
+_MIN_MOTION: Final = 0.1  # standard deviations
+_MAX_TRIED: Final = 3  # best offsets, compared in full
 
 
 @dataclass(frozen=True)
 class Shift:
     """right[t] is left[t + steps]; apart: root mean square of their difference averaged over 8 timesteps at a time.
 
-    In standard deviations. Noise, which is another one at each timestep, cancels; another motion does not.
+    In standard deviations. Noise, which is independent at each timestep, cancels out; a different motion does not.
     """
 
     steps: int
@@ -40,20 +40,23 @@ def is_comparable(left: int, right: int) -> bool:
 
 
 def find_shift(left: Rows, right: Rows) -> Shift | None:
-    """Return the offset at which left [T, D] and right [U, D] differ least; None where lengths differ by over 15 %.
+    """Return the offset at which left [T, D] and right [U, D] differ least; None if lengths differ by over 15 %.
 
-    They overlap by 85 % of the longer one at least. A difference above 0.1 is that of 32 timesteps, not averaged.
+    They overlap by at least 85 % of the longer one. Differences above 0.1 are those of 32 timesteps, not averaged.
     """
     if not is_comparable(len(left), len(right)):
         return None
     steps, sampled = _choose_offsets(len(left), len(right))
-    gaps = (left[sampled + steps[:, None]] - right[sampled]).reshape(len(steps), -1)
-    apart = np.einsum("st,st->s", gaps, gaps) / gaps.shape[1]
-    nearest = int(apart.argmin())
-    if apart[nearest] > _FAR**2:
-        return Shift(int(steps[nearest]), float(np.sqrt(apart[nearest])))
-    tried = [Shift(step, _apart(left, right, step, _overlap(left, right, step))) for step in _smallest(apart, steps)]
-    return min(tried, key=lambda shift: (shift.apart, abs(shift.steps), shift.steps))
+    differences = (left[sampled + steps[:, None]] - right[sampled]).reshape(len(steps), -1)
+    mean_squares = np.einsum("st,st->s", differences, differences) / differences.shape[1]
+    nearest = int(mean_squares.argmin())
+    if mean_squares[nearest] > _MAX_NOISE**2:
+        return Shift(int(steps[nearest]), float(np.sqrt(mean_squares[nearest])))
+    shifts = [
+        Shift(step, _measure_difference(left, right, step, _overlap(left, right, step)))
+        for step in _smallest(mean_squares, steps)
+    ]
+    return min(shifts, key=lambda shift: (shift.apart, abs(shift.steps), shift.steps))
 
 
 @dataclass(frozen=True)
@@ -70,25 +73,27 @@ def find_shared_piece(left: Rows, right: Rows, start: int, steps: Ids, *, size: 
     """Return the piece around [start, start + size) of left [T, D] that is also in right [U, D], or None.
 
     steps: offsets to try (see Piece). The piece grows on both sides by 8 timesteps at a time while these are within
-    twice `within`. A piece in which nothing moves (by 0.1 standard deviations) is rejected, since still moments all
-    look alike.
+    twice `within`. A piece without motion (of 0.1 standard deviations) is rejected, since all such pieces are
+    similar.
     """
-    tried = steps[(start >= steps) & (start + size - steps <= len(right))]
+    offsets = steps[(start >= steps) & (start + size - steps <= len(right))]
     window = left[start : start + size]
-    if not len(tried) or float(window.std(axis=0).max()) < _STILL:
+    if not len(offsets) or float(window.std(axis=0).max()) < _MIN_MOTION:
         return None
-    sampled = np.unique(np.linspace(0, size - 1, _SAMPLES).astype(np.int64))
-    gaps = (right[start + sampled - tried[:, None]] - window[sampled]).reshape(len(tried), -1)
-    step = int(tried[np.einsum("st,st->s", gaps, gaps).argmin()])
-    if _apart(left, right, step, (start, start + size)) > within:
+    sampled = np.unique(np.linspace(0, size - 1, _SAMPLED_STEPS).astype(np.int64))
+    differences = (right[start + sampled - offsets[:, None]] - window[sampled]).reshape(len(offsets), -1)
+    step = int(offsets[np.einsum("st,st->s", differences, differences).argmin()])
+    if _measure_difference(left, right, step, (start, start + size)) > within:
         return None
     first, last = _overlap(left, right, step)
     stop = start + size
-    while start > first and _apart(left, right, step, (max(first, start - _AVERAGED), start)) <= 2 * within:
+    while (
+        start > first and _measure_difference(left, right, step, (max(first, start - _AVERAGED), start)) <= 2 * within
+    ):
         start = max(first, start - _AVERAGED)
-    while stop < last and _apart(left, right, step, (stop, min(last, stop + _AVERAGED))) <= 2 * within:
+    while stop < last and _measure_difference(left, right, step, (stop, min(last, stop + _AVERAGED))) <= 2 * within:
         stop = min(last, stop + _AVERAGED)
-    return Piece(start, stop, step, _apart(left, right, step, (start, stop)))
+    return Piece(start, stop, step, _measure_difference(left, right, step, (start, stop)))
 
 
 @lru_cache
@@ -97,29 +102,29 @@ def _choose_offsets(left: int, right: int) -> tuple[Ids, Ids]:
     least = _least_overlap(left, right)
     steps = np.arange(least - right, left - least + 1)
     first, last = max(0, int(-steps[0])), min(right, left - int(steps[-1]))
-    sampled = np.unique(np.linspace(first, max(last - 1, first), _SAMPLES).astype(np.int64))
+    sampled = np.unique(np.linspace(first, max(last - 1, first), _SAMPLED_STEPS).astype(np.int64))
     return steps, sampled
 
 
 def _least_overlap(left: int, right: int) -> int:
-    return math.ceil((1 - _CUT) * max(left, right))
+    return math.ceil((1 - _MAX_MISSING) * max(left, right))
 
 
 def _smallest(values: Floats, steps: Ids) -> list[int]:
-    found: list[int] = steps[np.argsort(values, kind="stable")[:_TRIED]].tolist()
-    return found
+    smallest: list[int] = steps[np.argsort(values, kind="stable")[:_MAX_TRIED]].tolist()
+    return smallest
 
 
 def _overlap(left: Rows, right: Rows, step: int) -> tuple[int, int]:
     return max(0, step), min(len(left), len(right) + step)
 
 
-def _apart(left: Rows, right: Rows, step: int, span: tuple[int, int]) -> float:
-    """Return how different timesteps [start, stop) of the left are from those `step` earlier of the right."""
+def _measure_difference(left: Rows, right: Rows, step: int, span: tuple[int, int]) -> float:
+    """Return the difference of timesteps [start, stop) of the left from those `step` earlier of the right."""
     part = slice(span[0] - step, span[1] - step)
-    apart = left[span[0] : span[1]].astype(np.float64) - right[part]
-    sums = np.concatenate([np.zeros((1, apart.shape[1])), apart.cumsum(axis=0)])
-    size = min(_AVERAGED, len(apart))
-    starts = np.unique([*range(0, len(apart) - size + 1, size), len(apart) - size])
+    differences = left[span[0] : span[1]].astype(np.float64) - right[part]
+    sums = np.concatenate([np.zeros((1, differences.shape[1])), differences.cumsum(axis=0)])
+    size = min(_AVERAGED, len(differences))
+    starts = np.unique([*range(0, len(differences) - size + 1, size), len(differences) - size])
     means = (sums[starts + size] - sums[starts]) / size
     return float(np.sqrt((means * means).mean()))

@@ -32,10 +32,10 @@ class _Limit:
     def enter(self) -> None:
         self._depth.now = depth = getattr(self._depth, "now", 0) + 1
         if depth > 1:
-            return  # this thread has set it already
+            return  # already set by this thread
         with self._lock:
-            # Where BLAS uses one thread already nothing is set, which would take longer than most of what a search
-            # does. Some libraries count per thread: there those that come later set it, too.
+            # If BLAS uses one thread already, nothing is set, as that takes longer than most steps of a search. In
+            # libraries with a limit per thread, later threads set it too.
             if any(library.num_threads != 1 for library in blas_threads().lib_controllers):
                 restore = blas_threads().limit(limits=1).restore_original_limits
                 self._restore = self._restore or restore
@@ -49,7 +49,7 @@ class _Limit:
             self._users -= 1
             if self._users or self._restore is None:
                 return
-            # OpenBLAS heeds the thread alone that was the first to set a limit, and may be another one.
+            # OpenBLAS only accepts limits from the thread that set one first, which may be another one.
             OpenBLASController.clear_controlling_thread(force=True)
             self._restore()
             OpenBLASController.clear_controlling_thread(force=True)
@@ -61,7 +61,7 @@ _limit = _Limit()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Have BLAS use one thread, in a `with` statement or a function decorated by it."""
+    """Limit BLAS to one thread, in a `with` statement or as a decorator."""
     _limit.enter()
     try:
         yield

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _FIRST_LINE_S, _LINE_EVERY_S = 10.0, 300.0
-_AT_ONCE = 256  # telling takes as long as many a piece of work
+_BATCH_ITEMS = 256  # items per report, as reporting takes as long as some items
 _WIDEST = 30  # of a name beside a bar, so that bar and numbers are seen at 80 columns
 Item = TypeVar("Item")
 
 
 class Progress(Protocol):
-    """Told by the work: a stage begins, some of it is done."""
+    """Receives the progress of work: the start of a stage, and finished items."""
 
     def stage(self, what: str, total: int) -> None:
         """Begin a stage of `total` items; `what` is a label such as "embedding"."""
 
     def advance(self, count: int) -> None:
-        """Say that `count` more items of the stage are done."""
+        """Report `count` more finished items of the stage."""
 
 
 class Silent:
@@ -55,8 +55,8 @@ class Labelled:
 def counted(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
     """Yield the items of a stage and report progress every few hundred."""
     progress.stage(what, len(items))
-    for start in range(0, len(items), _AT_ONCE):
-        batch = items[start : start + _AT_ONCE]
+    for start in range(0, len(items), _BATCH_ITEMS):
+        batch = items[start : start + _BATCH_ITEMS]
         yield from batch
         progress.advance(len(batch))
 

@@ -33,28 +33,28 @@ class Workers:
     def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
         self._pool = pool
         self._count = count
-        self._under_way = 2 * count  # batches that were given away
-        self._ahead = 4 * count  # and those that are done before an earlier one is
+        self._max_submitted = 2 * count  # batches submitted to the pool
+        self._max_pending = 4 * count  # these, and results that wait for an earlier batch
 
     def each(self, function: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
-        """Yield function(batch) for each batch, in order; only a few batches are under way at a time.
+        """Yield function(batch) for each batch, in order; only a few batches are in progress at a time.
 
-        Until the others have started, which takes a second, and where they are behind, batches are done here.
-        Raises EmbedderError where function or batch cannot be sent to another process, IngestError where a worker died.
+        Until the workers have started, which takes a second, and while they are busy, batches are processed here.
+        Raises EmbedderError if function or batch cannot be pickled, IngestError if a worker died.
         """
-        coming = iter(batches)
-        first = list(islice(coming, 2))
+        remaining = iter(batches)
+        first = list(islice(remaining, 2))
         if self._pool is not None and first:
             _check_sendable(function, first[0])
         if self._pool is None or len(first) < 2:
-            yield from map(function, chain(first, coming))
+            yield from map(function, chain(first, remaining))
         else:
-            yield from self._shared(self._pool, function, chain(first, coming))
+            yield from self._shared(self._pool, function, chain(first, remaining))
 
     def _shared(
         self, pool: ProcessPoolExecutor, function: Callable[[Batch], Result], batches: Iterable[Batch]
     ) -> Iterator[Result]:
-        waiting: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         try:
             with interrupts_held():
                 started = [pool.submit(_get_ready, function) for _ in range(self._count)]
@@ -62,28 +62,28 @@ class Workers:
                 _check_sendable(function, batch)
                 if not any(one.done() for one in started):
                     yield function(batch)
-                elif sum(not one.done() for one in waiting) < self._under_way:
+                elif sum(not one.done() for one in pending) < self._max_submitted:
                     with interrupts_held():
-                        waiting.append(pool.submit(function, batch))
+                        pending.append(pool.submit(function, batch))
                 else:
-                    waiting.append(Future())
-                    waiting[-1].set_result(function(batch))
-                while waiting and (waiting[0].done() or len(waiting) > self._ahead):
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                    pending.append(Future())
+                    pending[-1].set_result(function(batch))
+                while pending and (pending[0].done() or len(pending) > self._max_pending):
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise IngestError(
                 "a worker process died: expected enough memory, and, in a script that is run as a program, the call "
                 'below `if __name__ == "__main__":` because workers import the script; committed work is kept'
             ) from error
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()
 
 
 def _get_ready(_function: object) -> None:
-    """Do nothing in a worker process, which has imported by then what the function needs."""
+    """Do nothing; unpickling the function makes a worker process import what it needs."""
 
 
 def _check_sendable(function: object, batch: object) -> None:
@@ -125,21 +125,21 @@ def interrupts_held() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    usual = signal.getsignal(signal.SIGINT)
-    came: list[tuple[int, FrameType | None]] = []
-    # Only this thread blocks it: another one may take it, and Python interrupts the main thread all the same.
-    put_off = callable(usual) and threading.current_thread() is threading.main_thread()
-    if put_off:
-        signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    handler = signal.getsignal(signal.SIGINT)
+    received: list[tuple[int, FrameType | None]] = []
+    # The signal is blocked for this thread only: another one may receive it, and Python then calls the handler here.
+    deferred = callable(handler) and threading.current_thread() is threading.main_thread()
+    if deferred:
+        signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if put_off:
-            signal.signal(signal.SIGINT, usual)
-        if came and callable(usual):
-            usual(*came[0])
+        if deferred:
+            signal.signal(signal.SIGINT, handler)
+        if received and callable(handler):
+            handler(*received[0])
 
 
 def begin() -> None:
@@ -150,7 +150,7 @@ def begin() -> None:
 
 
 def end_with_parent() -> None:
-    """Make this worker end when its parent does: the pool's own workers would wait for ever after a kill -9."""
+    """End this worker when its parent ends: after a kill -9, workers of a pool would otherwise wait for ever."""
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Long work that pages start and follow: in the background, one at a time, with its progress."""
+"""Background jobs of pages, run one at a time, with their progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wshard.messages import without_passwords
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST: Final = 50  # that are remembered
+_MAX_JOBS: Final = 50  # kept with their results
 
 
 class JobStoppedError(Exception):
@@ -24,7 +24,7 @@ class JobStoppedError(Exception):
 
 @dataclass
 class Job:
-    """One piece of work: how far it is, and its result or what went wrong. As a Progress it is advanced by the work."""
+    """One job: its state, progress, and result or error. The work reports to it as a Progress."""
 
     id: int
     kind: str
@@ -56,7 +56,7 @@ class Job:
 
 
 class Jobs:
-    """Runs jobs one after another; the last ones are remembered with their results."""
+    """Runs jobs one after another; the last ones are kept with their results."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -71,14 +71,14 @@ class Jobs:
         lasting: it runs until it is stopped, beside the others.
         """
         with self._lock:
-            for known in self._jobs.values():
-                if known.kind == kind and known.state in ("waiting", "running"):
-                    return known
-            if sum(job.state == "waiting" for job in self._jobs.values()) >= _MOST // 2:
+            for running in self._jobs.values():
+                if running.kind == kind and running.state in ("waiting", "running"):
+                    return running
+            if sum(job.state == "waiting" for job in self._jobs.values()) >= _MAX_JOBS // 2:
                 raise RequestError("expected fewer jobs: too many are waiting", 429)
             job = Job(next(self._numbers), kind, who)
             self._jobs[job.id] = job
-            for old in list(self._jobs)[:-_MOST]:
+            for old in list(self._jobs)[:-_MAX_JOBS]:
                 if self._jobs[old].state not in ("waiting", "running"):
                     del self._jobs[old]
         (self._beside if lasting else self._pool).submit(self._run, job, work)
@@ -94,7 +94,7 @@ class Jobs:
             job.state = "stopped"
         except (WShardError, OSError) as error:
             job.state, job.error = "failed", without_passwords(str(error))
-        except Exception as error:  # noqa: BLE001  (whatever it is, whoever started the job sees it)
+        except Exception as error:  # noqa: BLE001  (shown to the user who started the job)
             job.state, job.error = "failed", f"unexpected {type(error).__name__}: {error}"
         finally:
             job.ended = time.time()

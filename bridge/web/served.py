@@ -39,7 +39,7 @@ class ServedArchive:
         self.jobs = Jobs()
         self.undos = Undos()
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self.searching = threading.Lock()  # searches compute: side by side they only take each other's time
+        self.searching = threading.Lock()  # searches are CPU-bound: in parallel they would only slow each other down
         self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}
         self._cache: dict[object, tuple[object, Any]] = {}
         self._warming: threading.Thread | None = None
@@ -69,7 +69,7 @@ class ServedArchive:
         return self.archive.catalog
 
     def retriever(self, embedder: str | None = None, lanes: tuple[str, ...] = ()) -> TrajectoryRetriever:
-        """Return what searches the archive by that embedder and lanes; opened by the first search."""
+        """Return the retriever for that embedder and lanes, opened by the first search."""
         with self.searching:
             retriever = self._retrievers.get((embedder, lanes))
             if retriever is None:
@@ -86,7 +86,7 @@ class ServedArchive:
         return make_ref(row, 1.0, (0, row.length))
 
     def remember(self, name: object, make: Callable[[], Any]) -> Any:
-        """Return what is made of the archive as it is now, made before if nothing has changed since."""
+        """Return the result of make for the present archive, cached until the archive changes."""
         now = self.catalog.instant()
         cached = self._cache.get(name)
         if cached is not None and cached[0] == now:
