@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from wshard.quality.thresholds import Thresholds
 
 INTEGRITY: Final = "integrity"
-"""The check that a file fails which cannot be read, or holds other bytes than were written."""
+"""The check that fails for files that cannot be read, or whose bytes have changed."""
 
-_REMEMBERED: Final = 256  # families whose usual measures stay in memory
-_MOST_WAITING: Final = 4096  # episodes of all families together: they wait in memory
-_WRITTEN_AT_ONCE: Final = 256
+_MAX_BASELINES: Final = 256  # families whose baselines stay in memory
+_MAX_WAITING: Final = 4096  # episodes of all families, which wait in memory
+_BATCH_RESULTS: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def family(self) -> str:
-        """Name the episodes that it is compared with."""
+        """The family of episodes with which it is compared."""
         return _family(self.env_id, self.measured.form.lanes)
 
     def like(self, number: int, digest: str, vector: NDArray[np.float32]) -> Subject:
@@ -54,7 +54,7 @@ class Subject:
         return Subject(number, digest, self.env_id, Measured(self.measured.form, vector))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_MAX_BASELINES)
 def _family(env_id: str, lanes: tuple[tuple[str, int], ...]) -> str:
     return xxhash.xxh3_128_hexdigest(json.dumps([VERSION, env_id, lanes]).encode())
 
@@ -87,7 +87,7 @@ class Checker:
         self._limits = limits
         self._report = report
         self._doubted = frozenset(catalog.query.ids(f"flag:{INTEGRITY}"))
-        self._known: OrderedDict[str, Baseline] = OrderedDict()
+        self._baselines: OrderedDict[str, Baseline] = OrderedDict()
         self._growing: dict[str, _Growing] = {}
         self._waiting = 0
         self._rows: list[CheckResult] = []
@@ -100,9 +100,9 @@ class Checker:
         for subject in subjects:
             groups.setdefault(subject.family, []).append(subject)
         for family, members in groups.items():
-            if family in self._known:
-                self._known.move_to_end(family)
-                self._judge(members, self._known[family])
+            if family in self._baselines:
+                self._baselines.move_to_end(family)
+                self._judge(members, self._baselines[family])
                 continue
             if family not in self._growing:
                 self._growing[family] = _Growing(frozenset(self._load_measures(family)))
@@ -110,7 +110,7 @@ class Checker:
             self._waiting += len(members)
             if self._growing[family].full():
                 self._complete(family)
-        if self._waiting > _MOST_WAITING:
+        if self._waiting > _MAX_WAITING:
             self.finish()
 
     def finish(self) -> None:
@@ -119,48 +119,48 @@ class Checker:
             self._complete(family)
         self._write()
 
-    def flag(self, id_: int, found: CheckFinding) -> None:
+    def flag(self, id_: int, finding: CheckFinding) -> None:
         """Flag an episode whose data cannot be measured."""
         self.flagged.add(id_)
-        self._store(lambda: self._catalog.checks.flag([id_], found))
+        self._store(lambda: self._catalog.checks.flag([id_], finding))
 
     def _complete(self, family: str) -> None:
         growing = self._growing.pop(family)
-        waiting, one = growing.waiting, growing.waiting[0]
+        waiting, first = growing.waiting, growing.waiting[0]
         self._waiting -= len(waiting)
         stored = self._load_measures(family)
-        anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
-        vectors = {number: anew.get(number, vector) for number, (_, vector) in stored.items()}
+        new_vectors = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
+        vectors = {number: new_vectors.get(number, vector) for number, (_, vector) in stored.items()}
         fresh = [subject.measured.vector for subject in waiting if subject.id not in stored]
-        known = fit_baseline(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
-        self._judge(waiting, known)
-        others = stored.keys() - anew.keys() if len(stored) < MOST else ()
-        if others:
-            self._judge([one.like(number, *stored[number]) for number in others], known, telling=False)
-            self._write()  # at once: if the file of one of them turns out to be broken, that is said later, and stays
-        if known is not None and growing.full():
-            self._known[family] = known
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+        baseline = fit_baseline(first.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
+        self._judge(waiting, baseline)
+        earlier_ids = stored.keys() - new_vectors.keys() if len(stored) < MOST else ()
+        if earlier_ids:
+            self._judge([first.like(number, *stored[number]) for number in earlier_ids], baseline, report=False)
+            self._write()  # now, so that a later finding of a damaged file is not overwritten
+        if baseline is not None and growing.full():
+            self._baselines[family] = baseline
+            if len(self._baselines) > _MAX_BASELINES:
+                self._baselines.popitem(last=False)
 
     def _load_measures(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of the stored episodes of a family, by id."""
-        self._write()  # some of it may be of this family
+        self._write()  # pending results may be of this family
         stored = self._catalog.checks.stored_measures(family, MOST)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in stored.items()}
 
-    def _judge(self, subjects: Sequence[Subject], known: Baseline | None, *, telling: bool = True) -> None:
+    def _judge(self, subjects: Sequence[Subject], baseline: Baseline | None, *, report: bool = True) -> None:
         if not subjects:
             return
         form = subjects[0].measured.form
-        verdicts = judge(form.read(np.stack([one.measured.vector for one in subjects])), known, self._limits)
+        verdicts = judge(form.read(np.stack([one.measured.vector for one in subjects])), baseline, self._limits)
         for subject, verdict in zip(subjects, verdicts, strict=True):
-            if telling and self._report is not None:
+            if report and self._report is not None:
                 self._report(subject, verdict)
             if subject.id is not None:
                 (self.flagged.add if verdict.findings else self.flagged.discard)(subject.id)
                 self._rows.append(_row(subject, verdict))
-        if len(self._rows) >= _WRITTEN_AT_ONCE:
+        if len(self._rows) >= _BATCH_RESULTS:
             self._write()
 
     def _write(self) -> None:

@@ -1,4 +1,4 @@
-"""Who may do what: accounts from a file of hashed tokens, one-time links, sessions of browsers."""
+"""Authentication: accounts from a file of hashed tokens, one-time links, browser sessions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 Role = Literal["reader", "editor"]
 
 _IDLE_S: Final = 12 * 3600.0
-_MOST_SESSIONS: Final = 1000
-_MOST_BYTES: Final = 1 << 20
+_MAX_SESSIONS: Final = 1000
+_MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class Account:
-    """A person: the name that annotations and the audit record, and whether they may change anything."""
+    """A person: the name recorded in annotations and the audit log, and the role."""
 
     name: str
     role: Role = "editor"
@@ -40,7 +40,7 @@ class BrowserSession:
 
 
 def hash_token(token: str) -> str:
-    """Return what a file of accounts holds instead of the token itself: tokens are random, so one SHA-256 is enough."""
+    """Return the SHA-256 stored in files of accounts; tokens are random, so a salted slow hash is not needed."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -56,7 +56,7 @@ def read_accounts(path: Path) -> dict[str, Account]:
     """
     accounts: dict[str, Account] = {}
     with path.open(encoding="utf-8", errors="replace") as file:
-        text = file.read(_MOST_BYTES)
+        text = file.read(_MAX_BYTES)
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
@@ -75,7 +75,7 @@ def _is_hash(text: str) -> bool:
 
 
 class SignIns:
-    """The browsers that have signed in, and by which tokens others may.
+    """Browser sessions, and the tokens that are accepted for new ones.
 
     accounts: by the hash of their token. Without any, one-time links sign in the account `owner`.
     """
@@ -93,7 +93,7 @@ class SignIns:
 
     @property
     def count(self) -> int:
-        """How many browsers are signed in."""
+        """Number of signed-in browsers."""
         return len(self._sessions)
 
     def new_link_token(self) -> str:
@@ -103,14 +103,14 @@ class SignIns:
         return token
 
     def account_of(self, token: str) -> Account | None:
-        """Return whose token this is, as a program sends it with every request."""
+        """Return the account of a token, as programs send it with every request; None if it is unknown."""
         given = hash_token(token)
         return next((account for digest, account in self._accounts.items() if hmac.compare_digest(digest, given)), None)
 
     def sign_in(self, token: str) -> str | None:
         """Return the key of a new session for a one-time link, which is used up, or for an account's token."""
         given = hash_token(token)
-        link = next((known for known in self._links if hmac.compare_digest(known, given)), None)
+        link = next((digest for digest in self._links if hmac.compare_digest(digest, given)), None)
         account = self._owner if link is not None else self.account_of(token)
         if account is None:
             return None
@@ -137,7 +137,7 @@ class SignIns:
         now = time.monotonic()
         by_age = sorted(self._sessions, key=lambda key: self._sessions[key].seen)
         idle = [key for key in by_age if now - self._sessions[key].seen > _IDLE_S]
-        for key in idle or by_age[: max(0, len(by_age) - _MOST_SESSIONS + 1)]:
+        for key in idle or by_age[: max(0, len(by_age) - _MAX_SESSIONS + 1)]:
             del self._sessions[key]
 
 

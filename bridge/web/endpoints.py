@@ -1,4 +1,4 @@
-"""What a route of the API takes and does, as a value: requests are read, and the OpenAPI document written, from it."""
+"""Routes of the API as values, from which requests are parsed and the OpenAPI document is generated."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from bridge.web.accounts import Account
     from bridge.web.served import ServedArchive
 
-_BODY_S: Final = 10.0  # for sending a body
-_MOST_VALUES: Final = 1000  # of one parameter
-_MOST_TEXT: Final = 1 << 16
+_BODY_S: Final = 10.0  # time limit for receiving a body
+_MAX_VALUES: Final = 1000  # of one parameter
+_MAX_TEXT: Final = 1 << 16
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
@@ -60,12 +60,12 @@ class Parameter:
     most: float = math.inf
 
     def read(self, raw_values: Sequence[Any]) -> Any:
-        """Return the value of what a request gave; raises RequestError."""
+        """Return the parsed value of a request's raw values; raises RequestError."""
         if not raw_values:
             if self.required:
                 raise RequestError(f"expected the parameter {self.name!r}: {self.about}")
             return [] if self.many and self.default is None else self.default
-        if len(raw_values) > (_MOST_VALUES if self.many else 1):
+        if len(raw_values) > (_MAX_VALUES if self.many else 1):
             raise RequestError(f"{self.name}: expected {'fewer values' if self.many else 'one value'}")
         values = [self._one(value) for value in raw_values]
         return values if self.many else values[0]
@@ -91,7 +91,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ApiCall:
-    """A request as an answer function takes it: the archive, whose request it is, and the values of its parameters."""
+    """A request as passed to an answer function: the archive, the account, and the values of the parameters."""
 
     archive: ServedArchive
     account: Account
@@ -149,7 +149,7 @@ class Endpoint:
 
 
 async def _read_for(request: Request, answer: Callable[[], Any]) -> Any:
-    """Return an answer in a thread; if the browser leaves before, the catalog stops what it reads for it."""
+    """Run an answer function in a thread; if the browser disconnects, its catalog queries are cancelled."""
     cancellation = Cancellation()
     token = CANCELLATION.set(cancellation)
     watch = asyncio.ensure_future(_leave(request, cancellation))
@@ -187,7 +187,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
 def _as_kind(value: Any, kind: type) -> Any:
     """Return a value of the kind, from a URL's text or from JSON; None where it is not one."""
     if kind is str:
-        return value if isinstance(value, str) and len(value) <= _MOST_TEXT else None
+        return value if isinstance(value, str) and len(value) <= _MAX_TEXT else None
     if kind is dict:
         return value if isinstance(value, dict) else None
     if kind is bool:
@@ -215,7 +215,7 @@ def refuse(error: WShardError | OSError) -> Response:
 
 
 def _status(error: WShardError | OSError) -> int:
-    """Return what says in HTTP what kind of an error it is."""
+    """Return the HTTP status of an error."""
     for kind, status in _STATUS:
         if isinstance(error, kind):
             return int(getattr(error, "status", status)) if isinstance(error, RequestError) else status
@@ -236,4 +236,4 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (CatalogError, 500),
     (VectorIndexError, 500),
 )
-"""Errors by what they are -> status; the first that fits counts."""
+"""Error classes and their status; the first match counts."""

@@ -1,4 +1,4 @@
-"""What every request passes first: right host, no foreign page, signed in, no forged change; and strict headers."""
+"""Security checks of every request (host, origin, sign-in, CSRF), and strict response headers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _HEADERS: Final = {
 _SAFE: Final = ("GET", "HEAD")
 _OPEN: Final = ("/static/", "/login")
 MAX_BODY: Final = 1 << 20
-"""Bytes of a request's body."""
+"""Maximum size of a request body in bytes."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Which hosts are answered, and how browsers sign in; cookie: the name of theirs. secure: only over HTTPS."""
+    """Hosts that are answered, sign-ins, and the name of the session cookie. secure: cookies over HTTPS only."""
 
     hosts: frozenset[str]
     sign_ins: SignIns
@@ -46,7 +46,7 @@ class Rules:
 
 
 class Guard:
-    """ASGI middleware that refuses what must not reach the app; it never looks at what is in the archive."""
+    """ASGI middleware that refuses invalid requests; it never reads the archive."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
@@ -76,21 +76,21 @@ class Guard:
             await self._app(scope, receive, send_strictly)
 
     def _refusal(self, request: Request) -> Response | None:
-        """Return what a request is answered that is not passed on; else put account and csrf into its state."""
-        if wrong := self._find_wrong(request):
-            return _refuse(request, *wrong)
+        """Return the response to a request that is not passed on; else store account and csrf in its state."""
+        if violation := self._find_violation(request):
+            return _refuse(request, *violation)
         if request.method == "GET" and "token" in request.query_params:
             return self._sign_in(request)
         request.state.account, request.state.csrf = None, ""
-        return None if request.url.path.startswith(_OPEN) else self._refuse_strangers(request)
+        return None if request.url.path.startswith(_OPEN) else self._authenticate(request)
 
-    def _find_wrong(self, request: Request) -> tuple[int, str] | None:
-        """Return status and message for what no request may be, whoever sends it."""
+    def _find_violation(self, request: Request) -> tuple[int, str] | None:
+        """Return status and message for a request that is invalid for any account; None if it is valid."""
         headers = request.headers
-        foreign = headers.get("sec-fetch-site") == "cross-site"
+        is_cross_site = headers.get("sec-fetch-site") == "cross-site"
         if headers.get("host", "").lower() not in self._rules.hosts:
             return 421, "this server does not answer for that host"
-        if foreign and not (request.method == "GET" and headers.get("sec-fetch-mode") == "navigate"):
+        if is_cross_site and not (request.method == "GET" and headers.get("sec-fetch-mode") == "navigate"):
             return 403, "requests from other sites are refused"
         if int(_digits(headers.get("content-length"))) > MAX_BODY:
             return 413, f"expected at most {MAX_BODY} bytes"
@@ -100,11 +100,11 @@ class Guard:
 
     def _is_own_origin(self, headers: Headers) -> bool:
         origin = headers.get("origin")
-        if origin is None:  # no browser: the token says who it is
+        if origin is None:  # not a browser: authenticated by its token
             return headers.get("sec-fetch-site") in (None, "same-origin")
         return urlsplit(origin).netloc.lower() in self._rules.hosts
 
-    def _refuse_strangers(self, request: Request) -> Response | None:
+    def _authenticate(self, request: Request) -> Response | None:
         account, csrf = self._identify(request)
         if account is None:
             return _refuse(request, 401, "expected a signed-in browser or an account's token")
@@ -116,7 +116,7 @@ class Guard:
         return None
 
     def _identify(self, request: Request) -> tuple[Account | None, str | None]:
-        """Return whose request it is, and the csrf token that its changes need: none of a program's."""
+        """Return the account of a request, and the csrf token that its changes need; None for a program's."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self._rules.sign_ins.account_of(token.strip()), None
@@ -127,10 +127,12 @@ class Guard:
         key = self._rules.sign_ins.sign_in(request.query_params["token"])
         rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
         if key is None:
-            known = self._identify(request)[0] is not None  # the link was opened again: the browser is signed in
-            if not known:
+            is_signed_in = (
+                self._identify(request)[0] is not None
+            )  # the link was opened again, and the browser is signed in
+            if not is_signed_in:
                 return _refuse(request, 401, "this link was used already, or is of another server")
-        path = "/" + request.url.path.lstrip("/\\")  # never //host
+        path = "/" + request.url.path.lstrip("/\\")  # prevents redirects to //host
         answer = RedirectResponse(path + (f"?{urlencode(rest)}" if rest else ""), 303)
         if key is not None:
             set_cookie(answer, self._rules, key)
@@ -138,7 +140,7 @@ class Guard:
 
 
 def set_cookie(answer: Response, rules: Rules, key: str) -> None:
-    """Have the browser send the key of its session from now on, to nobody else and to no script."""
+    """Set the session cookie, for this server only and not readable by scripts."""
     answer.set_cookie(rules.cookie, key, httponly=True, samesite="strict", secure=rules.secure, path="/")
 
 
@@ -157,13 +159,13 @@ def _digits(text: str | None) -> str:
 
 
 def _refuse(request: Request, status: int, message: str) -> Response:
-    """Return a refusal: JSON for the API, a page's text elsewhere; nothing of the request is repeated in it."""
+    """Return a refusal: JSON for the API, a page's text elsewhere; it repeats nothing of the request."""
     if request.url.path.startswith("/api/"):
         body: dict[str, Any] = {"error": "RequestError", "message": message}
         return JSONResponse(body, status)
     if status == 401 and request.method == "GET":
-        here = request.url.path + (
+        next_path = request.url.path + (
             f"?{request.url.query}" if request.url.query and "token=" not in request.url.query else ""
         )
-        return RedirectResponse(f"/login?{urlencode({'next': here})}", 303)
+        return RedirectResponse(f"/login?{urlencode({'next': next_path})}", 303)
     return PlainTextResponse(message, status)

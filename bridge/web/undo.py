@@ -15,7 +15,7 @@ _MOST: Final = 50
 
 
 class Undos:
-    """What takes back the last changes: each can be asked for once, by whoever made the change."""
+    """Undo functions of the last changes; each can be used once, by the account that made the change."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -23,7 +23,7 @@ class Undos:
         self._lock = threading.Lock()
 
     def remember(self, who: str, act: Callable[[], object]) -> int:
-        """Return the number by which a change can be taken back."""
+        """Return the number with which a change can be undone."""
         with self._lock:
             number = next(self._numbers)
             self._known[number] = who, act
@@ -32,7 +32,7 @@ class Undos:
             return number
 
     def run(self, number: int, who: str) -> None:
-        """Take a change back; RequestError for one that is not there, or another's."""
+        """Undo a change; RequestError for an unknown one, or one of another account."""
         with self._lock:
             owner, act = self._known.get(number, (None, None))
             if act is None or owner != who:

@@ -187,7 +187,7 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
 def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, tmp_path, monkeypatch, most):
     ingest(archive, folder)
     found = flags(archive)
-    monkeypatch.setattr(bridge.quality.judge, "_MOST_WAITING", most)
+    monkeypatch.setattr(bridge.quality.judge, "_MAX_WAITING", most)
     monkeypatch.setattr(bridge.support.batches, "BATCH", 2)
     ingest(tmp_path / "again", folder)
     assert flags(tmp_path / "again") == found
