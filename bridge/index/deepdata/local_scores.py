@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.index.base import Match
+from bridge.index.metric import COSINE, score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,12 +84,12 @@ class Best:
         self.scored += len(block)
         self._offered.append((block.episodes, block.windows))
         rows = self._contenders(block)
-        cosines = _cosines(block.vectors[rows].astype(np.float64), self._query64)
+        with np.errstate(all="ignore"):
+            cosines = score(COSINE, block.vectors[rows].astype(np.float64), self._query64)
         columns = (block.episodes[rows].tolist(), block.windows[rows].tolist(), cosines.tolist())
-        for episode, window, score in zip(*columns, strict=True):
-            if score != score:  # noqa: PLR0124  (NaN: an invalid vector, never a hit)
-                continue
-            self._scores[episode, window] = score
+        for episode, window, cosine in zip(*columns, strict=True):
+            if not isnan(cosine):  # that of an invalid vector, which is never a hit
+                self._scores[episode, window] = cosine
 
     def covers(self, count: int) -> bool:
         """Return whether at least `count` different vectors were offered."""
@@ -101,13 +103,13 @@ class Best:
 
     def matches(self) -> tuple[Match, ...]:
         """Return the best, best first; ties by episode, then window."""
-        ranked = sorted((-score, episode, window) for (episode, window), score in self._scores.items())
+        ranked = sorted((-cosine, episode, window) for (episode, window), cosine in self._scores.items())
         if self._request.distinct:
             firsts: dict[int, tuple[float, int, int]] = {}
             for match in ranked:
                 firsts.setdefault(match[1], match)
             ranked = [*firsts.values()]
-        return tuple(Match(episode, window, -score) for score, episode, window in ranked[: self._request.top_k])
+        return tuple(Match(episode, window, -negated) for negated, episode, window in ranked[: self._request.top_k])
 
     def _contenders(self, block: Block) -> NDArray[np.intp]:
         """Return the rows that can be among the best: of many, those near the k-th in float32 or above."""
@@ -124,10 +126,3 @@ class Best:
             return np.arange(len(block))
         threshold = np.partition(ranked, len(ranked) - top_k)[len(ranked) - top_k] - _MARGIN
         return np.flatnonzero(scores >= threshold)
-
-
-def _cosines(vectors: NDArray[np.float64], query: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(all="ignore"):
-        norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
-        cosines: NDArray[np.float64] = (vectors * query).sum(axis=1) / norms
-    return np.clip(cosines, -1.0, 1.0)
