@@ -22,13 +22,13 @@ _MAX_OPEN: Final = 16
 
 @dataclass(frozen=True)
 class ConversionJob:
-    """One episode to convert, or a span of one; prefix: what its id begins with, before its own."""
+    """One episode to convert, or a span of one; prefix: prepended to its id."""
 
     span: EpisodeSpan
     prefix: str = ""
 
     def name_of(self, id_: str) -> str:
-        """Return the id of the converted episode; that of a span ends with its timesteps."""
+        """Return the id of the converted episode: prefix, id, and for a span its bounds."""
         start, stop = self.span.start, self.span.stop
         return f"{self.prefix}{id_}" if (start, stop) == (0, None) else f"{self.prefix}{id_}-{start}-{stop}"
 
@@ -39,7 +39,7 @@ def list_jobs(
     """Return a job for each episode of the places: locations, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
 
     read_as: reading options for locations without their own; see EpisodeAddress. With several locations of several
-    episodes, ids begin with the name of the location; ids of spans end with the span. Raises the errors of
+    episodes, ids begin with the name of the location; ids of spans end with their bounds. Raises the errors of
     open_location.
     """
     spans: list[EpisodeSpan] = []
@@ -52,8 +52,8 @@ def list_jobs(
             with open_for_conversion(address) as source:
                 keys = source.keys()
             spans += [replace(span, address=replace(address, key=key)) for key in keys]
-    several = len({span.address.uri for span in spans if span.address.key}) > 1
-    return [ConversionJob(span, _prefix(span) if several and span.address.key else "") for span in spans]
+    needs_prefix = len({span.address.uri for span in spans if span.address.key}) > 1
+    return [ConversionJob(span, _prefix(span) if needs_prefix and span.address.key else "") for span in spans]
 
 
 def _span_of(place: str | os.PathLike[str] | EpisodeAddress | EpisodeSpan) -> EpisodeSpan:
@@ -67,30 +67,30 @@ def _prefix(span: EpisodeSpan) -> str:
 
 
 def open_for_conversion(address: EpisodeAddress) -> Source:
-    """Open a location; a folder of episode files, which detection takes for many locations, is one here."""
+    """Open a location; a folder of episode files counts as one location here, unlike in format detection."""
     path = local_path(address.uri)
     if not address.read_as and Path(path).is_dir() and not detect_format(path):
-        own = any(name.endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
-        return open_location(path, "wshard" if own else None)
+        has_wshard_files = any(name.endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
+        return open_location(path, "wshard" if has_wshard_files else None)
     return open_location(address.uri, address.read_as or None)
 
 
 class OpenSources:
-    """Opens each location once; the oldest of more than 16 is closed."""
+    """A cache of open Sources, one per location; above 16, the one opened first is closed."""
 
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str], Source] = {}
 
     def source_of(self, address: EpisodeAddress) -> Source:
         """Return the Source of an address; raises what open_location raises."""
-        place = address.uri, address.read_as
-        if place not in self._sources:
+        cache_key = address.uri, address.read_as
+        if cache_key not in self._sources:
             if len(self._sources) >= _MAX_OPEN:
                 self._sources.pop(next(iter(self._sources))).close()
-            self._sources[place] = open_for_conversion(address)
-        return self._sources[place]
+            self._sources[cache_key] = open_for_conversion(address)
+        return self._sources[cache_key]
 
     def close(self) -> None:
-        """Close all."""
+        """Close all Sources."""
         while self._sources:
             self._sources.popitem()[1].close()

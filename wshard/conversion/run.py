@@ -28,7 +28,7 @@ class Conversion:
     """Reads the episodes of the jobs and writes them to one target; use it as a context manager.
 
     An exception leaves the target unchanged, or with complete episodes. Complete parts of a location of many episodes
-    are kept beside it, and the same conversion continues behind them. readers: number of threads that read ahead.
+    are kept beside it, and the same conversion resumes after them. readers: number of threads that read ahead.
     """
 
     def __init__(self, target: ConversionTarget, jobs: Sequence[ConversionJob], *, readers: int = 1) -> None:
@@ -52,10 +52,12 @@ class Conversion:
         yield from map(repr, (self._target.format, self._target.compression, self._target.mode, self._target.encode))
         for job in self._jobs:
             try:
-                found: object = astuple(self._sources.source_of(job.span.address).fingerprint(job.span.address.key))
+                fingerprint: object = astuple(
+                    self._sources.source_of(job.span.address).fingerprint(job.span.address.key)
+                )
             except (WShardError, OSError) as error:
-                found = str(error)
-            yield [repr(job), found]
+                fingerprint = str(error)
+            yield [repr(job), fingerprint]
 
     @property
     def _sources(self) -> OpenSources:
@@ -77,7 +79,7 @@ class Conversion:
 
     def __enter__(self) -> Self:
         try:
-            with self._named():
+            with self._naming_target():
                 self._sink.__enter__()
         except BaseException:
             self._abandon()
@@ -89,7 +91,7 @@ class Conversion:
             stack.callback(self._close)
             failed = exc[:1] != (None,)
             try:
-                with self._named():
+                with self._naming_target():
                     self._sink.__exit__(*exc)
                 if self._parts is not None and not failed:
                     self._parts.publish(self._outcomes)
@@ -100,7 +102,7 @@ class Conversion:
                 if self._parts is not None and failed:
                     self._parts.abandon()
 
-    def _named(self) -> AbstractContextManager[None]:
+    def _naming_target(self) -> AbstractContextManager[None]:
         return nullcontext() if self._parts is None else self._parts.named_as_target()
 
     def find_losses(self) -> Counter[str]:
@@ -108,37 +110,37 @@ class Conversion:
 
         Episodes that cannot be described are ignored here; converting them reports the error.
         """
-        found: Counter[str] = Counter()
-        next_id = getattr(self._sink, "next_id", None)  # of formats that number episodes
-        ahead = -sum(isinstance(one, int) for one in self._outcomes)
+        losses: Counter[str] = Counter()
+        next_id = getattr(self._sink, "next_id", None)  # only of formats that number episodes
+        offset = -sum(isinstance(outcome, int) for outcome in self._outcomes)  # written already
         for job in self._jobs:
             try:
                 info = self._sources.source_of(job.span.address).info(job.span.address.key)
-                found.update(self._sink.losses(info))
+                losses.update(self._sink.losses(info))
             except WShardError:
                 continue
             if next_id is not None:
-                found["id: becomes the number of the episode"] += job.name_of(info.id) != next_id(ahead)
-                ahead += 1
-        return +found
+                losses["id: becomes the number of the episode"] += job.name_of(info.id) != next_id(offset)
+                offset += 1
+        return +losses
 
     def run(self) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
-        """Convert each episode; yield its timesteps, the reason for a failure, or None if it exists already.
+        """Convert each episode; yield its number of timesteps, the reason for a failure, or None if it exists already.
 
         Raises OSError for a full disk.
         """
-        for job, outcome in zip(self._jobs, self._outcomes, strict=False):  # of an earlier run
+        for job, outcome in zip(self._jobs, self._outcomes, strict=False):  # of the run that is resumed
             yield job, FormatError(outcome) if isinstance(outcome, str) else None
-        for job, found in self._read(self._jobs[len(self._outcomes) :]):
-            written: int | WShardError | None
+        for job, loaded in self._read(self._jobs[len(self._outcomes) :]):
+            result: int | WShardError | None
             try:
-                written = self._write(found) if not isinstance(found, WShardError) else found
+                result = self._write(loaded) if not isinstance(loaded, WShardError) else loaded
             except WShardError as error:
-                written = error
-            self._outcomes.append(str(written) if isinstance(written, WShardError) else written)
-            if isinstance(written, int) and self._parts is not None and self._parts.is_complete:
+                result = error
+            self._outcomes.append(str(result) if isinstance(result, WShardError) else result)
+            if isinstance(result, int) and self._parts is not None and self._parts.is_complete:
                 self._begin_part(self._parts)
-            yield job, written
+            yield job, result
 
     def _begin_part(self, parts: StagedParts) -> None:
         with parts.named_as_target():
@@ -148,14 +150,14 @@ class Conversion:
         with parts.named_as_target():
             self._sink.__enter__()
 
-    def _write(self, ep: Episode | None) -> int | None:
-        if ep is None or (self._resumes and self._sink.has(ep.id)):
+    def _write(self, episode: Episode | None) -> int | None:
+        if episode is None or (self._resumes and self._sink.has(episode.id)):
             return None
-        with self._named():
-            self._sink.write(ep)
+        with self._naming_target():
+            self._sink.write(episode)
         if self._parts is not None:
-            self._parts.count(ep)
-        return ep.length
+            self._parts.count(episode)
+        return episode.length
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -165,26 +167,26 @@ class Conversion:
             yield from ((job, self._load(job)) for job in jobs)
             return
         with ThreadPoolExecutor(self._readers) as pool:
-            waiting: deque[Any] = deque()
+            pending: deque[Any] = deque()
             try:
                 for job in jobs:
-                    waiting.append((job, pool.submit(self._load, job)))
-                    if len(waiting) > 2 * self._readers:
-                        first, future = waiting.popleft()
-                        yield first, future.result()
-                while waiting:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
+                    pending.append((job, pool.submit(self._load, job)))
+                    if len(pending) > 2 * self._readers:
+                        pending_job, future = pending.popleft()
+                        yield pending_job, future.result()
+                while pending:
+                    pending_job, future = pending.popleft()
+                    yield pending_job, future.result()
             finally:
                 pool.shutdown(cancel_futures=True)
 
     def _load(self, job: ConversionJob) -> Episode | WShardError | None:
         try:
             source = self._sources.source_of(job.span.address)
-            name = job.name_of(source.info(job.span.address.key).id)
-            if self._resumes and self._sink.has(name):
+            id_ = job.name_of(source.info(job.span.address.key).id)
+            if self._resumes and self._sink.has(id_):
                 return None
-            return replace(encode_cameras(_load_span(source, job), self._target.encode), id=name)
+            return replace(encode_cameras(_load_span(source, job), self._target.encode), id=id_)
         except WShardError as error:
             return error
 
@@ -200,6 +202,6 @@ def _load_span(source: Source, job: ConversionJob) -> Episode:
 def convert_batch(
     jobs: Sequence[ConversionJob], target: ConversionTarget
 ) -> list[tuple[ConversionJob, int | WShardError | None]]:
-    """Convert some episodes to a folder of one file each: what worker processes do."""
+    """Convert a batch of episodes to a folder of one file each; runs in worker processes."""
     with Conversion(target, jobs) as conversion:
         return list(conversion.run())

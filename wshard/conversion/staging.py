@@ -1,7 +1,7 @@
-"""Write a location of many episodes in parts beside its place: an interrupted conversion continues after the last.
+"""Write a location of many episodes in parts beside the target: an interrupted conversion resumes after the last.
 
-A part begins as a copy by hard links of the one before, and counts once the record names it. Where parts end depends on
-the episodes alone, so that a conversion in several runs writes what it would have written in one.
+A part begins as a copy by hard links of the one before, and is complete once the record names it. Where parts end
+depends on the episodes alone, so that a conversion in several runs writes the same files as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -30,98 +30,98 @@ if TYPE_CHECKING:
     Outcome = int | str | None
 
 PART_SIZE: Final = 1 << 26
-"""The least that a part has, of decoded lanes; a later one has an eighth of what was written before."""
+"""Minimum size of a part in bytes of decoded lanes; later parts have at least an eighth of all parts before them."""
 
-_EPISODE_SIZE: Final = 1 << 14  # counted for an episode in addition, so that very small ones end a part, too
+_EPISODE_SIZE: Final = 1 << 14  # bytes added for each episode, so that many very small ones complete a part, too
 _RECORD: Final = "conversion.json"
 
 
 class StagedParts:
-    """The parts of a conversion to one location. outcomes: of the episodes in complete parts, in the order of the jobs.
+    """The parts of a conversion to one location. outcomes: those of the jobs in complete parts, in order.
 
     An outcome is the number of timesteps, the reason for a failure, or None for an episode that existed.
     """
 
     def __init__(self, target: ConversionTarget, identity: Sequence[object]) -> None:
         self._target = target
-        self._place = Path(os.path.realpath(target.location))
-        before = _list_files(self._place)
-        self._before = frozenset(name for name, *_ in before or ())
-        self._identity = hashlib.sha256(json.dumps([*identity, before]).encode()).hexdigest()
+        self._target_path = Path(os.path.realpath(target.location))
+        existing = _list_files(self._target_path)
+        self._existing_names = frozenset(name for name, *_ in existing or ())
+        self._identity = hashlib.sha256(json.dumps([*identity, existing]).encode()).hexdigest()
         self._part, self._size, self._total = 0, 0, 0
         self.outcomes: list[Outcome] = []
-        self._lock = DraftLock(self._place, self._is_of_this_conversion)
-        remove_dead_drafts(self._place)
+        self._lock = DraftLock(self._target_path, self._is_this_conversion)
+        remove_dead_drafts(self._target_path)
         try:
             with self.named_as_target():
-                self._continue() if self._lock.adopted else self._lock.draft.mkdir()
+                self._resume() if self._lock.adopted else self._lock.draft.mkdir()
         except BaseException:
             self._discard()
             raise
 
-    def _is_of_this_conversion(self, folder: Path) -> bool:
+    def _is_this_conversion(self, folder: Path) -> bool:
         return bool(_read_record(folder).get("identity") == self._identity)
 
-    def _continue(self) -> None:
+    def _resume(self) -> None:
         record = _read_record(self._lock.draft)
         self.outcomes, self._part, self._total = record["outcomes"], record["part"], record["size"]
         for path in self._lock.draft.iterdir():
             if path.is_dir() and path.name != str(self._part):
                 shutil.rmtree(path)
 
-    def _location(self, part: int) -> Path:
-        """Return where a part is, under the names of the target and of its folder, which some formats store."""
-        return self._lock.draft / str(part) / (self._place.parent.name or "root") / self._place.name
+    def _part_path(self, part: int) -> Path:
+        """Return the path of a part; it ends with the target's name and folder name, which some formats store."""
+        return self._lock.draft / str(part) / (self._target_path.parent.name or "root") / self._target_path.name
 
     def open_sink(self) -> Sink:
         """Begin the next part."""
         with self.named_as_target():
-            older = self._location(self._part) if self._part else self._place
-            new = self._location(self._part + 1)
+            previous = self._part_path(self._part) if self._part else self._target_path
+            new = self._part_path(self._part + 1)
             new.parent.mkdir(parents=True)
-            if older.exists():
-                link_copy(older, new)
+            if previous.exists():
+                link_copy(previous, new)
             mode = "append" if self._part else self._target.mode
             self._size = 0
             return open_sink(new, self._target.format, compression=self._target.compression, mode=mode)
 
-    def count(self, ep: Episode) -> None:
+    def count(self, episode: Episode) -> None:
         """Add the size of an episode that was written."""
         self._size += _EPISODE_SIZE + sum(
-            math.prod(one.shape) * one.dtype.size * ep.length for one in ep.lanes().values()
+            math.prod(lane.shape) * lane.dtype.size * episode.length for lane in episode.lanes().values()
         )
 
     @property
     def is_complete(self) -> bool:
-        """Whether the part is large enough to end it."""
-        grows = 1 if getattr(sink_class(self._target.format), "copies_all", False) else 8
-        return self._size >= max(PART_SIZE, self._total // grows)
+        """Whether the part has reached its minimum size."""
+        divisor = 1 if getattr(sink_class(self._target.format), "copies_all", False) else 8
+        return self._size >= max(PART_SIZE, self._total // divisor)
 
     def commit(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep a part whose Sink is closed; outcomes: of all episodes so far."""
+        """Record a part, whose Sink is closed, as complete; outcomes: of all jobs so far."""
         self.outcomes = [*outcomes]
-        older, self._part, self._total = self._part, self._part + 1, self._total + self._size
+        previous, self._part, self._total = self._part, self._part + 1, self._total + self._size
         record = {"part": self._part, "size": self._total, "outcomes": self.outcomes, "identity": self._identity}
         with publish(self._lock.draft / _RECORD) as file:
             file.write(json.dumps(record).encode())
-        shutil.rmtree(self._lock.draft / str(older), ignore_errors=True)
+        shutil.rmtree(self._lock.draft / str(previous), ignore_errors=True)
 
     def publish(self, outcomes: Sequence[Outcome]) -> None:
-        """Put the last part, whose Sink is closed, where the target is, if it has episodes or nothing is there yet.
+        """Move the last part, whose Sink is closed, to the target, if it has new episodes or there is no target.
 
-        Raises FileExistsError in mode "error", if there is a target meanwhile.
+        Raises FileExistsError in mode "error", if the target was created meanwhile.
         """
-        location, written = self._location(self._part + 1), any(isinstance(one, int) for one in outcomes)
-        if not location.exists() or (not written and self._place.exists()):
+        location, any_written = self._part_path(self._part + 1), any(isinstance(outcome, int) for outcome in outcomes)
+        if not location.exists() or (not any_written and self._target_path.exists()):
             self._discard()
             return
         with self.named_as_target():
             unused = self._target.mode == "error"
-            put_in_place(location, self._place, self._before.__contains__, self._lock, unused=unused)
+            put_in_place(location, self._target_path, self._existing_names.__contains__, self._lock, unused=unused)
         self._discard()
 
     def abandon(self) -> None:
-        """Keep the complete parts for the same conversion to continue, and remove the last one."""
+        """Remove the incomplete part; complete ones stay, so that the same conversion can resume."""
         if not self._part:
             self._discard()
         shutil.rmtree(self._lock.draft / str(self._part + 1), ignore_errors=True)
@@ -133,40 +133,40 @@ class StagedParts:
 
     @contextlib.contextmanager
     def named_as_target(self) -> Iterator[None]:
-        """Name the target rather than the part in errors."""
+        """Replace paths of parts by those of the target in the errors raised inside."""
         try:
             yield
         except (WShardError, OSError) as error:
-            error.args = tuple(map(self._named, error.args))
+            error.args = tuple(map(self._name_target, error.args))
             if isinstance(error, OSError):
-                nameless = error.filename is None and error.errno is not None
-                error.filename = self._target.location if nameless else self._named(error.filename)
+                lacks_filename = error.filename is None and error.errno is not None
+                error.filename = self._target.location if lacks_filename else self._name_target(error.filename)
             raise
 
-    def _named(self, value: Any) -> Any:
+    def _name_target(self, value: Any) -> Any:
         for part in (self._part, self._part + 1) if isinstance(value, str) else ():
-            location = self._location(part)
+            location = self._part_path(part)
             value = value.replace(str(location), self._target.location)
-            value = value.replace(str(location.parent), str(self._place.parent))
+            value = value.replace(str(location.parent), str(self._target_path.parent))
         return value
 
 
-def _list_files(place: Path) -> list[tuple[str, int, int]] | None:
-    """Return relative path, size and time of each file of a location, None if it does not exist."""
-    if not place.is_dir():
-        return [("", place.stat().st_size, place.stat().st_mtime_ns)] if place.exists() else None
-    found = []
-    for folder, _, names in os.walk(place):
+def _list_files(location: Path) -> list[tuple[str, int, int]] | None:
+    """Return relative path, size and modification time (ns) of each file of a location, None if it does not exist."""
+    if not location.is_dir():
+        return [("", location.stat().st_size, location.stat().st_mtime_ns)] if location.exists() else None
+    files = []
+    for folder, _, names in os.walk(location):
         for name in names:
             path = Path(folder, name)
-            about = path.lstat()
-            found.append((path.relative_to(place).as_posix(), about.st_size, about.st_mtime_ns))
-    return sorted(found)
+            status = path.lstat()
+            files.append((path.relative_to(location).as_posix(), status.st_size, status.st_mtime_ns))
+    return sorted(files)
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / _RECORD).read_bytes())
+        record = json.loads((folder / _RECORD).read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from wshard.episode.encode_cameras import Encode
     from wshard.formats.base import Sink
 
-_NAMED_BY_SUFFIX: Final = {
+_FORMATS_BY_SUFFIX: Final = {
     **dict.fromkeys(SUFFIXES, "wshard"),
     ".npz": "dreamerv3",
     **{entry.suffix: name for name, entry in FORMATS.items() if entry.suffix},
 }
-"""What the name of an output says where nothing is there yet; without a suffix, it is a folder of .wshard files."""
+"""Formats of new outputs by suffix; an output without a suffix is a folder of .wshard files."""
 
 
 @dataclass(frozen=True)
 class ConversionTarget:
-    """Where converted episodes go. mode: see Sink; encode: how raw camera lanes are encoded, as in save_wshard.
+    """Output of a conversion. mode: see Sink; encode: how raw camera lanes are encoded, as in save_wshard.
 
-    repeats: mode "append" may append to a set without ids, where episodes that are in it already are written again.
+    repeats: mode "append" may append to a set without ids, although episodes that it has already are written again.
     """
 
     location: str
@@ -53,24 +53,24 @@ class ConversionTarget:
     ) -> ConversionTarget:
         """Return the target; without a format, existing contents or the suffix of the name determine it.
 
-        mode None: "append" what is missing, where that can be told.
+        mode None: "append" missing episodes; `prepare` refuses a set without ids, where they cannot be recognised.
 
         Raises UnknownFormatError, UnsupportedFormatError for one that cannot be written.
         """
         path = os.fspath(location)
         suffix = Path(path).suffix.lower()
-        guess = _NAMED_BY_SUFFIX.get(suffix) or detect_format(path) or ("" if suffix else "wshard")
+        guess = _FORMATS_BY_SUFFIX.get(suffix) or detect_format(path) or ("" if suffix else "wshard")
         name = known_format(format_name, guess, path)
         sink_class(name)
         return ConversionTarget(path, name, compression, mode or "append", repeats=mode == "append")
 
     @property
     def takes_one_per_file(self) -> bool:
-        """Whether the format has a file for each episode, and a folder for several."""
+        """Whether the format stores each episode in a file, and several in a folder of such files."""
         return bool(getattr(sink_class(self.format), "one_per_file", False))
 
     def prepare(self, count: int) -> None:
-        """Make the folder for several episodes of a format that has one file each; raises FormatError for a file.
+        """Create the folder for several episodes of a format with one file each; raises FormatError if it is a file.
 
         Raises FormatError also for a set with episodes but without ids, unless it is replaced, or repeats is stated.
         """
@@ -82,7 +82,7 @@ class ConversionTarget:
             )
         if not self.takes_one_per_file or path.is_dir() or (count == 1 and path.suffix):
             return
-        if path.exists() or path.suffix.lower() in _NAMED_BY_SUFFIX:
+        if path.exists() or path.suffix.lower() in _FORMATS_BY_SUFFIX:
             raise FormatError(f"{path}: expected a folder for the {count} episode(s)")
         check_folder_of(path)
         path.mkdir()
@@ -93,7 +93,7 @@ class ConversionTarget:
         try:
             with open_location(self.location, self.format) as source:
                 return next(iter(source.keys()), None) is not None
-        except (WShardError, OSError):  # nothing is there, or what cannot be appended to: the Sink reports that
+        except (WShardError, OSError):  # missing, or cannot be appended to: the Sink reports that
             return False
 
     def open(self) -> Sink:
