@@ -21,27 +21,27 @@ STATISTICS: Final = "stats.json"
 CONFIG: Final = "preprocessing_config.yaml"
 PROCESSING: Final = "processing_metadata.json"
 
-_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
-_WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+_UNQUOTED: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
+_YAML_KEYWORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
 _NOT_IN_CONFIG: Final = ("jpeg_quality", "use_depth", "stats_stride", "stats_reservoir_size", "camera_name_map")
 
 
 def is_own_file(name: str) -> bool:
-    """Say whether a file of the folder is one that an export writes."""
-    own = (MANIFEST, STATISTICS, CONFIG, PROCESSING)
-    return name in own or re.fullmatch(r"shard_\d{6,}\.tar", name) is not None
+    """Return True for the name of a file that an export writes into its folder."""
+    config_names = (MANIFEST, STATISTICS, CONFIG, PROCESSING)
+    return name in config_names or re.fullmatch(r"shard_\d{6,}\.tar", name) is not None
 
 
 def write_config(folder: Path, options: ShardifyOptions, cameras: Sequence[str], output_dir: str) -> None:
     """Write preprocessing_config.yaml."""
-    found = {name: value for name, value in options.config(output_dir).items() if name not in _NOT_IN_CONFIG}
-    found |= {
+    config = {name: value for name, value in options.config(output_dir).items() if name not in _NOT_IN_CONFIG}
+    config |= {
         "camera_names": list(cameras),
         "compute_statistics": True,
         "image_format": "jpg",
         "validation_episodes_path": None,
     }
-    text = "".join(f"{name}:{_yaml(found[name])}\n" for name in sorted(found))
+    text = "".join(f"{name}:{_yaml(config[name])}\n" for name in sorted(config))
     (folder / CONFIG).write_text(text, encoding="utf-8")
 
 
@@ -51,16 +51,16 @@ def write_manifest(folder: Path, counts: Sequence[int]) -> None:
     (folder / MANIFEST).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def write_statistics(folder: Path, found: Mapping[str, Any]) -> None:
+def write_statistics(folder: Path, statistics: Mapping[str, Any]) -> None:
     """Write stats.json."""
-    (folder / STATISTICS).write_text(json.dumps(found))
+    (folder / STATISTICS).write_text(json.dumps(statistics))
 
 
 def write_processing(
-    folder: Path, config: Mapping[str, Any], episodes: Sequence[str], processing: Mapping[str, Any], own: Any
+    folder: Path, config: Mapping[str, Any], episodes: Sequence[str], processing: Mapping[str, Any], additions: Any
 ) -> None:
-    """Write processing_metadata.json; own: what this program adds."""
-    found = {
+    """Write processing_metadata.json; additions: values that the original does not write."""
+    metadata = {
         "metadata_version": "1.0",
         "created_at": datetime.now().isoformat(timespec="seconds"),  # noqa: DTZ005  (local time, as the original)
         "source_data": {"episode_dirs": list(episodes), "num_episodes": len(episodes)},
@@ -71,18 +71,18 @@ def write_processing(
             "hostname": socket.gethostname(),
         },
         "processing": dict(processing),
-        "wshard": own,
+        "wshard": additions,
     }
-    (folder / PROCESSING).write_text(json.dumps(found, indent=2))
+    (folder / PROCESSING).write_text(json.dumps(metadata, indent=2))
 
 
 def _yaml(value: Any) -> str:
     if isinstance(value, list):
-        return "".join(f"\n- {_scalar(one)}" for one in value) if value else " []"
+        return "".join(f"\n- {_scalar(item)}" for item in value) if value else " []"
     return f" {_scalar(value)}"
 
 
 def _scalar(value: Any) -> str:
-    """Return a value as YAML has it: JSON is YAML, and plain words need no quotes."""
-    plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-    return str(value) if plain else json.dumps(value, ensure_ascii=False)
+    """Return a value as YAML: JSON is valid YAML, and plain words need no quotes."""
+    is_plain = isinstance(value, str) and _UNQUOTED.fullmatch(value) and value.lower() not in _YAML_KEYWORDS
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)

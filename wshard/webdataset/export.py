@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _SPOOL: Final = ".spool"
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass
 class ShardifyReport:
-    """Result of an export: the folder, the samples, skipped windows by reason, and failed episodes."""
+    """Result of an export: folder, number of samples per shard, skipped windows by reason, failed episodes."""
 
     folder: Path
     shards: list[int] = field(default_factory=list)
@@ -80,14 +80,14 @@ def shardify(
     Raises DatasetError for invalid options, and for NaN if it is an error; NoClipsError if no window is left;
     FileExistsError, OSError for the disk.
     """
-    chosen = options or ShardifyOptions()
+    checked_options = options or ShardifyOptions()
     jobs = [place for place in places if isinstance(place, ConversionJob)]
     jobs += list_jobs([place for place in places if not isinstance(place, ConversionJob)])
     target = Path(to)
-    empty = target.is_dir() and not any(target.iterdir())
-    draft = Draft(target, "overwrite" if empty else mode, folder=True)
+    is_empty = target.is_dir() and not any(target.iterdir())
+    draft = Draft(target, "overwrite" if is_empty else mode, folder=True)
     try:
-        export = _Export(jobs, draft.path, chosen, os.fspath(to), progress or (lambda *_: None))
+        export = _Export(jobs, draft.path, checked_options, os.fspath(to), progress or (lambda *_: None))
         with export:
             report = export.run(fields)
         shutil.rmtree(draft.path / _SPOOL)
@@ -101,7 +101,7 @@ def shardify(
 
 
 class _Export:
-    """One run; use as a context manager."""
+    """One run of shardify; use it as a context manager."""
 
     def __init__(
         self, jobs: Sequence[ConversionJob], folder: Path, options: ShardifyOptions, output_dir: str, progress: Progress
@@ -109,12 +109,12 @@ class _Export:
         self._options, self._folder, self._output_dir, self._progress = options, folder, output_dir, progress
         self._rng = np.random.default_rng(options.seed)
         order = self._rng.permutation(len(jobs))
-        most = options.max_episodes_to_process
-        self._jobs = [jobs[number] for number in (order if most < 0 else order[:most])]
+        max_count = options.max_episodes_to_process
+        self._jobs = [jobs[number] for number in (order if max_count < 0 else order[:max_count])]
         (folder / _SPOOL).mkdir()
         self._spool = Spool(folder / _SPOOL)
         self._report = ShardifyReport(folder)
-        self._threads, self._sources = threading.local(), list[OpenSources]()
+        self._thread_local, self._sources = threading.local(), list[OpenSources]()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -126,25 +126,27 @@ class _Export:
     def run(self, fields: Sequence[str]) -> ShardifyReport:
         """Read all episodes, then write all samples."""
         start, options = time.monotonic(), self._options
-        recipe = ShardRecipe(options, self._find_fields(fields))
+        recipe = ShardRecipe(options, self._choose_fields(fields))
         cameras = [camera.name for camera in recipe.fields.cameras]
         write_config(self._folder, options, cameras, self._output_dir)
         episodes = self._read_episodes(recipe)
-        padded, still = (sum(one.left_out[kind] for one in episodes if one) for kind in range(2))
+        padded, still = (sum(ep.left_out[kind] for ep in episodes if ep) for kind in range(2))
         counts = {"padding": padded, "still": still, NAN: 0, INCOMPLETE: 0}
         self._report.left_out = counts
         folder = self._folder / _SPOOL
-        most = options.stats_reservoir_size
-        statistics = SampleStatistics(folder, stride=options.stats_stride, most=most, seed=options.seed)
+        reservoir_size = options.stats_reservoir_size
+        statistics = SampleStatistics(
+            folder, stride=options.stats_stride, reservoir_size=reservoir_size, seed=options.seed
+        )
         self._stack.callback(statistics.close)
         self._write_samples(self._samples(recipe, episodes), statistics)
         if not self._report.samples:
-            left = ", ".join(f"{count} for {reason}" for reason, count in counts.items())
-            raise NoClipsError(f"expected at least one window, found none; left out: {left}")
+            left_out = ", ".join(f"{count} for {reason}" for reason, count in counts.items())
+            raise NoClipsError(f"expected at least one window, found none; left out: {left_out}")
         write_manifest(self._folder, self._report.shards)
         write_statistics(self._folder, statistics.finish())
         self._write_processing(time.monotonic() - start)
-        self._report.episodes = sum(one is not None for one in episodes)
+        self._report.episodes = sum(episode is not None for episode in episodes)
         return self._report
 
     def _write_processing(self, seconds: float) -> None:
@@ -153,15 +155,15 @@ class _Export:
         processing |= {f"{kind}_samples_filtered": counts[kind] for kind in ("padding", "still", NAN)}
         processing["elapsed_seconds"] = round(seconds, 1)
         failed = [str(job.span.address) for job, _ in self._report.failed]
-        own: dict[str, Any] = {"seed": options.seed, "masks": options.masks}
-        own |= {"samples_without_image": counts[INCOMPLETE], "failed_episodes": failed}
+        additions: dict[str, Any] = {"seed": options.seed, "masks": options.masks}
+        additions |= {"samples_without_image": counts[INCOMPLETE], "failed_episodes": failed}
         addresses = [str(job.span.address).replace("#", "/") for job in self._jobs]
-        write_processing(self._folder, options.config(self._output_dir), addresses, processing, own)
+        write_processing(self._folder, options.config(self._output_dir), addresses, processing, additions)
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
-    def _find_fields(self, fields: Sequence[str]) -> FieldMap:
-        """Return the field map by the first episode that can be described."""
+    def _choose_fields(self, fields: Sequence[str]) -> FieldMap:
+        """Return the field map, determined by the first episode that can be described."""
         sources = OpenSources()
         self._stack.callback(sources.close)
         for job in self._jobs:
@@ -169,8 +171,8 @@ class _Export:
                 info = sources.source_of(job.span.address).info(job.span.address.key)
             except WShardError:
                 continue
-            found = parse_fields(fields, info) if fields else find_fields(info)
-            return found.choose_cameras(self._options.camera_names, self._options.camera_name_map)
+            field_map = parse_fields(fields, info) if fields else find_fields(info)
+            return field_map.choose_cameras(self._options.camera_names, self._options.camera_name_map)
         return FieldMap(())
 
     def _read_episodes(self, recipe: ShardRecipe) -> list[SpooledEpisode | None]:
@@ -181,54 +183,54 @@ class _Export:
             except WShardError as error:
                 return error
 
-        found: list[SpooledEpisode | None] = []
-        for number, one in enumerate(_map_bounded(read, range(len(self._jobs)), self._options.num_workers)):
-            if isinstance(one, WShardError):
-                self._report.failed.append((self._jobs[number], one))
-                found.append(None)
+        episodes: list[SpooledEpisode | None] = []
+        for number, result in enumerate(_map_bounded(read, range(len(self._jobs)), self._options.num_workers)):
+            if isinstance(result, WShardError):
+                self._report.failed.append((self._jobs[number], result))
+                episodes.append(None)
             else:
-                found.append(one)
+                episodes.append(result)
             self._progress("reading", number + 1, len(self._jobs))
-        if self._jobs and not any(found):
+        if self._jobs and not any(episodes):
             raise self._report.failed[0][1]
-        return _with_unique_names(found)
+        return _with_unique_names(episodes)
 
     def _source_of(self, job: ConversionJob) -> Any:
-        if not hasattr(self._threads, "sources"):
-            self._threads.sources = OpenSources()
-            self._sources.append(self._threads.sources)
-            self._stack.callback(self._threads.sources.close)
-        return self._threads.sources.source_of(job.span.address)
+        if not hasattr(self._thread_local, "sources"):
+            self._thread_local.sources = OpenSources()
+            self._sources.append(self._thread_local.sources)
+            self._stack.callback(self._thread_local.sources.close)
+        return self._thread_local.sources.source_of(job.span.address)
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def _samples(self, recipe: ShardRecipe, episodes: Sequence[SpooledEpisode | None]) -> Iterator[ShardSample]:
-        lengths = [0 if one is None else len(one.anchors) for one in episodes]
+        lengths = [0 if episode is None else len(episode.anchors) for episode in episodes]
         ends = np.cumsum(lengths, dtype=np.int64)
         order = self._rng.permutation(int(ends[-1]) if lengths else 0)
 
-        def build(place: int) -> ShardSample:
-            number = int(np.searchsorted(ends, place, side="right"))
-            about = episodes[number]
-            if about is None:
+        def build(position: int) -> ShardSample:
+            number = int(np.searchsorted(ends, position, side="right"))
+            episode = episodes[number]
+            if episode is None:
                 raise DatasetError(f"episode {number}: expected one that was read")
-            anchor = int(about.anchors[place - int(ends[number]) + lengths[number]])
-            return build_sample(recipe, about, self._spool.load(number), anchor)
+            anchor = int(episode.anchors[position - int(ends[number]) + lengths[number]])
+            return build_sample(recipe, episode, self._spool.load(number), anchor)
 
-        places = (int(place) for place in order)
-        for done, sample in enumerate(_map_bounded(build, places, self._options.num_workers), 1):
+        positions = (int(position) for position in order)
+        for done, sample in enumerate(_map_bounded(build, positions, self._options.num_workers), 1):
             yield sample
             self._progress("writing", done, len(order))
 
     def _write_samples(self, samples: Iterator[ShardSample], statistics: SampleStatistics) -> None:
-        most, shards = max(1, self._options.samples_per_shard), self._report.shards
+        max_count, shards = max(1, self._options.samples_per_shard), self._report.shards
         with ExitStack() as stack:
             tar: TarOutput | None = None
             for sample in samples:
                 if sample.left_out:
                     self._report.left_out[sample.left_out] += 1
                     continue
-                if tar is None or shards[-1] >= most:
+                if tar is None or shards[-1] >= max_count:
                     stack.close()
                     path = self._folder / f"shard_{len(shards):06d}.tar"
                     tar = TarOutput(stack.enter_context(path.open("xb")), str(path))
@@ -242,31 +244,32 @@ class _Export:
 
 def _with_unique_names(episodes: list[SpooledEpisode | None]) -> list[SpooledEpisode | None]:
     """Append numbers to repeated names of episodes, so that keys of samples are unique."""
-    seen: dict[str, int] = {}
-    found: list[SpooledEpisode | None] = []
-    for one in episodes:
-        if one is not None:
-            seen[one.name] = seen.get(one.name, 0) + 1
-            found.append(one if seen[one.name] == 1 else replace(one, name=f"{one.name}~{seen[one.name]}"))
+    counts: dict[str, int] = {}
+    renamed: list[SpooledEpisode | None] = []
+    for episode in episodes:
+        if episode is not None:
+            counts[episode.name] = counts.get(episode.name, 0) + 1
+            count = counts[episode.name]
+            renamed.append(episode if count == 1 else replace(episode, name=f"{episode.name}~{count}"))
         else:
-            found.append(None)
-    return found
+            renamed.append(None)
+    return renamed
 
 
-def _map_bounded(function: Callable[[_Given], _Made], items: Iterable[_Given], workers: int) -> Iterator[_Made]:
+def _map_bounded(function: Callable[[_Item], _Result], items: Iterable[_Item], workers: int) -> Iterator[_Result]:
     """Yield the results of threads in the order of the items, with at most two items per worker in progress."""
     if workers == 1:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(workers) as pool:
-        waiting = deque[Future[_Made]]()
+        pending = deque[Future[_Result]]()
         try:
             for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) >= 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                pending.append(pool.submit(function, item))
+                if len(pending) >= 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()

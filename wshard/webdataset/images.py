@@ -1,4 +1,4 @@
-"""Images of an episode as a sample has them: JPEG, and PNG of depth; each is made once, however many samples use it."""
+"""Encode an episode's images for samples, as JPEG, and depth maps as PNG; once each, also if many samples use it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BATCH_SIZE: Final = 16  # frames that are decoded together
 
 
 def read_frames(reader: EpisodeReader, block: str, steps: Sequence[int]) -> Iterator[tuple[int, Any]]:
-    """Yield each timestep with its frame: bytes of an image, pixels of other lanes, None where a file is missing."""
+    """Yield each timestep with its frame: bytes of an image file, pixels of other lanes, None if a file is missing."""
     frames = reader.encoded(block)
     if isinstance(frames, ImageFrames):
         for step in steps:
@@ -43,25 +43,25 @@ def read_frames(reader: EpisodeReader, block: str, steps: Sequence[int]) -> Iter
 
 
 def as_jpeg(frame: Any, options: ShardifyOptions, where: str) -> bytes:
-    """Return a frame as JPEG of the wanted size; one that is so already stays as it is."""
+    """Return a frame as JPEG of the requested size; a JPEG of that size is returned unchanged."""
     size = options.resize_images_size
     if not isinstance(frame, np.ndarray):
         header = read_image_header(frame, where)
         if header.encoding == "jpeg" and (size is None or header.shape[:2] == size):
             return bytes(frame)
         frame = decode_image(frame, where=where)
-    colors = _in_color(frame)
-    resized = colors if size is None else resize_lanczos(colors, size)
+    rgb = _as_rgb(frame)
+    resized = rgb if size is None else resize_lanczos(rgb, size)
     return encode_image(resized, "jpeg", quality=options.jpeg_quality, by_pillow=True)
 
 
 def as_depth(frame: Any, options: ShardifyOptions, where: str) -> bytes:
     """Return a map [H, W] or [H, W, 1] of uint16 as PNG."""
     pixels = frame if isinstance(frame, np.ndarray) else decode_image(frame, where=where)
-    flat = pixels.reshape(pixels.shape[:2])
+    depth = pixels.reshape(pixels.shape[:2])
     if options.resize_depth and options.resize_images_size is not None:
-        flat = resize_nearest(flat, options.resize_images_size)
-    return encode_image(flat, "png")
+        depth = resize_nearest(depth, options.resize_images_size)
+    return encode_image(depth, "png")
 
 
 def _image(frames: ImageFrames, step: int) -> Any:
@@ -82,7 +82,7 @@ def _split_runs(steps: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _in_color(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return [H, W, 3] as OpenCV reads images: gray thrice, without what is transparent."""
-    depth = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
-    return depth[..., :3] if depth.shape[2] > 2 else np.repeat(depth[..., :1], 3, axis=2)
+def _as_rgb(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return uint8 [H, W, 3] as OpenCV reads images: gray repeated for all channels, without alpha."""
+    uint8_pixels = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
+    return uint8_pixels[..., :3] if uint8_pixels.shape[2] > 2 else np.repeat(uint8_pixels[..., :1], 3, axis=2)

@@ -1,4 +1,4 @@
-"""Options of the export, by the names that the original has for them."""
+"""Options of the export, named as in the original."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MaskStyle = Literal["position", "padding"]
 _SIZE: Final = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})")
-_LEAST: Final = {
+_MINIMUMS: Final = {
     "past_lowdim_steps": 0,
     "future_lowdim_steps": 0,
     "stride": 1,
@@ -71,9 +71,9 @@ class ShardifyOptions:
     keep_incomplete: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse numbers that mean nothing; raises DatasetError."""
-        for name, least in _LEAST.items():
-            whole_number(getattr(self, name), name, DatasetError, least=least)
+        """Raise DatasetError for values out of range."""
+        for name, minimum in _MINIMUMS.items():
+            whole_number(getattr(self, name), name, DatasetError, least=minimum)
         for index in self.image_indices:
             whole_number(index, "image_indices", DatasetError)
         if not self.image_indices or len(set(self.image_indices)) < len(self.image_indices):
@@ -85,25 +85,25 @@ class ShardifyOptions:
             raise DatasetError(f"masks: expected 'position' or 'padding', found {shown(self.masks)}")
 
     def config(self, output_dir: str) -> dict[str, Any]:
-        """Return the options that the original has, as it notes them."""
-        names = [one.name for one in fields(self)]
-        found = {name: getattr(self, name) for name in names[: names.index("seed")]}
-        # The order of the original, which notes where it pads what.
+        """Return the options that the original has, in the form and order in which it writes them."""
+        names = [field_.name for field_ in fields(self)]
+        values = {name: getattr(self, name) for name in names[: names.index("seed")]}
+        # The original writes these first, in this order.
         order = ["past_lowdim_steps", "future_lowdim_steps", "stride", "image_indices"]
         order += ["max_padding_left", "max_padding_right", "padding_strategy"]
-        found = {"output_dir": output_dir, "padding_strategy": "copy", **found}
-        ordered = {name: found[name] for name in ("output_dir", *order)}
-        return {name: _plain(value) for name, value in (ordered | found).items()}
+        values = {"output_dir": output_dir, "padding_strategy": "copy", **values}
+        ordered = {name: values[name] for name in ("output_dir", *order)}
+        return {name: _plain(value) for name, value in (ordered | values).items()}
 
 
 def parse_size(text: str) -> tuple[int, int] | None:
     """Read "HEIGHTxWIDTH"; "None" and "" are None. Raises DatasetError."""
     if text in ("", "None"):
         return None
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         raise DatasetError(f"resize-images: expected HEIGHTxWIDTH as 384x384, or None, found {shown(text)}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _plain(value: Any) -> Any:

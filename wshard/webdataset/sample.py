@@ -1,4 +1,4 @@
-"""One sample: the window of an anchor as the members of a tar."""
+"""Build one sample: the window around an anchor as members of a tar."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ NAN, INCOMPLETE = "nan", "incomplete"
 
 @dataclass(frozen=True)
 class ShardSample:
-    """Members of a sample in their order, and the arrays that statistics are made of; or why it is left out."""
+    """Members (name, bytes) of a sample in order, and its arrays for the statistics; or why it is left out."""
 
     members: list[tuple[str, bytes]]
     statistics: dict[str, NDArray[Any]]
     left_out: str = ""
 
 
-def build_sample(recipe: ShardRecipe, about: SpooledEpisode, data: LoadedEpisode, anchor: int) -> ShardSample:
+def build_sample(recipe: ShardRecipe, episode: SpooledEpisode, data: LoadedEpisode, anchor: int) -> ShardSample:
     """Return the sample of an anchor; raises DatasetError for NaN where that is an error."""
-    key = str(uuid.uuid5(_NAMESPACE, f"{about.name}\n{anchor}"))
-    lowdim = _gather_lowdim(recipe, about, data, anchor)
-    wrong = next((name for name, array in lowdim.items() if array.dtype.kind == "f" and np.isnan(array).any()), None)
-    if wrong is not None and recipe.options.fail_on_nan:
-        raise DatasetError(f"{about.address}: {wrong}: expected numbers in the window of frame {anchor}, found NaN")
-    if wrong is not None:
+    key = str(uuid.uuid5(_NAMESPACE, f"{episode.name}\n{anchor}"))
+    lowdim = _gather_lowdim(recipe, episode, data, anchor)
+    nan_key = next((name for name, array in lowdim.items() if array.dtype.kind == "f" and np.isnan(array).any()), None)
+    if nan_key is not None and recipe.options.fail_on_nan:
+        raise DatasetError(f"{episode.address}: {nan_key}: expected numbers in the window of frame {anchor}, found NaN")
+    if nan_key is not None:
         return ShardSample([], {}, NAN)
-    steps = _image_steps(recipe, about, anchor)
+    steps = _image_steps(recipe, episode, anchor)
     images = _gather_images(recipe, data, steps)
     if images is None:
         return ShardSample([], {}, INCOMPLETE)
     members = [(f"{key}.{name}", content) for name, content in images]
     members.append((f"{key}.lowdim.npz", _npz_bytes(lowdim)))
-    members.append((f"{key}.metadata.json", json.dumps(_describe(recipe, about, anchor, key)).encode()))
-    if about.texts:
-        members.append((f"{key}.language_instructions.json", json.dumps({"original": list(about.texts)}).encode()))
-    chosen = {name: array for name, array in lowdim.items() if array.ndim >= 2 and not name.startswith(_NO_STATISTICS)}
-    return ShardSample(members, chosen)
+    members.append((f"{key}.metadata.json", json.dumps(_describe(recipe, episode, anchor, key)).encode()))
+    if episode.texts:
+        members.append((f"{key}.language_instructions.json", json.dumps({"original": list(episode.texts)}).encode()))
+    counted = {name: array for name, array in lowdim.items() if array.ndim >= 2 and not name.startswith(_NO_STATISTICS)}
+    return ShardSample(members, counted)
 
 
-def _image_steps(recipe: ShardRecipe, about: SpooledEpisode, anchor: int) -> list[int]:
-    return [min(max(anchor + index, 0), about.length - 1) for index in recipe.options.image_indices]
+def _image_steps(recipe: ShardRecipe, episode: SpooledEpisode, anchor: int) -> list[int]:
+    return [min(max(anchor + index, 0), episode.length - 1) for index in recipe.options.image_indices]
 
 
 def _gather_images(recipe: ShardRecipe, data: LoadedEpisode, steps: list[int]) -> list[tuple[str, bytes]] | None:
@@ -74,76 +74,76 @@ def _gather_images(recipe: ShardRecipe, data: LoadedEpisode, steps: list[int]) -
 
 
 def _gather_lowdim(
-    recipe: ShardRecipe, about: SpooledEpisode, data: LoadedEpisode, anchor: int
+    recipe: ShardRecipe, episode: SpooledEpisode, data: LoadedEpisode, anchor: int
 ) -> dict[str, NDArray[Any]]:
-    steps, count = recipe.windows.steps(anchor, about.length), len(recipe.fields.fields)
+    steps, count = recipe.windows.steps(anchor, episode.length), len(recipe.fields.fields)
     lowdim: dict[str, NDArray[Any]] = {}
     for number, column in enumerate(recipe.fields.fields):
         rows = data.rows(number, steps)
         if rows is not None:
             lowdim[column.key] = rows
-    frames = _image_steps(recipe, about, anchor)
+    frames = _image_steps(recipe, episode, anchor)
     for number, camera in enumerate(recipe.fields.cameras):
         intrinsics = data.rows(count + 2 * number, [anchor])
         if intrinsics is not None:
-            matrix = _scaled(intrinsics.reshape(1, 3, 3), recipe, about.sizes.get(camera.name, (0, 0)))
+            matrix = _scaled(intrinsics.reshape(1, 3, 3), recipe, episode.sizes.get(camera.name, (0, 0)))
             lowdim[f"intrinsics.{camera.name}"] = np.repeat(matrix, len(frames), axis=0)
         if camera.extrinsics:
-            one = [data.rows(count + 2 * number + 1, [step]) for step in frames]
-            poses = [np.eye(4) if rows is None else rows.reshape(4, 4).astype(np.float64) for rows in one]
+            rows_by_step = [data.rows(count + 2 * number + 1, [step]) for step in frames]
+            poses = [np.eye(4) if rows is None else rows.reshape(4, 4).astype(np.float64) for rows in rows_by_step]
             lowdim[f"extrinsics.{camera.name}"] = np.stack(poses)
     for side in recipe.fields.sides:
         lowdim |= _relative(lowdim, side, recipe.windows.past)
     by_padding = recipe.options.masks == "padding"
-    past, future = recipe.windows.masks(anchor, about.length, by_padding=by_padding)
+    past, future = recipe.windows.masks(anchor, episode.length, by_padding=by_padding)
     return lowdim | {"past_mask": past, "future_mask": future}
 
 
 def _relative(lowdim: dict[str, NDArray[Any]], side: str, row: int) -> dict[str, NDArray[Any]]:
-    """Return the poses of a side as seen from the measured one at the anchor, row `row` of the window."""
+    """Return the poses of a side relative to the measured pose at the anchor, which is row `row` of the window."""
     names = {kind: f"robot__{kind}__poses__{side}" for kind in ("action", "actual")}
     actual = [lowdim.get(f"{names['actual']}__{part}") for part in ("xyz", "rot_6d")]
-    found: dict[str, NDArray[Any]] = {}
+    poses: dict[str, NDArray[Any]] = {}
     for name in names.values():
         xyz, rotation = (lowdim.get(f"{name}__{part}") for part in ("xyz", "rot_6d"))
         if xyz is None or rotation is None or actual[0] is None or actual[1] is None:
             continue
         anchor = {"anchor_xyz": actual[0][row], "anchor_rot_6d": actual[1][row]}
-        found[f"{name}__xyz_relative"], found[f"{name}__rot_6d_relative"] = relative_poses(xyz, rotation, **anchor)
-    return found
+        poses[f"{name}__xyz_relative"], poses[f"{name}__rot_6d_relative"] = relative_poses(xyz, rotation, **anchor)
+    return poses
 
 
 def _scaled(matrix: NDArray[Any], recipe: ShardRecipe, size: tuple[int, int]) -> NDArray[Any]:
-    """Return intrinsics [1, 3, 3], those of the resized image where that is wanted."""
-    wanted = recipe.options.resize_images_size
-    if not recipe.options.scale_intrinsics or wanted is None or not all(size):
+    """Return intrinsics [1, 3, 3], scaled to the resized image if the options say so; size: (height, width) before."""
+    new_size = recipe.options.resize_images_size
+    if not recipe.options.scale_intrinsics or new_size is None or not all(size):
         return matrix
-    scales = np.array([wanted[1] / size[1], wanted[0] / size[0], 1], matrix.dtype)
+    scales = np.array([new_size[1] / size[1], new_size[0] / size[0], 1], matrix.dtype)
     scaled: NDArray[Any] = matrix * scales[:, None]
     return scaled
 
 
-def _describe(recipe: ShardRecipe, about: SpooledEpisode, anchor: int, key: str) -> dict[str, Any]:
-    options, last = recipe.options, about.length - 1
-    left, right = (int(steps) for steps in recipe.windows.padding(anchor, about.length))
-    found = {
-        "episode_id": about.name,
-        "sample_id": f"{key}_{about.name}_t{anchor:04d}",
+def _describe(recipe: ShardRecipe, episode: SpooledEpisode, anchor: int, key: str) -> dict[str, Any]:
+    options, last = recipe.options, episode.length - 1
+    left, right = (int(steps) for steps in recipe.windows.padding(anchor, episode.length))
+    metadata = {
+        "episode_id": episode.name,
+        "sample_id": f"{key}_{episode.name}_t{anchor:04d}",
         "anchor_timestep": anchor,
         "anchor_relative_idx": options.past_lowdim_steps,
-        "image_timesteps": _image_steps(recipe, about, anchor),
+        "image_timesteps": _image_steps(recipe, episode, anchor),
         "lowdim_start_timestep": max(0, anchor - options.past_lowdim_steps),
         "lowdim_end_timestep": min(last, anchor + options.future_lowdim_steps),
         "past_padding": left,
         "future_padding": right,
         "camera_names": [camera.name for camera in recipe.fields.cameras],
-        "original_episode_length": about.length,
+        "original_episode_length": episode.length,
         "is_padded": left > 0 or right > 0,
-        "control": about.control,
+        "control": episode.control,
     }
     if options.window_timesteps:
-        found["window_timesteps"] = recipe.windows.steps(anchor, about.length).tolist()
-    return found
+        metadata["window_timesteps"] = recipe.windows.steps(anchor, episode.length).tolist()
+    return metadata
 
 
 def _npz_bytes(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -168,10 +168,10 @@ def relative_poses(
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         poses, anchor = _matrices(xyz, rot_6d), _matrices(anchor_xyz[None], anchor_rot_6d[None])[0]
         try:
-            seen = np.linalg.inv(anchor) @ poses
+            relative = np.linalg.inv(anchor) @ poses
         except np.linalg.LinAlgError:
-            seen = np.full_like(poses, np.nan)
-    return seen[:, :3, 3].astype(np.float32), seen[:, :2, :3].reshape(-1, 6).astype(np.float32)
+            relative = np.full_like(poses, np.nan)
+    return relative[:, :3, 3].astype(np.float32), relative[:, :2, :3].reshape(-1, 6).astype(np.float32)
 
 
 def _matrices(xyz: NDArray[Any], rot_6d: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Episodes on the disk as samples need them: any order of samples takes little memory, and no second decoding."""
+"""Decoded episodes in temporary files: samples in any order need little memory, and no frame is decoded twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ NO_FRAME: Final = -1
 
 @dataclass(frozen=True)
 class SpooledEpisode:
-    """What is remembered of an episode. sizes: (height, width) of the images of each camera before resizing."""
+    """What is kept in memory of a spooled episode.
+
+    left_out: numbers of windows skipped for padding and for stillness. sizes: (height, width) of the images of each
+    camera before resizing.
+    """
 
     name: str
     address: str
@@ -46,7 +50,11 @@ class SpooledEpisode:
 
 @dataclass(frozen=True)
 class LoadedEpisode:
-    """The numbers of an episode [timesteps, numbers], which columns are there, and where its frames are in a file."""
+    """A loaded episode: values [timesteps, numbers], and the offsets of its frames in the file at `path`.
+
+    present: whether a column has a value [timesteps, columns]. columns: bounds of each column in values [columns, 2],
+    -1 for missing ones. frames: offset and size of each frame in the file [cameras, kinds, timesteps, 2].
+    """
 
     values: NDArray[np.float32]
     present: NDArray[np.bool_]
@@ -72,7 +80,7 @@ class LoadedEpisode:
 
 
 def spool_episode(source: Source, job: ConversionJob, recipe: ShardRecipe, base: Path) -> SpooledEpisode:
-    """Write what samples of an episode need to BASE.npz and BASE.frames."""
+    """Write the values and encoded frames that samples of an episode need to BASE.npz and BASE.frames."""
     info = source.info(job.span.address.key)
     span = job.span.start, info.length if job.span.stop is None else min(job.span.stop, info.length)
     if not 0 <= span[0] < span[1]:
@@ -105,21 +113,21 @@ def _gather_rows(
     length, find_missing = span[1] - span[0], getattr(source, "find_missing", None)
     parts, present = [], np.zeros((length, len(recipe.columns)), np.bool_)
     columns = np.full((len(recipe.columns), 2), -1, np.int64)
-    read: dict[str, tuple[Any, Any]] = {}
+    rows_by_lane: dict[str, tuple[Any, Any]] = {}
     width = 0
     for number, column in enumerate(recipe.columns):
         bounds = column.numbers_in(lanes) if reader.has(column.lane) else None
         if bounds is None:
             continue
-        if column.lane not in read:
+        if column.lane not in rows_by_lane:
             rows = np.asarray(reader.lane_view(column.lane)[span[0] : span[1]], np.float32).reshape(length, -1)
             missing = np.zeros(length, np.bool_)
             if find_missing is not None:
                 missing = find_missing(key, column.lane)[span[0] : span[1]]
-            read[column.lane] = np.where(missing[:, None], np.float32(0), rows), ~missing
-        rows, there = read[column.lane]
+            rows_by_lane[column.lane] = np.where(missing[:, None], np.float32(0), rows), ~missing
+        rows, has_value = rows_by_lane[column.lane]
         parts.append(rows[:, slice(*bounds)])
-        present[:, number], columns[number] = there, (width, width + bounds[1] - bounds[0])
+        present[:, number], columns[number] = has_value, (width, width + bounds[1] - bounds[0])
         width = int(columns[number, 1])
     values = np.concatenate(parts, axis=1) if parts else np.zeros((length, 0), np.float32)
     return values, present, columns
@@ -154,7 +162,7 @@ def _size_of(info: EpisodeInfo, block: str) -> tuple[int, int]:
 
 
 class Spool:
-    """A folder of spooled episodes by number; a bounded part of them is loaded. Threads may share it."""
+    """A folder of spooled episodes by number, with a cache of bounded size; safe for use by several threads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -167,7 +175,7 @@ class Spool:
         return self.folder / f"{number:08d}"
 
     def load(self, number: int) -> LoadedEpisode:
-        """Return an episode."""
+        """Return an episode, from the cache if possible."""
         with self._lock:
             if number not in self._loaded:
                 self._loaded[number] = self._read(number)
@@ -180,5 +188,5 @@ class Spool:
     def _read(self, number: int) -> LoadedEpisode:
         base = self.base_of(number)
         with np.load(base.with_suffix(".npz")) as arrays:
-            found = {name: arrays[name] for name in ("values", "present", "columns", "frames")}
-        return LoadedEpisode(**found, path=base.with_suffix(".frames"))
+            loaded = {name: arrays[name] for name in ("values", "present", "columns", "frames")}
+        return LoadedEpisode(**loaded, path=base.with_suffix(".frames"))

@@ -1,4 +1,4 @@
-"""Which timesteps a window has around its anchor, and where they are repeated ones."""
+"""The timesteps of windows around their anchors, and which of them are padding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShardWindows:
-    """Windows of `past` timesteps, the anchor and `future` ones, `stride` apart; outside, those of the ends repeat."""
+    """Windows of `past` timesteps, the anchor and `future` ones, `stride` apart; clipped to the episode."""
 
     past: int
     future: int
@@ -28,17 +28,17 @@ class ShardWindows:
 
     def steps(self, anchor: int, length: int) -> NDArray[np.int64]:
         """Return the timesteps [T] of the window."""
-        steps: NDArray[np.int64] = np.clip(self._wanted(anchor), 0, length - 1)
+        steps: NDArray[np.int64] = np.clip(self._unclipped(anchor), 0, length - 1)
         return steps
 
     def is_padded(self, anchor: int, length: int) -> NDArray[np.bool_]:
-        """Say of each timestep of the window [T] whether it repeats that of an end."""
-        wanted = self._wanted(anchor)
-        return (wanted < 0) | (wanted >= length)
+        """Return which timesteps of the window [T] repeat the first or last of the episode."""
+        steps = self._unclipped(anchor)
+        return (steps < 0) | (steps >= length)
 
-    def _wanted(self, anchor: int) -> NDArray[np.int64]:
-        wanted: NDArray[np.int64] = anchor + np.arange(-self.past, self.future + 1, dtype=np.int64) * self.stride
-        return wanted
+    def _unclipped(self, anchor: int) -> NDArray[np.int64]:
+        steps: NDArray[np.int64] = anchor + np.arange(-self.past, self.future + 1, dtype=np.int64) * self.stride
+        return steps
 
     def padding(self, anchors: Any, length: int) -> tuple[Any, Any]:
         """Return how many timesteps are missing on the left and on the right of each anchor, in strides."""
@@ -47,35 +47,35 @@ class ShardWindows:
         return left, right
 
     def anchors(self, length: int, *, max_left: int, max_right: int) -> NDArray[np.int64]:
-        """Return the anchors of an episode whose windows miss no more than that."""
-        every = np.arange(length, dtype=np.int64)
-        left, right = self.padding(every, length)
-        anchors: NDArray[np.int64] = every[(left <= max_left) & (right <= max_right)]
+        """Return the anchors of an episode whose windows have at most this padding, in strides."""
+        all_steps = np.arange(length, dtype=np.int64)
+        left, right = self.padding(all_steps, length)
+        anchors: NDArray[np.int64] = all_steps[(left <= max_left) & (right <= max_right)]
         return anchors
 
     def masks(self, anchor: int, length: int, *, by_padding: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return past_mask and future_mask [T].
 
-        They tell positions before and behind the anchor; by_padding: the anchor is future, repeated timesteps neither.
+        They mark positions before and after the anchor; by_padding: the anchor is future, repeated timesteps neither.
         """
-        place = np.arange(-self.past, self.future + 1)
+        position = np.arange(-self.past, self.future + 1)
         if not by_padding:
-            return place < 0, place > 0
-        real = ~self.is_padded(anchor, length)
-        return (place < 0) & real, (place >= 0) & real
+            return position < 0, position > 0
+        is_real = ~self.is_padded(anchor, length)
+        return (position < 0) & is_real, (position >= 0) & is_real
 
 
 def find_still(positions: Any, anchors: Any, *, future: int, threshold: float) -> Any:
-    """Say of each anchor [n] whether nothing moves after it: no distance from it reaches the threshold.
+    """Return for each anchor [n] whether all arms stay closer than `threshold` to it for the next `future` timesteps.
 
-    positions: [timesteps, 3] of each arm, a list; the timesteps that follow are not a stride apart, but neighbors.
+    positions: a list of [timesteps, 3], one per arm. All following timesteps count, also those between strides.
     """
     if not future:
         return np.zeros(len(anchors), np.bool_)
     farthest = np.zeros(len(anchors))
-    for path in positions:
-        last = len(path) - 1
+    for arm in positions:
+        last = len(arm) - 1
         for step in range(1, future + 1):
-            moved = path[np.minimum(anchors + step, last)] - path[anchors]
+            moved = arm[np.minimum(anchors + step, last)] - arm[anchors]
             farthest = np.maximum(farthest, np.linalg.norm(moved, axis=1))
     return farthest < threshold
