@@ -1,4 +1,4 @@
-"""Compress and decompress the bytes of an entry; decoding never makes more than the stated size."""
+"""Compress and decompress the bytes of an entry; decoding never yields more than the stated size."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _LEVELS: Final = {PackCodec.NONE: (0, 0), PackCodec.GZIP: (1, 9), PackCodec.LZ4: (1, 16), PackCodec.ZSTD: (1, 22)}
 _DEFAULTS: Final = {PackCodec.NONE: 0, PackCodec.GZIP: 6, PackCodec.LZ4: 1, PackCodec.ZSTD: 3}
-_EXPANSION: Final = {PackCodec.GZIP: 1 << 11, PackCodec.LZ4: 1 << 8, PackCodec.ZSTD: 1 << 15}
-_GZIP: Final = 31  # window bits of a gzip member
-_PIECE: Final = 64  # stored bytes of zstd that decode to 2 MiB at most
+_MAX_EXPANSION: Final = {PackCodec.GZIP: 1 << 11, PackCodec.LZ4: 1 << 8, PackCodec.ZSTD: 1 << 15}
+_GZIP_WBITS: Final = 31  # window bits of a gzip member
+_ZSTD_PIECE: Final = 64  # stored bytes of zstd that decode to 2 MiB at most
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class PackCompression:
         codec = PackCodec.__members__.get(name.upper()) if name.islower() else None
         if codec is None or (colon and not suffix.isdecimal()):
             raise CodecError(f"compression: expected none, gzip, lz4 or zstd, or as zstd:LEVEL, found {shown(text)}")
-        least, most = _LEVELS[codec]
+        min_level, max_level = _LEVELS[codec]
         level = int(suffix) if suffix else _DEFAULTS[codec]
-        if not least <= level <= most:
-            raise CodecError(f"compression: expected a level from {least} to {most} for {name}, found {level}")
+        if not min_level <= level <= max_level:
+            raise CodecError(f"compression: expected a level from {min_level} to {max_level} for {name}, found {level}")
         return PackCompression(codec, level)
 
     def compress(self, data: Buffer) -> tuple[PackCodec, Buffer]:
@@ -54,16 +54,16 @@ class PackCompression:
         return (self.codec, packed) if pays(len(packed), len(data)) else (PackCodec.NONE, data)
 
 
-def encode(data: Buffer, how: PackCompression) -> Buffer:
-    """Return the compressed bytes, whether that pays or not; the same bytes for the same data."""
-    if how.codec is PackCodec.GZIP:
-        member = zlib.compressobj(how.level, zlib.DEFLATED, _GZIP)  # says no time and no name
+def encode(data: Buffer, compression: PackCompression) -> Buffer:
+    """Return the compressed bytes, also if they are not smaller; equal data give equal bytes."""
+    if compression.codec is PackCodec.GZIP:
+        member = zlib.compressobj(compression.level, zlib.DEFLATED, _GZIP_WBITS)  # its header has no time or name
         return member.compress(data) + member.flush()
-    if how.codec is PackCodec.LZ4:
-        packed: bytes = lz4.frame.compress(data, compression_level=how.level - 1, store_size=True)
+    if compression.codec is PackCodec.LZ4:
+        packed: bytes = lz4.frame.compress(data, compression_level=compression.level - 1, store_size=True)
         return packed
-    if how.codec is PackCodec.ZSTD:
-        return zstandard.ZstdCompressor(level=how.level, write_content_size=True).compress(data)
+    if compression.codec is PackCodec.ZSTD:
+        return zstandard.ZstdCompressor(level=compression.level, write_content_size=True).compress(data)
     return data
 
 
@@ -73,11 +73,11 @@ def decode(data: memoryview, size: int, codec: int, where: str) -> Buffer:
         raise LimitError(f"{where}: file_size {size}: expected at most {MAX_ENTRY_SIZE}")
     if codec == PackCodec.NONE:
         return data
-    if size > (len(data) + 64) * _EXPANSION[PackCodec(codec)]:
+    if size > (len(data) + 64) * _MAX_EXPANSION[PackCodec(codec)]:
         raise LimitError(f"{where}: {len(data)} stored bytes cannot hold file_size {size}: out of bounds")
-    work = {PackCodec.GZIP: _decode_gzip, PackCodec.LZ4: _decode_lz4, PackCodec.ZSTD: _decode_zstd}[PackCodec(codec)]
+    decoder = {PackCodec.GZIP: _decode_gzip, PackCodec.LZ4: _decode_lz4, PackCodec.ZSTD: _decode_zstd}[PackCodec(codec)]
     try:
-        decoded, left = work(data, size)
+        decoded, problem = decoder(data, size)
     except (zlib.error, RuntimeError, ValueError, zstandard.ZstdError) as error:
         raise CodecError(f"{where}: {PackCodec(codec).name.lower()}: {error}") from error
     except MemoryError:
@@ -85,21 +85,21 @@ def decode(data: memoryview, size: int, codec: int, where: str) -> Buffer:
     if len(decoded) != size:
         found = len(decoded) if len(decoded) < size else "more"
         raise CodecError(f"{where}: expected {size} decompressed bytes, found {found}")
-    if left:
-        raise CodecError(f"{where}: {left}")
+    if problem:
+        raise CodecError(f"{where}: {problem}")
     return decoded
 
 
 def _decode_gzip(data: memoryview, size: int) -> tuple[Buffer, str]:
-    member = zlib.decompressobj(_GZIP)
+    member = zlib.decompressobj(_GZIP_WBITS)
     decoded = member.decompress(data, size + 1)
-    return decoded, _left(ended=member.eof, unused=len(member.unused_data))
+    return decoded, _end_problem(ended=member.eof, unused=len(member.unused_data))
 
 
 def _decode_lz4(data: memoryview, size: int) -> tuple[Buffer, str]:
     frame = lz4.frame.LZ4FrameDecompressor()
     decoded: bytes = frame.decompress(data, max_length=size + 1)
-    return decoded, _left(ended=frame.eof, unused=len(frame.unused_data or b""))
+    return decoded, _end_problem(ended=frame.eof, unused=len(frame.unused_data or b""))
 
 
 def _decode_zstd(data: memoryview, size: int) -> tuple[Buffer, str]:
@@ -109,14 +109,14 @@ def _decode_zstd(data: memoryview, size: int) -> tuple[Buffer, str]:
     if size:
         decoder = zstandard.ZstdDecompressor()
         return decoder.decompress(data, max_output_size=size, allow_extra_data=False), ""
-    frame = zstandard.ZstdDecompressor().decompressobj()  # the call above takes 0 for no limit
-    for start in range(0, len(data), _PIECE):
-        if frame.eof or frame.decompress(data[start : start + _PIECE]):
+    frame = zstandard.ZstdDecompressor().decompressobj()  # as max_output_size=0 means no limit
+    for start in range(0, len(data), _ZSTD_PIECE):
+        if frame.eof or frame.decompress(data[start : start + _ZSTD_PIECE]):
             return b"" if frame.eof else b"\0", "found bytes after the frame"
-    return b"", _left(ended=frame.eof, unused=len(frame.unused_data))
+    return b"", _end_problem(ended=frame.eof, unused=len(frame.unused_data))
 
 
-def _left(*, ended: bool, unused: int) -> str:
+def _end_problem(*, ended: bool, unused: int) -> str:
     """Return the problem at the end of a compressed stream, "" if there is none."""
     if not ended:
         return "the compressed bytes end too early"

@@ -48,7 +48,7 @@ class ColumnPacks:
 
 
 def _find(pack: ShardPackReader, key: str, number: int) -> ShardPackRecord:
-    """Return the record of a key, which probably has this number."""
+    """Return the record of a key; `number` is tried first. Raises EntryNotFoundError."""
     if number < len(pack) and (record := pack.record(number)).key == key:
         return record
     try:

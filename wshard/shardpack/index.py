@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _OFFSET: Final = np.dtype("<u8")
-_ROW: Final = np.dtype([("hash", "<u8"), ("ordinal", "<u8")])
+_TABLE_ROW: Final = np.dtype([("hash", "<u8"), ("ordinal", "<u8")])
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class PackIndex:
 
     def pack(self, end: int) -> bytes:
         """Return the end marker, the index and the footer that follow records of `end` bytes."""
-        table = b"" if self.table is None else self.table.astype(_ROW).tobytes()
-        about = pack_metadata(self.metadata)
+        table = b"" if self.table is None else self.table.astype(_TABLE_ROW).tobytes()
+        metadata = pack_metadata(self.metadata)
         count = len(self.offsets)
-        body = b"".join((COUNT.pack(count), self.offsets.astype(_OFFSET).tobytes(), table, about))
+        body = b"".join((COUNT.pack(count), self.offsets.astype(_OFFSET).tobytes(), table, metadata))
         start = end + len(END_MARKER)
         total = start + len(body) + FOOTER_SIZE
-        footer = PackFooter(start, count, len(table), len(about), total, checksum(body))
+        footer = PackFooter(start, count, len(table), len(metadata), total, checksum(body))
         return b"".join((END_MARKER, body, footer.pack()))
 
     @staticmethod
@@ -57,37 +57,37 @@ class PackIndex:
         marker, body = data[: len(END_MARKER)], data[len(END_MARKER) :]
         if marker != END_MARKER:
             raise IndexCorruptError(f"{where}: expected 8 zero bytes before the index at {footer.index_offset}")
-        found = checksum(body)
-        if found != footer.index_check:
-            raise ChecksumError(f"{where}: index: stored 0x{footer.index_check:08x}, computed 0x{found:08x}")
+        computed = checksum(body)
+        if computed != footer.index_check:
+            raise ChecksumError(f"{where}: index: stored 0x{footer.index_check:08x}, computed 0x{computed:08x}")
         (count,) = COUNT.unpack_from(body)
         if count != footer.record_count:
             raise IndexCorruptError(f"{where}: records: the index says {count}, the footer {footer.record_count}")
-        rows = COUNT.size + OFFSET_SIZE * count
+        table_start = COUNT.size + OFFSET_SIZE * count
         offsets = np.frombuffer(body, _OFFSET, count, COUNT.size)
         _check_offsets(offsets, footer.index_offset - len(END_MARKER), where)
         table = None
         if footer.key_table_size:
-            table = np.frombuffer(body, _ROW, count, rows)
+            table = np.frombuffer(body, _TABLE_ROW, count, table_start)
             _check_table(table, where)
-        about = body[rows + footer.key_table_size :]
-        return PackIndex(offsets, table, unpack_metadata(bytes(about), f"{where}: shard metadata"))
+        metadata = body[table_start + footer.key_table_size :]
+        return PackIndex(offsets, table, unpack_metadata(bytes(metadata), f"{where}: shard metadata"))
 
     def candidates(self, key: str) -> list[int]:
-        """Return the records that the key table names for a key, none without a table."""
+        """Return the numbers of records with the hash of a key in the key table; [] without a table."""
         if self.table is None:
             return []
-        wanted = np.uint64(name_hash(key))
-        first, last = (int(np.searchsorted(self.table["hash"], wanted, side)) for side in ("left", "right"))
+        hash_ = np.uint64(name_hash(key))
+        first, last = (int(np.searchsorted(self.table["hash"], hash_, side)) for side in ("left", "right"))
         return [int(ordinal) for ordinal in self.table["ordinal"][first:last]]
 
 
 def key_table(hashes: Iterable[int]) -> NDArray[np.void]:
-    """Return the key table of records whose keys have these hashes, in their order."""
-    found = np.fromiter(hashes, np.uint64)
-    order = np.argsort(found, kind="stable")
-    table = np.empty(len(found), _ROW)
-    table["hash"], table["ordinal"] = found[order], order
+    """Return the key table, sorted by hash, of records whose keys have these hashes."""
+    hash_array = np.fromiter(hashes, np.uint64)
+    order = np.argsort(hash_array, kind="stable")
+    table = np.empty(len(hash_array), _TABLE_ROW)
+    table["hash"], table["ordinal"] = hash_array[order], order
     return table
 
 
@@ -99,13 +99,13 @@ def _check_offsets(offsets: NDArray[np.uint64], end: int, where: str) -> None:
         return
     if offsets[0] != 0:
         raise IndexCorruptError(f"{where}: first record: expected at 0, found at {offsets[0]}")
-    behind = np.append(offsets[1:], np.uint64(end))
-    wrong = np.flatnonzero((behind <= offsets) | (behind - offsets < MIN_RECORD_SIZE))
+    stops = np.append(offsets[1:], np.uint64(end))
+    wrong = np.flatnonzero((stops <= offsets) | (stops - offsets < MIN_RECORD_SIZE))
     if len(wrong):
         number = int(wrong[0])
         raise IndexCorruptError(
             f"{where}: record {number}: expected at least {MIN_RECORD_SIZE} bytes, found it in "
-            f"[{offsets[number]}, {behind[number]})"
+            f"[{offsets[number]}, {stops[number]})"
         )
 
 
@@ -114,9 +114,9 @@ def _check_table(table: NDArray[np.void], where: str) -> None:
     hashes, ordinals = table["hash"], table["ordinal"]
     if not np.array_equal(np.sort(ordinals), np.arange(len(table), dtype=np.uint64)):
         raise IndexCorruptError(f"{where}: key table: expected each of {len(table)} records once")
-    later = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (ordinals[1:] > ordinals[:-1]))
-    if not later.all():
-        row = int(np.flatnonzero(~later)[0]) + 1
+    ascends = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (ordinals[1:] > ordinals[:-1]))
+    if not ascends.all():
+        row = int(np.flatnonzero(~ascends)[0]) + 1
         raise IndexCorruptError(f"{where}: key table: expected rows sorted by hash and record, found row {row} is not")
 
 
@@ -135,11 +135,11 @@ def pack_metadata(value: Mapping[str, Any]) -> bytes:
 
 
 def unpack_metadata(data: bytes, where: str) -> dict[str, Any]:
-    """Read the JSON object of a shard: no name twice, no NaN; raises MetadataError."""
+    """Read the JSON object of a shard; raises MetadataError, also for duplicate names and NaN."""
     if not data:
         return {}
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+        value = json.loads(data.decode(), object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise MetadataError(f"{where}: expected strict UTF-8 JSON: {error}") from error
     if not isinstance(value, dict):
@@ -147,12 +147,12 @@ def unpack_metadata(data: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("duplicate name in an object")
     return value
 
 
-def _refuse(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not valid JSON")

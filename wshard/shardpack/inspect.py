@@ -1,4 +1,4 @@
-"""What a ShardPack holds, as plain JSON values, and whether a file is one."""
+"""Describe the contents of a ShardPack as plain JSON values, and recognise such files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def is_shardpack(path: Path) -> bool:
     if path.name.removesuffix(PARTIAL).endswith(SUFFIX):
         return True
     with contextlib.suppress(OSError, FormatError), open_file(path) as file:
-        front = file.read(RECORD_HEADER_SIZE)
+        head = file.read(RECORD_HEADER_SIZE)
         file.seek(-min(len(MAGIC), file.seek(0, 2)), 2)
-        return file.read() == MAGIC or front[RECORD_SIZE.size :].startswith(RECORD_MAGIC)
+        return file.read() == MAGIC or head[RECORD_SIZE.size :].startswith(RECORD_MAGIC)
     return False
 
 

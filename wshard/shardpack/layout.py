@@ -1,6 +1,6 @@
 """Bytes of ShardPack files: one class per record type, numbers of codecs and encodings, limits.
 
-No other module of this room spells an offset or a magic number. The specification is FORMAT.md.
+No other module of this package contains offsets or magic numbers. The specification is FORMAT.md.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ MAX_ENTRIES: Final = 1_000_000  # of a record
 _RECORD: Final = struct.Struct("<Q4sIIIBBHI")
 _ENTRY: Final = struct.Struct("<QQIHBBII")
 _FOOTER: Final = struct.Struct("<QQQQQIIHHI8s")
-_CHECKED: Final = 28  # bytes of a record or entry header before its checksum
-_FOOTER_CHECKED: Final = 52
+_CHECKED_SIZE: Final = 28  # bytes of a record or entry header before its checksum
+_FOOTER_CHECKED_SIZE: Final = 52
 _REFUSED_FLAGS: Final = 0xFFFF  # the low half; unknown bits of the high half are ignored
 
 
@@ -80,53 +80,53 @@ class RecordHeader(NamedTuple):
     def pack(self, key: bytes, metadata: bytes) -> bytes:
         """Return header, key and metadata."""
         fields = (self.record_size, RECORD_MAGIC, self.entry_count, self.key_size, self.meta_size, self.encoding, 0, 0)
-        head = _RECORD.pack(*fields, 0)[:_CHECKED]
+        head = _RECORD.pack(*fields, 0)[:_CHECKED_SIZE]
         check = checksum(metadata, checksum(key, checksum(head)))
         return b"".join((head, check.to_bytes(4, "little"), key, metadata))
 
     @staticmethod
     def unpack(block: memoryview, where: str, size: int | None = None) -> RecordHeader:
-        """Read and check the header at the start of `block`, which reaches beyond the metadata.
+        """Read and check the header at the start of `block`, which must include key and metadata.
 
-        size: how large the record must be. Raises FormatError.
+        size: the expected size of the record. Raises FormatError.
         """
         header, check = RecordHeader.peek(block, where, size)
         end = RECORD_HEADER_SIZE + header.key_size + header.meta_size
         if end > len(block):
             raise FormatError(f"{where}: expected {end} bytes of header, key and metadata, found {len(block)}")
-        found = checksum(block[RECORD_HEADER_SIZE:end], checksum(block[:_CHECKED]))
-        if found != check:
-            raise ChecksumError(f"{where}: header checksum: stored 0x{check:08x}, computed 0x{found:08x}")
+        computed = checksum(block[RECORD_HEADER_SIZE:end], checksum(block[:_CHECKED_SIZE]))
+        if computed != check:
+            raise ChecksumError(f"{where}: header checksum: stored 0x{check:08x}, computed 0x{computed:08x}")
         return header
 
     @staticmethod
     def peek(block: memoryview, where: str, size: int | None = None) -> tuple[RecordHeader, int]:
-        """Return the fields, checked against one another, and the checksum, which is not compared yet."""
+        """Return the fields, checked for consistency, and the stored checksum, not yet compared."""
         if len(block) < RECORD_HEADER_SIZE:
             raise FormatError(f"{where}: expected a header of {RECORD_HEADER_SIZE} bytes, found {len(block)}")
-        record_size, magic, count, key, meta, encoding, flags, reserved, check = _RECORD.unpack_from(block)
+        record_size, magic, count, key_size, meta_size, encoding, flags, reserved, check = _RECORD.unpack_from(block)
         if magic != RECORD_MAGIC:
             raise FormatError(f"{where}: magic: expected {RECORD_MAGIC!r}, found {magic!r}")
         if size is not None and record_size != size:
             raise FormatError(f"{where}: record size: expected {size}, as the index says, found {record_size}")
-        if not 1 <= key <= MAX_KEY_SIZE:
-            raise FormatError(f"{where}: key: expected 1 to {MAX_KEY_SIZE} bytes, found {key}")
-        if meta > MAX_META_SIZE:
-            raise LimitError(f"{where}: metadata of {meta} bytes: expected at most {MAX_META_SIZE}")
-        if encoding not in _ENCODINGS or (encoding == 0) != (meta == 0):
-            raise FormatError(f"{where}: expected a known metadata encoding, found {encoding} with {meta} bytes")
+        if not 1 <= key_size <= MAX_KEY_SIZE:
+            raise FormatError(f"{where}: key: expected 1 to {MAX_KEY_SIZE} bytes, found {key_size}")
+        if meta_size > MAX_META_SIZE:
+            raise LimitError(f"{where}: metadata of {meta_size} bytes: expected at most {MAX_META_SIZE}")
+        if encoding not in _ENCODINGS or (encoding == 0) != (meta_size == 0):
+            raise FormatError(f"{where}: expected a known metadata encoding, found {encoding} with {meta_size} bytes")
         if flags or reserved:
             raise FormatError(f"{where}: expected flags and reserved bytes of 0, found {flags} and {reserved}")
         if count > MAX_ENTRIES:
             raise LimitError(f"{where}: {count} entries: expected at most {MAX_ENTRIES}")
-        least = RECORD_HEADER_SIZE + key + meta + count * (ENTRY_HEADER_SIZE + 1)
-        if record_size < least:
-            raise FormatError(f"{where}: record size: expected at least {least}, found {record_size}")
-        return RecordHeader(record_size, count, key, meta, encoding), check
+        min_size = RECORD_HEADER_SIZE + key_size + meta_size + count * (ENTRY_HEADER_SIZE + 1)
+        if record_size < min_size:
+            raise FormatError(f"{where}: record size: expected at least {min_size}, found {record_size}")
+        return RecordHeader(record_size, count, key_size, meta_size, encoding), check
 
     @property
     def entries_start(self) -> int:
-        """Where the first entry begins, from the start of the record."""
+        """Offset of the first entry in the record."""
         return RECORD_HEADER_SIZE + self.key_size + self.meta_size
 
 
@@ -142,7 +142,7 @@ class EntryHeader(NamedTuple):
 
     def pack(self, name: bytes, content_type: bytes) -> bytes:
         """Return header, name and content type."""
-        head = _ENTRY.pack(*self[:5], 0, self.payload_check, 0)[:_CHECKED]
+        head = _ENTRY.pack(*self[:5], 0, self.payload_check, 0)[:_CHECKED_SIZE]
         check = checksum(content_type, checksum(name, checksum(head)))
         return b"".join((head, check.to_bytes(4, "little"), name, content_type))
 
@@ -152,28 +152,28 @@ class EntryHeader(NamedTuple):
 
         Returns the fields as a plain tuple: a record may have many small entries.
         """
-        text = start + ENTRY_HEADER_SIZE
-        if text > len(block):
+        name_start = start + ENTRY_HEADER_SIZE
+        if name_start > len(block):
             raise FormatError(f"{where}: entry {number}: expected it inside the record of {len(block)} bytes")
-        size, stored, name, kind, codec, flags, payload_check, check = _ENTRY.unpack_from(block, start)
-        payload = text + name + kind
-        if payload + stored > len(block):
+        size, stored, name_size, type_size, codec, flags, payload_check, check = _ENTRY.unpack_from(block, start)
+        payload_start = name_start + name_size + type_size
+        if payload_start + stored > len(block):
             raise FormatError(f"{where}: entry {number}: {stored} stored bytes run past the record of {len(block)}")
-        found = checksum(block[text:payload], checksum(block[start : start + _CHECKED]))
-        if found != check:
-            raise ChecksumError(f"{where}: entry {number}: header: stored 0x{check:08x}, computed 0x{found:08x}")
+        computed = checksum(block[name_start:payload_start], checksum(block[start : start + _CHECKED_SIZE]))
+        if computed != check:
+            raise ChecksumError(f"{where}: entry {number}: header: stored 0x{check:08x}, computed 0x{computed:08x}")
         if codec > _LAST_CODEC:
             raise CodecError(f"{where}: entry {number}: codec: expected 0 to {_LAST_CODEC}, found {codec}")
         if flags:
             raise FormatError(f"{where}: entry {number}: flags: expected 0, found {flags}")
-        if not 0 < name <= MAX_NAME_SIZE or kind > MAX_TYPE_SIZE:
+        if not 0 < name_size <= MAX_NAME_SIZE or type_size > MAX_TYPE_SIZE:
             raise FormatError(
                 f"{where}: entry {number}: name and content type: expected 1 to {MAX_NAME_SIZE} and at most "
-                f"{MAX_TYPE_SIZE} bytes, found {name} and {kind}"
+                f"{MAX_TYPE_SIZE} bytes, found {name_size} and {type_size}"
             )
         if codec == 0 and size != stored:
             raise FormatError(f"{where}: entry {number}: stored raw in {stored} bytes, but file_size is {size}")
-        return size, stored, name, kind, codec, payload_check
+        return size, stored, name_size, type_size, codec, payload_check
 
 
 class PackFooter(NamedTuple):
@@ -188,7 +188,7 @@ class PackFooter(NamedTuple):
 
     def pack(self) -> bytes:
         """Return the 64 bytes."""
-        head = _FOOTER.pack(*self, 0, *VERSION, 0, b"")[:_FOOTER_CHECKED]
+        head = _FOOTER.pack(*self, 0, *VERSION, 0, b"")[:_FOOTER_CHECKED_SIZE]
         return b"".join((head, checksum(head).to_bytes(4, "little"), MAGIC))
 
     @staticmethod
@@ -199,9 +199,9 @@ class PackFooter(NamedTuple):
         *fields, flags, major, minor, check, magic = _FOOTER.unpack(data)
         if magic != MAGIC:
             raise HeaderError(f"{where}: expected the magic {MAGIC!r} at the end, found {magic!r}: cut or another file")
-        found = checksum(memoryview(data)[:_FOOTER_CHECKED])
-        if found != check:
-            raise ChecksumError(f"{where}: footer: stored 0x{check:08x}, computed 0x{found:08x}")
+        computed = checksum(memoryview(data)[:_FOOTER_CHECKED_SIZE])
+        if computed != check:
+            raise ChecksumError(f"{where}: footer: stored 0x{check:08x}, computed 0x{computed:08x}")
         if major != VERSION[0]:
             raise HeaderError(f"{where}: version: expected {VERSION[0]}, found {major}.{minor}")
         if flags & _REFUSED_FLAGS:
@@ -211,7 +211,7 @@ class PackFooter(NamedTuple):
         return footer
 
     def check(self, size: int, where: str) -> None:
-        """Compare the sizes with one another and with that of the file; raises HeaderError, LimitError."""
+        """Check the sizes against each other and the file size; raises HeaderError, LimitError."""
         if self.file_size != size:
             raise HeaderError(f"{where}: expected {self.file_size} bytes, as the footer says, found {size}")
         if self.key_table_size not in (0, KEY_ROW_SIZE * self.record_count):
@@ -230,5 +230,5 @@ class PackFooter(NamedTuple):
 
     @property
     def index_size(self) -> int:
-        """Bytes of the index."""
+        """Size of the index in bytes."""
         return COUNT.size + OFFSET_SIZE * self.record_count + self.key_table_size + self.metadata_size

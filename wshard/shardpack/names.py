@@ -1,4 +1,4 @@
-"""Texts of a ShardPack: keys, names and content types of entries, and how a key and a name become one path."""
+"""Texts of a ShardPack: keys, names and content types of entries, and the paths KEY.NAME of files and tar members."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wshard.shardpack.layout import MAX_KEY_SIZE, MAX_NAME_SIZE, MAX_TYPE_SIZE
 
 DEFAULT_TYPE: Final = "application/octet-stream"
 EPISODE_TYPE: Final = "application/x-wshard"
-_REMEMBERED: Final = 1024  # names and content types: at most 4 MB
+_CACHE_SIZE: Final = 1024  # names and content types: at most 4 MB
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]|(?:^|/)\.{0,2}(?:/|$)")
 _TYPES: Final = {
@@ -47,9 +47,9 @@ def decode_name(data: bytes) -> str:
     return name
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def decode_texts(data: bytes, name_size: int) -> tuple[str, str]:
-    """Return name and content type, which stand side by side; raises FormatError. A file has few different ones."""
+    """Return name and content type, which are adjacent in `data`; raises FormatError. Cached, as files have few."""
     return decode_name(data[:name_size]), decode_text(data[name_size:], "content type")
 
 
@@ -77,13 +77,13 @@ def encode_type(content_type: str, where: str) -> bytes:
     return data
 
 
-def _encode(text: str, where: str, most: int, least: int) -> bytes:
+def _encode(text: str, where: str, max_size: int, min_size: int) -> bytes:
     try:
         data = text.encode()
     except (UnicodeEncodeError, AttributeError):
         raise FormatError(f"{where}: expected Unicode text, found {shown(text)}") from None
-    if not least <= len(data) <= most:
-        raise FormatError(f"{where}: expected {least} to {most} bytes, found {len(data)}")
+    if not min_size <= len(data) <= max_size:
+        raise FormatError(f"{where}: expected {min_size} to {max_size} bytes, found {len(data)}")
     return data
 
 
@@ -94,7 +94,7 @@ def check_path(path: str, where: str) -> None:
 
 
 def guess_type(name: str) -> str:
-    """Return the content type that a name's extension stands for, "" for an unknown one."""
+    """Return the content type for a name's extension, "" for an unknown one."""
     return _TYPES.get(name.rpartition(".")[2].lower(), "")
 
 
@@ -111,7 +111,7 @@ def split_member(path: str, where: str) -> tuple[str, str]:
 
 
 def member_name(key: str, name: str, where: str) -> str:
-    """Return the tar member of an entry; raises FormatError for a key whose last part has a dot: it cannot return."""
+    """Return the tar member name of an entry; raises FormatError for a key that could not be recovered from it."""
     last = key.rpartition("/")[2]
     if "." in last or not last or _UNSAFE.search(key):
         raise FormatError(

@@ -67,17 +67,17 @@ def read_samples(source: str | os.PathLike[str]) -> Iterator[Sample]:
 
 def _read_folder(folder: Path) -> Iterator[Sample]:
     groups: dict[str, list[tuple[str, Path]]] = {}
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            path = Path(place, name)
+            path = Path(parent, name)
             if not name.startswith(".") and path.is_file():
-                key, entry = split_member(path.relative_to(folder).as_posix(), str(path))
-                groups.setdefault(key, []).append((entry, path))
+                key, entry_name = split_member(path.relative_to(folder).as_posix(), str(path))
+                groups.setdefault(key, []).append((entry_name, path))
     if not groups:
         raise SourceNotFoundError(f"{folder}: expected files to pack, found none")
     for key in sorted(groups):
-        yield key, [NewEntry(entry, _read(path)) for entry, path in groups[key]], RecordMetadata()
+        yield key, [NewEntry(entry_name, _read(path)) for entry_name, path in groups[key]], RecordMetadata()
 
 
 def _read(path: Path) -> bytes:

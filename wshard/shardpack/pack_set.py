@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wshard.container.layout import Buffer
     from wshard.shardpack.record import ShardPackRecord
 
-_OPEN: Final = 64  # files at a time
+_MAX_OPEN: Final = 64  # files
 
 
 class ShardPackSet:
@@ -35,15 +35,15 @@ class ShardPackSet:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.where = str(path)
         self.paths: list[Path] = list(expand_shards(path))
-        self._open: OrderedDict[int, ShardPackReader] = OrderedDict()
-        counts = [self._check(number) for number in range(len(self.paths))]
-        self._ends = list(accumulate(counts))
+        self._readers: OrderedDict[int, ShardPackReader] = OrderedDict()
+        counts = [self._check_shard(number) for number in range(len(self.paths))]
+        self._record_ends = list(accumulate(counts))
 
-    def _check(self, number: int) -> int:
-        """Return the number of records of a file."""
+    def _check_shard(self, number: int) -> int:
+        """Return the number of records of a file; raises ManifestError if it states another place in the set."""
         pack = self.reader(number)
-        own = pack.metadata.get("shardpack")
-        stated = (own.get("shard_index"), own.get("shard_count")) if isinstance(own, dict) else (None, None)
+        info = pack.metadata.get("shardpack")
+        stated = (info.get("shard_index"), info.get("shard_count")) if isinstance(info, dict) else (None, None)
         if stated not in ((None, None), (number, len(self.paths))):
             raise ManifestError(
                 f"{pack.where}: expected shard {number} of {len(self.paths)}, as {self.where} names them, found shard "
@@ -53,13 +53,13 @@ class ShardPackSet:
 
     def reader(self, number: int) -> ShardPackReader:
         """Return the reader of a file of the set."""
-        if number in self._open:
-            self._open.move_to_end(number)
+        if number in self._readers:
+            self._readers.move_to_end(number)
         else:
-            self._open[number] = self._open_file(number)
-            if len(self._open) > _OPEN:
-                self._open.popitem(last=False)
-        return self._open[number]
+            self._readers[number] = self._open_file(number)
+            if len(self._readers) > _MAX_OPEN:
+                self._readers.popitem(last=False)
+        return self._readers[number]
 
     def _open_file(self, number: int) -> ShardPackReader:
         path = self.paths[number]
@@ -68,24 +68,24 @@ class ShardPackSet:
         except FileNotFoundError:
             if path.suffix != PARTIAL:
                 raise
-        self.paths[number] = path.with_suffix("")  # it was given its name meanwhile
+        self.paths[number] = path.with_suffix("")  # its writer has finished and renamed it
         return ShardPackReader(self.paths[number])
 
     def __len__(self) -> int:
-        return self._ends[-1]
+        return self._record_ends[-1]
 
     def __getitem__(self, which: int | str) -> ShardPackRecord:
         """Return a record by its number in the set, or by key; raises EntryNotFoundError."""
-        pack, own = self._place(which)
-        return pack[own]
+        pack, local = self._locate(which)
+        return pack[local]
 
     def read(self, which: int | str) -> Mapping[str, Buffer]:
         """Return the decoded bytes of all files of a record by name, as ShardPackReader.read()."""
-        pack, own = self._place(which)
-        return pack.read(own)
+        pack, local = self._locate(which)
+        return pack.read(local)
 
-    def _place(self, which: int | str) -> tuple[ShardPackReader, int | str]:
-        """Return the reader of a record, and its number or key there."""
+    def _locate(self, which: int | str) -> tuple[ShardPackReader, int | str]:
+        """Return the reader of a record, and its number or key in that file; raises EntryNotFoundError."""
         if isinstance(which, str):
             for number in range(len(self.paths)):
                 if which in self.reader(number):
@@ -95,8 +95,8 @@ class ShardPackSet:
         if ordinal is None or not -len(self) <= ordinal < len(self):
             raise EntryNotFoundError(f"{self.where}: expected a record from 0 to {len(self) - 1}, found {shown(which)}")
         ordinal %= len(self)
-        number = bisect.bisect_right(self._ends, ordinal)
-        return self.reader(number), ordinal - (self._ends[number - 1] if number else 0)
+        number = bisect.bisect_right(self._record_ends, ordinal)
+        return self.reader(number), ordinal - (self._record_ends[number - 1] if number else 0)
 
     def keys(self) -> Iterator[str]:
         """Yield all keys in order."""
@@ -109,9 +109,9 @@ class ShardPackSet:
 
     def close(self) -> None:
         """Close all files; records returned earlier stay valid."""
-        for pack in self._open.values():
+        for pack in self._readers.values():
             pack.close()
-        self._open.clear()
+        self._readers.clear()
 
     def __enter__(self) -> Self:
         return self

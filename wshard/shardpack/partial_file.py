@@ -1,4 +1,4 @@
-"""A ShardPack while it is written: `NAME.shardpack.partial`, locked, which a finished file's name follows."""
+"""A ShardPack being written: `NAME.shardpack.partial`, locked until it is complete and renamed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 _BUFFER: Final = 1 << 18
 
 
-def left_behind(path: Path) -> RecordingExistsError:
-    """Return the error for what an interrupted writer left."""
+def leftover_error(path: Path) -> RecordingExistsError:
+    """Return the error for the partial file of an interrupted writer."""
     return RecordingExistsError(
         f"{path} was left by an interrupted writer: `wshard repair` restores its records, --overwrite replaces it"
     )
 
 
 class PartialFile:
-    """Appends records to `<final>.partial`; finish() adds the index; name_files() gives it its name.
+    """Appends records to `<final>.partial`; finish() adds the index; name_files() renames it.
 
-    overwrite: replace what a killed writer left. Raises RecordingExistsError for that otherwise, and while another
-    writer is active; OSError.
+    overwrite: replace the partial file of a killed writer. Raises RecordingExistsError for such a file otherwise, and
+    while another writer is active; OSError.
     """
 
     def __init__(self, final: Path, *, overwrite: bool) -> None:
@@ -48,7 +48,7 @@ class PartialFile:
 
     def _create(self, *, overwrite: bool) -> int:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        with self._named():
+        with self._naming_final():
             descriptor = os.open(self.path, flags, 0o666)
         try:
             self._check_unused(descriptor, overwrite=overwrite)
@@ -59,17 +59,17 @@ class PartialFile:
         return descriptor
 
     def _check_unused(self, descriptor: int, *, overwrite: bool) -> None:
-        """Lock the file; raises RecordingExistsError for what another writer writes, or left."""
+        """Lock the file; raises RecordingExistsError if another writer is using it, or left data in it."""
         if lock_descriptor(descriptor) is False:
             raise RecordingExistsError(f"{self.path}: another writer is active")
-        found = os.fstat(descriptor)
-        if not (self.path.exists() and os.path.samestat(found, self.path.stat())):
+        status = os.fstat(descriptor)
+        if not (self.path.exists() and os.path.samestat(status, self.path.stat())):
             raise RecordingExistsError(f"{self.path}: another writer was just ending: try again")
-        if found.st_size and not overwrite:
-            raise left_behind(self.path)
+        if status.st_size and not overwrite:
+            raise leftover_error(self.path)
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _naming_final(self) -> Iterator[None]:
         """Make system errors name the requested file."""
         try:
             yield
@@ -88,28 +88,28 @@ class PartialFile:
         self._hashes.append(name_hash(key))
 
     def _write(self, parts: bytes | Sequence[Buffer]) -> None:
-        with self._named():
+        with self._naming_final():
             for part in (parts,) if isinstance(parts, bytes) else parts:
-                left = memoryview(part)
-                while left:
-                    done = os.write(self._file, left)
-                    self.size += done
-                    left = left[done:]
+                remaining = memoryview(part)
+                while remaining:
+                    written = os.write(self._file, remaining)
+                    self.size += written
+                    remaining = remaining[written:]
 
     def finish(self, metadata: Mapping[str, Any], *, with_table: bool, first: bool = True) -> None:
-        """Write index and footer, and bring everything to the disk; first: this file's lock is that of a range."""
+        """Write index and footer, and fsync the file; first: keep the file open, as its lock is that of a range."""
         table = key_table(self._hashes) if with_table and self._hashes else None
         if self._file < 0:
-            with self._named():
+            with self._naming_final():
                 self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
         self._write(PackIndex(np.array(self._offsets, np.uint64), table, metadata).pack(self.size))
-        with self._named():
+        with self._naming_final():
             os.fsync(self._file)
         if not first:
             self.pause()
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the partial file."""
         self.path.unlink(missing_ok=True)
         self.pause()
 

@@ -1,4 +1,4 @@
-"""Give all files of a range their names as one change, which the next writer finishes if a process is killed."""
+"""Rename all files of a range as one change, which the next writer completes if the process is killed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def write_note(names: ShardNames, count: int) -> None:
-    """Note that the new files of a range are complete: readers take them from now on; raises OSError.
+    """Write the note that the new files of a range are complete: readers use them from now on; raises OSError.
 
-    It is written in place: one that was cut short means nothing, and a kill leaves no temporary file beside it.
+    It is written in place: a truncated note is ignored, and a killed process leaves no temporary file.
     """
     try:
         with names.note.open("wb") as file:
@@ -35,9 +35,9 @@ def write_note(names: ShardNames, count: int) -> None:
 
 
 def name_files(names: ShardNames, count: int, *, again: bool = False) -> None:
-    """Give complete files their names, remove older ones that the range has no more, then the note; raises OSError.
+    """Rename complete files, remove older files that the range no longer has, then the note; raises OSError.
 
-    The first file is the last one to get its name: its writer's lock is that of the range. again: some have theirs.
+    The first file is renamed last: its lock is that of the range. again: some are renamed already.
     """
     finals = [names.path(number) for number in range(count)]
     for path in set(names.existing()).difference(finals):
@@ -51,7 +51,7 @@ def name_files(names: ShardNames, count: int, *, again: bool = False) -> None:
 
 
 def finish_interrupted(names: ShardNames) -> None:
-    """Name the complete files of a killed writer; raises RecordingExistsError while one is active, OSError."""
+    """Rename the complete files of a killed writer; raises RecordingExistsError while one is active, OSError."""
     if names.first is None:
         return
     try:
@@ -68,7 +68,7 @@ def finish_interrupted(names: ShardNames) -> None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return True if a process writes this file."""
+    """Return True if a process is writing this file."""
     try:
         with path.open("rb") as file:
             return lock_descriptor(file.fileno()) is False

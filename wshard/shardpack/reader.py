@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wshard.container.layout import Buffer
     from wshard.shardpack.record import LocatedFiles
 
-_KEY_READ: Final = 512  # bytes of a header and most keys, in one range read
-_LARGEST: Final = 1 << 20  # bytes of a record whose headers are not read again; for larger ones that costs little
-_MAX_FILES: Final = 1 << 18  # of the records whose headers are not read again: about 80 MB
+_KEY_READ_SIZE: Final = 512  # bytes of a header and most keys, in one range read
+_MAX_CACHED_SIZE: Final = 1 << 20  # bytes of a record whose verified headers are cached; larger records gain little
+_MAX_CACHED_FILES: Final = 1 << 18  # files of all cached records, about 80 MB
 
 
 class ShardPackReader(OfOneProcess):
@@ -42,11 +42,11 @@ class ShardPackReader(OfOneProcess):
         start = self.footer.index_offset - len(END_MARKER)
         data = self._source.read(start, size - FOOTER_SIZE)
         self._index = PackIndex.unpack(data, self.footer, self.where)
-        self._end = start
+        self._records_end = start
         self._ordinals: dict[str, int] | None = None
         self._verified: dict[int | str, LocatedFiles] = {}
         self._pread: Any = getattr(self._source, "pread", None)
-        self._room = _MAX_FILES
+        self._cache_room = _MAX_CACHED_FILES
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -68,8 +68,8 @@ class ShardPackReader(OfOneProcess):
         if ordinal is None or not -count <= ordinal < count:
             raise EntryNotFoundError(f"{self.where}: expected a record from 0 to {count - 1}, found {shown(number)}")
         ordinal %= count
-        offset = self._index.offsets.item  # quicker than an element as a number of numpy
-        return offset(ordinal), offset(ordinal + 1) if ordinal + 1 < count else self._end
+        offset = self._index.offsets.item  # faster than indexing, which returns a numpy scalar
+        return offset(ordinal), offset(ordinal + 1) if ordinal + 1 < count else self._records_end
 
     def read_block(self, number: int) -> memoryview:
         """Return the bytes of a record as stored, unverified; one range read."""
@@ -88,25 +88,25 @@ class ShardPackReader(OfOneProcess):
         The headers of a record are verified when it is first read, the bytes of its files at each read.
         """
         try:
-            start, size, check, name, places = self._verified[which]
+            start, size, expected, name, locations = self._verified[which]
         except KeyError:
-            return self._read_first(which)
+            return self._read_verifying_headers(which)
         data = self._pread(size, start)
-        if checksum(data) == check:
-            return RecordFiles(data, places, self.where) if places else {name: data}
-        return self._read_first(which)
+        if checksum(data) == expected:
+            return RecordFiles(data, locations, self.where) if locations else {name: data}
+        return self._read_verifying_headers(which)
 
-    def _read_first(self, which: int | str) -> Mapping[str, Buffer]:
-        """Verify headers and files of a record, and remember where its files are."""
+    def _read_verifying_headers(self, which: int | str) -> Mapping[str, Buffer]:
+        """Read a record, verifying headers and files, and cache the locations of its files."""
         number = self.find(which) if isinstance(which, str) else which
         start, stop = self.span(number)
         source = self._source
-        small = source if isinstance(source, PathSource) and stop - start <= _LARGEST else None
-        block = small.fetch(start, stop) if small else source.read(start, stop)
+        cacheable = source if isinstance(source, PathSource) and stop - start <= _MAX_CACHED_SIZE else None
+        block = cacheable.fetch(start, stop) if cacheable else source.read(start, stop)
         record = unpack_record(block, f"{self.where}: record {number % len(self)}")
         files = record.read()
-        if small and 0 < len(record) <= self._room:
-            self._room -= len(record)
+        if cacheable and 0 < len(record) <= self._cache_room:
+            self._cache_room -= len(record)
             self._verified[which] = locate_files(record, block, start)
         return files
 
@@ -114,14 +114,14 @@ class ShardPackReader(OfOneProcess):
         """Return the key of a record, verified, without reading its entries."""
         start, stop = self.span(number)
         where = f"{self.where}: record {number % len(self)}"
-        block = self._source.read(start, min(stop, start + _KEY_READ))
+        block = self._source.read(start, min(stop, start + _KEY_READ_SIZE))
         header, _ = RecordHeader.peek(block, where, stop - start)
         if header.entries_start > len(block):
             block = self._source.read(start, start + header.entries_start)
         return unpack_key(block, RecordHeader.unpack(block, where, stop - start), where)
 
     def keys(self) -> Iterator[str]:
-        """Yield the keys of all records in order, reading the front of each."""
+        """Yield the keys of all records in order; reads only their headers and keys."""
         return (self.key(number) for number in range(len(self)))
 
     def find(self, key: str) -> int:
@@ -131,8 +131,8 @@ class ShardPackReader(OfOneProcess):
                 return number
         if self._index.table is None:
             if self._ordinals is None:
-                found = {name: number for number, name in reversed(list(enumerate(self.keys())))}
-                self._ordinals = found
+                numbered = reversed(list(enumerate(self.keys())))  # the first of equal keys wins
+                self._ordinals = {name: number for number, name in numbered}
             if key in self._ordinals:
                 return self._ordinals[key]
         raise EntryNotFoundError(f"{self.where}: no record of key {shown(key)} among {len(self)}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wshard.container.layout import Buffer
 
-_CODEC: Final = {int(codec): codec for codec in PackCodec}  # quicker than the call
+_CODECS: Final = {int(codec): codec for codec in PackCodec}  # faster than the call
 
 
 class RecordMetadata(NamedTuple):
@@ -75,9 +75,10 @@ class ShardPackEntry(NamedTuple):
 
     def verify(self) -> None:
         """Compare the stored bytes with their checksum, without decoding them; raises ChecksumError."""
-        found = checksum(self.stored)
-        if found != self.check:
-            raise ChecksumError(f"{self._at}: stored bytes: expected 0x{self.check:08x}, computed 0x{found:08x}")
+        computed = checksum(self.stored)
+        if computed != self.check:
+            where = self._full_where
+            raise ChecksumError(f"{where}: stored bytes: expected 0x{self.check:08x}, computed 0x{computed:08x}")
 
     def read(self) -> Buffer:
         """Return the decoded bytes, verified; a view without a copy if they are stored uncompressed.
@@ -85,7 +86,7 @@ class ShardPackEntry(NamedTuple):
         Raises ChecksumError, CodecError or LimitError with file, record and entry.
         """
         self.verify()
-        return decode(self.stored, self.size, self.codec, self._at) if self.codec else self.stored
+        return decode(self.stored, self.size, self.codec, self._full_where) if self.codec else self.stored
 
     @property
     def mime_type(self) -> str:
@@ -93,11 +94,11 @@ class ShardPackEntry(NamedTuple):
         return self.content_type or DEFAULT_TYPE
 
     @property
-    def _at(self) -> str:
+    def _full_where(self) -> str:
         return f"{self.where}: entry {self.name!r}"
 
 
-_ENTRY: Final = ShardPackEntry._make  # quicker than the call
+_make_entry: Final = ShardPackEntry._make  # faster than the call
 
 
 @dataclass(slots=True)
@@ -111,22 +112,22 @@ class ShardPackRecord:
 
     def entry(self, name: str) -> ShardPackEntry:
         """Return an entry by its name; raises EntryNotFoundError."""
-        for found in self.entries:
-            if found.name == name:
-                return found
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
         names = ", ".join(map(repr, self.names()[:10]))
         raise EntryNotFoundError(f"{self.where}: no entry {shown(name)}: expected one of {names or 'none'}")
 
     def names(self) -> list[str]:
         """Return the names of the entries."""
-        return [found.name for found in self.entries]
+        return [entry.name for entry in self.entries]
 
     def read(self) -> dict[str, Buffer]:
         """Return the decoded bytes of all entries by name."""
         files: dict[str, Buffer] = {}
-        for found in self.entries:
-            name, _, codec, _, stored, check, _ = found
-            files[name] = stored if codec == 0 and checksum(stored) == check else found.read()
+        for entry in self.entries:
+            name, _, codec, _, stored, check, _ = entry
+            files[name] = stored if codec == 0 and checksum(stored) == check else entry.read()
         return files
 
     def __getitem__(self, name: str) -> bytes:
@@ -134,7 +135,7 @@ class ShardPackRecord:
         return bytes(self.entry(name).read())
 
     def __contains__(self, name: object) -> bool:
-        return any(found.name == name for found in self.entries)
+        return any(entry.name == name for entry in self.entries)
 
     def __iter__(self) -> Iterator[ShardPackEntry]:
         return iter(self.entries)
@@ -143,47 +144,47 @@ class ShardPackRecord:
         return len(self.entries)
 
 
-Places = Mapping[str, tuple[int, int, int, int]]
+FileLocations = Mapping[str, tuple[int, int, int, int]]
 """Start and stop of the stored bytes of each file, its decoded size and its codec."""
 
-LocatedFiles = tuple[int, int, int, str, Places]
-"""Start, size and checksum of the bytes with all files of a record; the name of the last, and the places of all in
-these bytes, which are empty where they are one file, uncompressed. A plain tuple is unpacked quickest."""
+LocatedFiles = tuple[int, int, int, str, FileLocations]
+"""Start, size and checksum of the bytes that contain all files of a record; the name of the last file; the locations
+of all files in these bytes, {} for a single uncompressed file, which fills them. A plain tuple is fastest to unpack."""
 
 
 class RecordFiles(Mapping[str, "Buffer"]):
-    """The files of a record out of bytes that were verified; each is decoded when it is asked for."""
+    """The files of a record, in bytes that were verified; each is decoded on access."""
 
-    __slots__ = ("_data", "_places", "_where")
+    __slots__ = ("_data", "_locations", "_where")
 
-    def __init__(self, data: bytes, places: Places, where: str) -> None:
+    def __init__(self, data: bytes, locations: FileLocations, where: str) -> None:
         self._data = data
-        self._places = places
+        self._locations = locations
         self._where = where
 
     def __getitem__(self, name: str) -> Buffer:
-        start, stop, size, codec = self._places[name]
+        start, stop, size, codec = self._locations[name]
         stored = memoryview(self._data)[start:stop]
         return decode(stored, size, codec, f"{self._where}: entry {name!r}") if codec else stored
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._locations)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
 
 def locate_files(record: ShardPackRecord, block: memoryview, start: int) -> LocatedFiles:
-    """Return where the files of a verified record are, whose block begins at `start` of the file."""
-    places, end = dict[str, tuple[int, int, int, int]](), 0
+    """Return the locations of the files of a verified record; start: offset of its block in the file."""
+    locations, file_stop = dict[str, tuple[int, int, int, int]](), 0
     for entry in record.entries:
-        texts = len(entry.name.encode()) + len(entry.content_type.encode())
-        begin = end + ENTRY_HEADER_SIZE + texts if places else 0
-        end = begin + len(entry.stored)
-        places[entry.name] = (begin, end, entry.size, entry.codec)
-    first = len(block) - end
-    whole = len(places) == 1 and not entry.codec
-    return start + first, end, checksum(block[first:]), entry.name, {} if whole else places
+        texts_size = len(entry.name.encode()) + len(entry.content_type.encode())
+        file_start = file_stop + ENTRY_HEADER_SIZE + texts_size if locations else 0
+        file_stop = file_start + len(entry.stored)
+        locations[entry.name] = (file_start, file_stop, entry.size, entry.codec)
+    first = len(block) - file_stop
+    is_one_raw_file = len(locations) == 1 and not entry.codec
+    return start + first, file_stop, checksum(block[first:]), entry.name, {} if is_one_raw_file else locations
 
 
 def unpack_key(block: memoryview, header: RecordHeader, where: str) -> str:
@@ -195,7 +196,7 @@ def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
     """Parse the block of exactly one record; raises FormatError with record and entry."""
     header = RecordHeader.unpack(block, where, len(block))
     key = unpack_key(block, header, where)
-    here = f"{where} ({key!r})"
+    full_where = f"{where} ({key!r})"
     position = header.entries_start
     metadata = _NO_METADATA
     if header.meta_size:
@@ -203,18 +204,19 @@ def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
         metadata = RecordMetadata(MetadataEncoding(header.encoding), raw)
     entries = []
     for number in range(header.entry_count):
-        size, stored, name_size, type_size, codec, check = EntryHeader.unpack(block, position, here, number)
-        text = position + ENTRY_HEADER_SIZE
-        payload = text + name_size + type_size
-        position = payload + stored
+        size, stored_size, name_size, type_size, codec, check = EntryHeader.unpack(block, position, full_where, number)
+        texts_start = position + ENTRY_HEADER_SIZE
+        payload_start = texts_start + name_size + type_size
+        position = payload_start + stored_size
         try:
-            name, content_type = decode_texts(bytes(block[text:payload]), name_size)
+            name, content_type = decode_texts(bytes(block[texts_start:payload_start]), name_size)
         except FormatError as error:
-            raise FormatError(f"{here}: entry {number}: {error}") from None
-        entries.append(_ENTRY((name, content_type, _CODEC[codec], size, block[payload:position], check, here)))
+            raise FormatError(f"{full_where}: entry {number}: {error}") from None
+        payload = block[payload_start:position]
+        entries.append(_make_entry((name, content_type, _CODECS[codec], size, payload, check, full_where)))
     if position != len(block):
-        raise FormatError(f"{here}: expected its {len(entries)} entries to end at {len(block)}, found {position}")
+        raise FormatError(f"{full_where}: expected its {len(entries)} entries to end at {len(block)}, found {position}")
     if len({entry[0] for entry in entries}) != len(entries):
-        twice = Counter(entry.name for entry in entries).most_common(1)[0][0]
-        raise FormatError(f"{here}: entry {twice!r}: expected unique names, found it twice")
-    return ShardPackRecord(key, metadata, tuple(entries), here)
+        repeated = Counter(entry.name for entry in entries).most_common(1)[0][0]
+        raise FormatError(f"{full_where}: entry {repeated!r}: expected unique names, found it twice")
+    return ShardPackRecord(key, metadata, tuple(entries), full_where)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Salvage:
-    """What is found in a damaged file: spans of whole records by key, and what is not whole, by name."""
+    """Contents of a damaged file: byte spans of intact records by key, and reasons for the other parts by name."""
 
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    with_table: bool = True
+    has_table: bool = True
 
 
 def repair_shardpack(
@@ -61,24 +61,24 @@ def repair_shardpack(
     target = _default_output(source) if output is None else Path(output)
     backup = source.with_name(f"{source.name}.bak")
     check = verify_shardpack(source)
-    if check.ok and not source.name.endswith(PARTIAL):  # which may have been complete, but for its name
+    if check.ok and not source.name.endswith(PARTIAL):  # a .partial may be complete and only need its name
         with ShardPackReader(source) as pack:
             return RepairReport(str(source), Damage.INTACT, recovered=tuple(pack.keys()))
     with open_file(source) as file:
         if lock_descriptor(file.fileno()) is False:
             raise RecordingExistsError(f"{source}: expected a file that is finished, found it being written")
-        bytes_ = open_source(source)
-        found = _salvage(bytes_, source)
-        if not found.spans:
-            reason = next(iter(found.failed.values()), "it has no records")
+        data = open_source(source)
+        salvage = _salvage(data, source)
+        if not salvage.spans:
+            reason = next(iter(salvage.failed.values()), "it has no records")
             raise RepairError(f"{source}: nothing can be restored: {reason}")
-        busy = backup if in_place else target
-        if busy.exists():
-            raise RecordingExistsError(f"{busy} exists already: move it away, or name another file")
-        place = source if in_place else target
-        publish_repaired(place, backup if in_place else None, partial(_write, bytes_, found), _check_repaired)
-    report = RepairReport(str(source), Damage.DAMAGED, str(place), str(backup) if in_place else None)
-    return replace(report, recovered=tuple(found.spans), unrecovered=found.failed, notes=tuple(found.notes))
+        blocker = backup if in_place else target
+        if blocker.exists():
+            raise RecordingExistsError(f"{blocker} exists already: move it away, or name another file")
+        output_path = source if in_place else target
+        publish_repaired(output_path, backup if in_place else None, partial(_write, data, salvage), _check_repaired)
+    report = RepairReport(str(source), Damage.DAMAGED, str(output_path), str(backup) if in_place else None)
+    return replace(report, recovered=tuple(salvage.spans), unrecovered=salvage.failed, notes=tuple(salvage.notes))
 
 
 def _default_output(source: Path) -> Path:
@@ -88,95 +88,95 @@ def _default_output(source: Path) -> Path:
 
 
 def _salvage(source: Source, path: Path) -> _Salvage:
-    """Find the whole records: by the index, or without one from the start on."""
-    found = _Salvage()
+    """Find the intact records: by the index if readable, else by scanning from the start."""
+    salvage = _Salvage()
     try:
         with ShardPackReader(path) as pack:
-            found.metadata, found.with_table = pack.metadata, pack.index.table is not None
+            salvage.metadata, salvage.has_table = pack.metadata, pack.index.table is not None
             spans = [(f"record {number}", *pack.span(number)) for number in range(len(pack))]
     except FormatError as error:
-        found.notes.append(f"the index was rebuilt, as it could not be read: {error}")
-        _note_metadata(source, found)
-        spans = list(_scan(source, found))
+        salvage.notes.append(f"the index was rebuilt, as it could not be read: {error}")
+        _note_metadata(source, salvage)
+        spans = list(_scan(source, salvage))
     for name, start, stop in spans:
         try:
             record = unpack_record(source.read(start, stop), f"{source.where}: {name}")
         except FormatError as error:
-            found.failed[name] = str(error)
+            salvage.failed[name] = str(error)
             continue
-        if wrong := check_entries(record):
-            found.failed[name] = next(iter(wrong.values()))
-        elif record.key in found.spans:
-            found.failed[name] = f"{record.where}: another record has this key"
+        if problems := check_entries(record):
+            salvage.failed[name] = next(iter(problems.values()))
+        elif record.key in salvage.spans:
+            salvage.failed[name] = f"{record.where}: another record has this key"
         else:
-            found.spans[record.key] = (start, stop)
-    return found
+            salvage.spans[record.key] = (start, stop)
+    return salvage
 
 
-def _note_metadata(source: Source, found: _Salvage) -> None:
-    """Say that the shard's metadata are not restored, if there are any."""
+def _note_metadata(source: Source, salvage: _Salvage) -> None:
+    """Report that the shard's metadata, if there are any, are not restored."""
     tail = source.read(max(source.size - FOOTER_SIZE, 0), source.size)
     try:
         footer = PackFooter.unpack(tail, source.size, source.where)
     except FormatError:
         return
     if footer.metadata_size:
-        found.failed["shard metadata"] = f"{source.where}: {footer.metadata_size} bytes in an index that is damaged"
+        salvage.failed["shard metadata"] = f"{source.where}: {footer.metadata_size} bytes in an index that is damaged"
 
 
-def _scan(source: Source, found: _Salvage) -> Iterator[tuple[str, int, int]]:
-    """Yield name and span of records from the start of a file on, to the first header that is not one."""
+def _scan(source: Source, salvage: _Salvage) -> Iterator[tuple[str, int, int]]:
+    """Yield name, start and stop of records from the start of a file to the first invalid header."""
     position, number, offsets = 0, 0, list[int]()
     while position < source.size:
         where = f"{source.where}: record {number}"
         if source.read(position, min(position + len(END_MARKER), source.size)) == END_MARKER:
             if not _is_index(source, position + len(END_MARKER), offsets):
-                found.failed[f"bytes {position} to {source.size}"] = f"{where}: found neither a record nor the index"
+                salvage.failed[f"bytes {position} to {source.size}"] = f"{where}: found neither a record nor the index"
             return
         try:
             stop = position + _record_size(source, position, where)
         except FormatError as error:
-            found.failed[f"bytes {position} to {source.size}"] = str(error)
+            salvage.failed[f"bytes {position} to {source.size}"] = str(error)
             return
         yield f"record {number}", position, stop
         offsets.append(position)
         position, number = stop, number + 1
     if not source.where.endswith(PARTIAL):
-        found.failed[f"bytes from {position}"] = f"{source.where}: truncated: the rest is unknown"
+        salvage.failed[f"bytes from {position}"] = f"{source.where}: truncated: the rest is unknown"
 
 
 def _is_index(source: Source, start: int, offsets: list[int]) -> bool:
-    """Return True if an index of these records starts there, by its count or its offsets (one may be damaged)."""
+    """Return True if an index of these records begins at `start`: its count or offsets match (one may be damaged)."""
     expected = COUNT.pack(len(offsets)) + np.array(offsets, "<u8").tobytes()
     data = bytes(source.read(start, min(start + len(expected), source.size)))
-    count, rest = data[: COUNT.size], data[COUNT.size :]
-    return expected.startswith(count) or (rest != b"" and expected[COUNT.size :].startswith(rest))
+    count, stored_offsets = data[: COUNT.size], data[COUNT.size :]
+    return expected.startswith(count) or (stored_offsets != b"" and expected[COUNT.size :].startswith(stored_offsets))
 
 
 def _record_size(source: Source, start: int, where: str) -> int:
     """Return the size of the record at `start`, from its verified header; raises FormatError."""
-    left = source.size - start
-    front, _ = RecordHeader.peek(source.read(start, start + min(RECORD_HEADER_SIZE, left)), where)
-    header = RecordHeader.unpack(source.read(start, start + min(front.entries_start, left)), where)
-    if header.record_size > left:
-        raise FormatError(f"{where}: truncated: expected {header.record_size} bytes, found {left}")
+    remaining = source.size - start
+    peeked, _ = RecordHeader.peek(source.read(start, start + min(RECORD_HEADER_SIZE, remaining)), where)
+    header = RecordHeader.unpack(source.read(start, start + min(peeked.entries_start, remaining)), where)
+    if header.record_size > remaining:
+        raise FormatError(f"{where}: truncated: expected {header.record_size} bytes, found {remaining}")
     return header.record_size
 
 
-def _write(source: Source, found: _Salvage, target: Path) -> None:
+def _write(source: Source, salvage: _Salvage, target: Path) -> None:
     position, offsets = 0, []
     with target.open("xb") as file:
-        for start, stop in found.spans.values():
+        for start, stop in salvage.spans.values():
             offsets.append(position)
             position += file.write(source.read(start, stop))
-        table = key_table(map(name_hash, found.spans)) if found.with_table else None
-        file.write(PackIndex(np.array(offsets, np.uint64), table, found.metadata).pack(position))
+        table = key_table(map(name_hash, salvage.spans)) if salvage.has_table else None
+        file.write(PackIndex(np.array(offsets, np.uint64), table, salvage.metadata).pack(position))
         file.flush()
         os.fsync(file.fileno())
 
 
 def _check_repaired(temporary: Path, path: Path) -> None:
-    """Raise RepairError unless all of what was written can be read."""
+    """Raise RepairError unless the written file is intact."""
     problems = verify_shardpack(temporary).problems
     if problems:
         raise RepairError(f"{path}: the intact parts do not form a readable file: {next(iter(problems.values()))}")

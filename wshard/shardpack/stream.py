@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wshard.shardpack.record import ShardPackRecord
 
-_PIECE: Final = 1 << 20
+_READ_SIZE: Final = 1 << 20
 MAX_STREAMED_RECORD: Final = MAX_ENTRY_SIZE
 
 
@@ -39,18 +39,18 @@ def stream_shardpack(source: str | os.PathLike[str] | IO[bytes]) -> Iterator[Sha
     Raises IndexCorruptError after the last complete record of a truncated stream, FormatError, OSError.
     """
     with contextlib.ExitStack() as stack:
-        named = isinstance(source, str | os.PathLike)
-        file = stack.enter_context(open_file(source)) if named else file_object(source, "read")  # type: ignore[arg-type]
+        is_path = isinstance(source, str | os.PathLike)
+        file = stack.enter_context(open_file(source)) if is_path else file_object(source, "read")  # type: ignore[arg-type]
         where = str(getattr(file, "name", "<stream>"))
         offsets: list[int] = []
         position = 0
         while True:
-            at = f"{where}: record {len(offsets)}"
-            head = _read(file, RECORD_SIZE.size, at, "its size, or 8 zero bytes after the last record")
+            record_where = f"{where}: record {len(offsets)}"
+            head = _read(file, RECORD_SIZE.size, record_where, "its size, or 8 zero bytes after the last record")
             if head == END_MARKER:
                 break
-            block = _read_block(file, head, at)
-            yield unpack_record(memoryview(block), at)
+            block = _read_block(file, head, record_where)
+            yield unpack_record(memoryview(block), record_where)
             offsets.append(position)
             position += len(block)
         _check_end(file, offsets, position, where)
@@ -63,34 +63,34 @@ def _read_block(file: IO[bytes], head: bytes, where: str) -> bytes:
         raise LimitError(f"{where}: record size {size}: expected at most {MAX_STREAMED_RECORD}")
     if size < RECORD_HEADER_SIZE:
         raise FormatError(f"{where}: record size: expected at least {RECORD_HEADER_SIZE}, found {size}")
-    front = head + _read(file, RECORD_HEADER_SIZE - len(head), where, "its header")
-    header, _ = RecordHeader.peek(memoryview(front), where)
-    front += _read(file, header.entries_start - len(front), where, "its key and metadata")
-    RecordHeader.unpack(memoryview(front), where)
-    return front + _read(file, size - len(front), where, f"its {size} bytes")
+    head_bytes = head + _read(file, RECORD_HEADER_SIZE - len(head), where, "its header")
+    header, _ = RecordHeader.peek(memoryview(head_bytes), where)
+    head_bytes += _read(file, header.entries_start - len(head_bytes), where, "its key and metadata")
+    RecordHeader.unpack(memoryview(head_bytes), where)
+    return head_bytes + _read(file, size - len(head_bytes), where, f"its {size} bytes")
 
 
 def _check_end(file: IO[bytes], offsets: list[int], end: int, where: str) -> None:
     """Compare the index and footer at the end with the records that were read."""
-    rest = bytearray(END_MARKER)
-    while piece := file.read(_PIECE):
-        rest += piece
-        if len(rest) > MAX_INDEX_SIZE + FOOTER_SIZE:
+    tail = bytearray(END_MARKER)
+    while piece := file.read(_READ_SIZE):
+        tail += piece
+        if len(tail) > MAX_INDEX_SIZE + FOOTER_SIZE:
             raise LimitError(f"{where}: expected an index of at most {MAX_INDEX_SIZE} bytes after the records")
-    data = memoryview(bytes(rest))
+    data = memoryview(bytes(tail))
     footer = PackFooter.unpack(data[-FOOTER_SIZE:], end + len(data), where)
     if footer.index_offset != end + len(END_MARKER):
         raise IndexCorruptError(f"{where}: index: expected at {end + len(END_MARKER)}, found {footer.index_offset}")
-    found = PackIndex.unpack(data[:-FOOTER_SIZE], footer, where).offsets
-    if not np.array_equal(found, np.array(offsets, np.uint64)):
-        raise IndexCorruptError(f"{where}: the index names {len(found)} records, the stream had {len(offsets)} others")
+    stored = PackIndex.unpack(data[:-FOOTER_SIZE], footer, where).offsets
+    if not np.array_equal(stored, np.array(offsets, np.uint64)):
+        raise IndexCorruptError(f"{where}: the index names {len(stored)} records, the stream had {len(offsets)} others")
 
 
 def _read(file: IO[bytes], size: int, where: str, what: str) -> bytes:
-    """Read exactly `size` bytes in pieces, so that memory follows what is there."""
-    found = bytearray()
-    while len(found) < size and (piece := file.read(min(size - len(found), _PIECE))):
-        found += piece
-    if len(found) < size:
-        raise IndexCorruptError(f"{where}: truncated: expected {what} ({size} bytes more), found {len(found)}")
-    return bytes(found)
+    """Read exactly `size` bytes, piecewise, so that a damaged size allocates little; raises IndexCorruptError."""
+    data = bytearray()
+    while len(data) < size and (piece := file.read(min(size - len(data), _READ_SIZE))):
+        data += piece
+    if len(data) < size:
+        raise IndexCorruptError(f"{where}: truncated: expected {what} ({size} bytes more), found {len(data)}")
+    return bytes(data)

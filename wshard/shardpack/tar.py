@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def read_tar(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[NewEntry]]]:
     """Yield key and files of each sample of an uncompressed tar; raises FormatError, LimitError, OSError.
 
-    Folders are passed over; links, devices and sparse members are refused.
+    Folders are skipped; links, devices and sparse members are refused.
     """
     with open_file(path) as file:
         try:
@@ -71,7 +71,7 @@ class TarOutput:
         self._where = where
 
     def write(self, record: ShardPackRecord) -> None:
-        """Append the files of a record; raises FormatError for a key that a tar cannot return."""
+        """Append the files of a record; raises FormatError for a key that could not be recovered from the tar."""
         for entry in record:
             self.append(member_name(record.key, entry.name, self._where), entry.read())
 

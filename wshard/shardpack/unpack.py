@@ -35,17 +35,17 @@ class UnpackReport:
 def unpack_shardpack(
     source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False
 ) -> UnpackReport:
-    """Write each entry as KEY.NAME below the folder `target`, or into it if its name ends in .tar; whole or not at all.
+    """Write each entry as KEY.NAME below the folder `target`, or into it if its name ends in .tar; all or nothing.
 
-    source: a file, or a brace range of files. What a killed process left of the same target is removed. Raises
+    source: a file, or a brace range of files. Leftovers of a killed process for the same target are removed. Raises
     FormatError for a key that leaves the folder or two entries with one path, RecordingExistsError for a target that
     exists (overwrite is for tars only), OSError.
     """
     final = Path(target)
     as_tar = final.suffix == ".tar"
     if final.exists() and not (as_tar and overwrite):
-        wanted = "name another file, or overwrite (--overwrite)" if as_tar else "expected a new folder"
-        raise RecordingExistsError(f"{final} exists already: {wanted}")
+        advice = "name another file, or overwrite (--overwrite)" if as_tar else "expected a new folder"
+        raise RecordingExistsError(f"{final} exists already: {advice}")
     final.parent.mkdir(parents=True, exist_ok=True)
     draft = Draft(final, "overwrite" if as_tar else "error", folder=not as_tar)
     try:
@@ -82,7 +82,7 @@ def iterate_records(source: str | os.PathLike[str]) -> Iterator[ShardPackRecord]
 
 
 class _FolderOutput:
-    """Writes into a new folder, which contains only written files, so that no link can lead out of it."""
+    """Writes into a new folder, which contains only files written here, so that no link can lead out of it."""
 
     def __init__(self, draft: Draft) -> None:
         self._folder, self._final = draft.path, draft.target
@@ -102,5 +102,5 @@ class _FolderOutput:
             except (FileExistsError, NotADirectoryError, IsADirectoryError):
                 raise FormatError(f"{record.where}: expected a path of its own, found {shown(name)} twice") from None
             except OSError as error:
-                error.filename = str(self._final.joinpath(name))  # a full disk names no file by itself
+                error.filename = str(self._final.joinpath(name))  # the error of a full disk names no file
                 raise

@@ -60,19 +60,19 @@ def verify_shardpack(path: str | os.PathLike[str]) -> PackCheck:
 
 
 def check_entries(record: ShardPackRecord) -> dict[str, str]:
-    """Return what is wrong with the metadata and payloads of a record, by name."""
-    found = {}
+    """Return the problems of the metadata ("metadata") and the entries (repr of the name) of a record."""
+    problems = {}
     for entry in record:
         try:
             entry.read()
         except FormatError as error:
-            found[repr(entry.name)] = str(error)
+            problems[repr(entry.name)] = str(error)
     if record.metadata.encoding is MetadataEncoding.JSON:
         try:
             record.metadata.json()
         except FormatError as error:
-            found["metadata"] = f"{record.where}: {error}"
-    return found
+            problems["metadata"] = f"{record.where}: {error}"
+    return problems
 
 
 def _check_key_table(pack: ShardPackReader, keys: Mapping[str, int]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from wshard.shardpack.codecs import PackCompression
 from wshard.shardpack.index import pack_metadata
 from wshard.shardpack.layout import MAX_ENTRIES, MAX_ENTRY_SIZE, MAX_META_SIZE, PARTIAL, EntryHeader, RecordHeader
 from wshard.shardpack.names import encode_key, encode_name, encode_type, guess_type
-from wshard.shardpack.partial_file import PartialFile, left_behind
+from wshard.shardpack.partial_file import PartialFile, leftover_error
 from wshard.shardpack.publishing import finish_interrupted, name_files, write_note
 from wshard.shardpack.record import RecordMetadata
 from wshard.shardpack.shards import ShardNames
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wshard.container.layout import Buffer
 
-_RESERVED: Final = "shardpack"
+_RESERVED_KEY: Final = "shardpack"
 
 
 class NewEntry(NamedTuple):
@@ -56,8 +56,8 @@ class ShardLimits:
 
     def reached(self, records: int, size: int, more: int) -> bool:
         """Return True if the shard has no room for a record of `more` bytes."""
-        full = self.max_records is not None and records >= self.max_records
-        return records > 0 and (full or (self.max_bytes is not None and size + more > self.max_bytes))
+        is_full = self.max_records is not None and records >= self.max_records
+        return records > 0 and (is_full or (self.max_bytes is not None and size + more > self.max_bytes))
 
 
 class ShardPackWriter:
@@ -83,42 +83,42 @@ class ShardPackWriter:
         self._compression = PackCompression.parse(compression)
         self._limits = limits or ShardLimits()
         self._metadata = dict(metadata or {})
-        self._with_table = key_table
+        self._has_key_table = key_table
         self._overwrite = overwrite
         self._shards: list[PartialFile] = []
-        pack_metadata(self._about(0))
+        pack_metadata(self._shard_metadata(0))
         finish_interrupted(self._names)
-        older = self._names.existing()
-        if older and not overwrite:
-            raise RecordingExistsError(f"{older[0]} exists already: name another file, or overwrite (--overwrite)")
+        existing = self._names.existing()
+        if existing and not overwrite:
+            raise RecordingExistsError(f"{existing[0]} exists already: name another file, or overwrite (--overwrite)")
         self._keys: set[str] = set()
         self._open = True
-        self._begin()
-        self._clear_left_behind()
+        self._begin_shard()
+        self._remove_leftovers()
 
-    def _clear_left_behind(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove the leftovers of an interrupted writer of a range; raises RecordingExistsError unless requested."""
         for path in self._names.existing(PARTIAL):
             if path == self._shards[0].path:
                 continue
             if not self._overwrite:
                 self.discard()
-                raise left_behind(path)
+                raise leftover_error(path)
             path.unlink(missing_ok=True)
 
-    def _about(self, number: int) -> dict[str, Any]:
-        """Return the metadata of a shard."""
-        own = self._metadata.get(_RESERVED, {})
-        if not isinstance(own, Mapping):
-            raise MetadataError(f'{self.where}: metadata: "{_RESERVED}": expected an object, found {shown(own)}')
+    def _shard_metadata(self, number: int) -> dict[str, Any]:
+        """Return the metadata of a shard, with its number and their count for a range."""
+        info = self._metadata.get(_RESERVED_KEY, {})
+        if not isinstance(info, Mapping):
+            raise MetadataError(f'{self.where}: metadata: "{_RESERVED_KEY}": expected an object, found {shown(info)}')
         if self._names.first is None:
             return self._metadata
-        counted = {"shard_index": number, "shard_count": len(self._shards)}
-        return self._metadata | {_RESERVED: {**own, **counted}}
+        position = {"shard_index": number, "shard_count": len(self._shards)}
+        return self._metadata | {_RESERVED_KEY: {**info, **position}}
 
-    def _begin(self) -> None:
+    def _begin_shard(self) -> None:
         final = self._names.path(len(self._shards))
-        if len(self._shards) > 1:  # the first one keeps the lock of them all
+        if len(self._shards) > 1:  # the first stays open, as its lock is that of the range
             self._shards[-1].pause()
         self._shards.append(PartialFile(final, overwrite=self._overwrite))
 
@@ -131,82 +131,85 @@ class ShardPackWriter:
         if not self._open:
             raise RecordingStateError(f"{self.where}: write_record: expected before close()")
         where = f"{self.where}: record {shown(key)}"
-        name = encode_key(key, where)
+        encoded_key = encode_key(key, where)
         if key in self._keys:
             raise FormatError(f"{where}: expected a new key, found it written already")
-        about = metadata if isinstance(metadata, RecordMetadata) else RecordMetadata.of(metadata)
-        if len(about.data) > MAX_META_SIZE or bool(about.data) != bool(about.encoding):
+        record_metadata = metadata if isinstance(metadata, RecordMetadata) else RecordMetadata.of(metadata)
+        if len(record_metadata.data) > MAX_META_SIZE or bool(record_metadata.data) != bool(record_metadata.encoding):
             raise LimitError(f"{where}: metadata: expected 1 to {MAX_META_SIZE} bytes, or none without an encoding")
         parts = self._pack_entries(where, entries)
         size = sum(map(len, parts))
-        header = RecordHeader(0, len(parts) // 2, len(name), len(about.data), about.encoding)
+        header = RecordHeader(0, len(parts) // 2, len(encoded_key), len(record_metadata.data), record_metadata.encoding)
         header = header._replace(record_size=header.entries_start + size)
         shard = self._shards[-1]
         if self._limits.reached(len(shard), shard.size, header.record_size):
-            self._begin()
-        self._shards[-1].append(key, [header.pack(name, about.data), *parts])
+            self._begin_shard()
+        self._shards[-1].append(key, [header.pack(encoded_key, record_metadata.data), *parts])
         self._keys.add(key)
 
     def _pack_entries(self, where: str, entries: Mapping[str, Buffer] | Iterable[NewEntry]) -> list[Buffer]:
         """Return header and stored bytes of each entry, alternating."""
-        listed = [NewEntry(*pair) for pair in entries.items()] if isinstance(entries, Mapping) else list(entries)
-        names = [entry.name for entry in listed]
-        if len(listed) > MAX_ENTRIES:
-            raise LimitError(f"{where}: {len(listed)} entries: expected at most {MAX_ENTRIES}")
+        new_entries = [NewEntry(*pair) for pair in entries.items()] if isinstance(entries, Mapping) else list(entries)
+        names = [entry.name for entry in new_entries]
+        if len(new_entries) > MAX_ENTRIES:
+            raise LimitError(f"{where}: {len(new_entries)} entries: expected at most {MAX_ENTRIES}")
         if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise FormatError(f"{where}: entry {shown(twice)}: expected unique names, found it twice")
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise FormatError(f"{where}: entry {shown(repeated)}: expected unique names, found it twice")
         parts: list[Buffer] = []
-        for entry in listed:
+        for entry in new_entries:
             parts += self._pack_entry(f"{where}: entry {shown(entry.name)}", entry)
         return parts
 
     def _pack_entry(self, where: str, entry: NewEntry) -> tuple[Buffer, Buffer]:
         name = encode_name(entry.name, where)
-        kind = encode_type(guess_type(entry.name) if entry.content_type is None else entry.content_type, where)
+        content_type = encode_type(guess_type(entry.name) if entry.content_type is None else entry.content_type, where)
         try:
             data = memoryview(entry.data).cast("B")
         except TypeError:
             raise FormatError(f"{where}: expected contiguous bytes, found {shown(entry.data)}") from None
         if len(data) > MAX_ENTRY_SIZE:
             raise LimitError(f"{where}: {len(data)} bytes: expected at most {MAX_ENTRY_SIZE}")
-        how = self._compression if entry.compression is None else PackCompression.parse(entry.compression)
-        codec, stored = how.compress(data)
-        header = EntryHeader(len(data), len(stored), len(name), len(kind), codec, checksum(stored))
-        return header.pack(name, kind), stored
+        compression = self._compression if entry.compression is None else PackCompression.parse(entry.compression)
+        codec, stored = compression.compress(data)
+        header = EntryHeader(len(data), len(stored), len(name), len(content_type), codec, checksum(stored))
+        return header.pack(name, content_type), stored
 
     def close(self) -> list[Path]:
         """Finish and publish all files; returns their paths. A second call does nothing."""
         if not self._open:
             return [shard.final for shard in self._shards]
-        self._open = noted = False
+        self._open = has_note = False
         try:
             for number, shard in enumerate(self._shards):
-                shard.finish(self._about(number), with_table=self._with_table, first=number == 0)
-            noted = self._note_complete()
+                shard.finish(self._shard_metadata(number), with_table=self._has_key_table, first=number == 0)
+            has_note = self._write_note()
             name_files(self._names, len(self._shards))
         except BaseException:
-            if not noted:
+            if not has_note:
                 self._discard()
             raise
         finally:
             self._shards[0].pause()
         return [shard.final for shard in self._shards]
 
-    def _note_complete(self) -> bool:
-        """Note that all files are complete where several change; raises RecordingExistsError for those of others."""
-        found = self._names.existing()
-        if found and not self._overwrite:
+    def _write_note(self) -> bool:
+        """Write the note if several files change; return whether it did.
+
+        Raises RecordingExistsError for files that another process wrote meanwhile.
+        """
+        existing = self._names.existing()
+        if existing and not self._overwrite:
             raise RecordingExistsError(
-                f"{found[0]} was written by another process: choose another file, or overwrite (--overwrite)"
+                f"{existing[0]} was written by another process: choose another file, or overwrite (--overwrite)"
             )
-        several = len({*found, *(shard.final for shard in self._shards)}) > 1
-        if several:
+        needs_note = len({*existing, *(shard.final for shard in self._shards)}) > 1
+        if needs_note:
             write_note(self._names, len(self._shards))
-        return several
+        return needs_note
 
     def discard(self) -> None:
-        """Remove what was written and publish nothing."""
+        """Remove the partial files and publish nothing."""
         if self._open:
             self._open = False
             self._discard()
