@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = "header"
 META: Final = "meta"
-PARTS: Final = (HEADER, META)  # where a problem lies that is no single block's
+PARTS: Final = (HEADER, META)  # locations of problems that concern no single block
 
 
 # ---- inspect -------------------------------------------------------------------------------------------------------
@@ -60,10 +60,10 @@ def inspect_file(path: Path) -> dict[str, Any]:
 
 def _section_report(reader: ShardReader) -> dict[str, Any] | None:
     try:
-        about = reader.read_metadata()
+        metadata = reader.read_metadata()
     except FormatError as error:
         return {"error": str(error)}
-    return None if about is None else dict(json.loads(about.to_json()))
+    return None if metadata is None else dict(json.loads(metadata.to_json()))
 
 
 def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[str, Any]:
@@ -83,38 +83,38 @@ def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[s
 
 def describe_episode(episode: EpisodeReader) -> dict[str, Any]:
     """Return what an episode of any format states, as plain JSON values."""
-    clock = episode.timebase
+    timebase = episode.timebase
     return {
         "episode_id": episode.id,
         "env_id": episode.env_id,
         "length": episode.length,
-        "tick_hz": clock.tick_hz,
-        "assumed_rate": clock.assumed,
-        "timebase": clock.type.value,
-        "epoch_ns": clock.epoch_ns,
+        "tick_hz": timebase.tick_hz,
+        "assumed_rate": timebase.assumed,
+        "timebase": timebase.type.value,
+        "epoch_ns": timebase.epoch_ns,
         "metadata": dict(episode.metadata),
     }
 
 
 def _episode_report(episode: EpisodeFile) -> dict[str, Any]:
-    about = episode.description
+    description = episode.description
     return describe_episode(episode) | {
-        "chunk_index": about.chunk_index,
-        "total_chunks": about.total_chunks,
-        "timestep_range": about.timestep_range,
-        "not_recorded": sorted(about.synthesized),
+        "chunk_index": description.chunk_index,
+        "total_chunks": description.total_chunks,
+        "timestep_range": description.timestep_range,
+        "not_recorded": sorted(description.synthesized),
     }
 
 
 def tree(names: Iterable[str]) -> Iterator[tuple[int, str, int | None]]:
     """Yield the lines of a tree of names: depth, label, and the name's number; None for a folder."""
-    shown: list[str] = []
+    previous_folders: list[str] = []
     for number, name in sorted(enumerate(names), key=lambda pair: pair[1].split("/")):
         *folders, label = name.split("/")
         for depth, folder in enumerate(folders):
-            if shown[: depth + 1] != folders[: depth + 1]:
+            if previous_folders[: depth + 1] != folders[: depth + 1]:
                 yield depth, f"{folder}/", None
-        shown = folders
+        previous_folders = folders
         yield len(folders), label or '""', number
 
 
@@ -122,37 +122,37 @@ def tree(names: Iterable[str]) -> Iterator[tuple[int, str, int | None]]:
 
 
 def check_file(path: Path, *, strict: bool = False) -> tuple[int, dict[str, str]]:
-    """Return the number of blocks, and what is wrong with which of them (or with one of PARTS).
+    """Return the number of blocks, and the problems by name of the block (or one of PARTS).
 
-    strict: of what can be read, too, every FormatWarning that reading gives, and blocks that no checksum covers.
+    strict: report also every FormatWarning given while reading, unusual header values, and blocks without a checksum.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        count, found = _check(path, strict=strict)
-    read_around = [str(one.message) for one in caught if strict and issubclass(one.category, FormatWarning)]
-    if read_around and HEADER not in found:
-        found[HEADER] = "; ".join(dict.fromkeys(read_around))
-    return count, dict(sorted(found.items()))
+        count, problems = _check(path, strict=strict)
+    messages = [str(item.message) for item in caught if strict and issubclass(item.category, FormatWarning)]
+    if messages and HEADER not in problems:
+        problems[HEADER] = "; ".join(dict.fromkeys(messages))
+    return count, dict(sorted(problems.items()))
 
 
 def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
     try:
         with ShardReader(path) as reader:
             count = len(reader)
-            found = {entry.name: str(error) for entry, error in reader.verify() if error}
+            problems = {entry.name: str(error) for entry, error in reader.verify() if error}
             if strict:
-                found = _unchecked(reader) | _check_fields(reader) | found
+                problems = _check_coverage(reader) | _check_fields(reader) | problems
             if reader.header.role == ROLE_WSHARD:
-                found = _check_lanes(path) | found
-            found |= _check_section(reader, path) | _check_chunks(reader, path) | _check_index(reader)
+                problems = _check_lanes(path) | problems
+            problems |= _check_section(reader, path) | _check_chunks(reader, path) | _check_index(reader)
     except (FormatError, OSError) as error:
         return 0, {HEADER: str(error)}
     except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
         return 0, {HEADER: f"{path}: unexpected {type(error).__name__}: {error}"}
-    return count, found
+    return count, problems
 
 
-def _unchecked(reader: ShardReader) -> dict[str, str]:
+def _check_coverage(reader: ShardReader) -> dict[str, str]:
     names = [entry.name for number, entry in enumerate(reader.entries) if has_no_checksum(reader, number)]
     return {name: f"{reader.where}: block {name!r}: no checksum covers it" for name in names}
 
@@ -170,22 +170,22 @@ def _check_index(reader: ShardReader) -> dict[str, str]:
 
 
 def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
-    """Return what is wrong with the JSON section, and with the files that a manifest names."""
+    """Return the problems of the JSON section, and of the files that a manifest names."""
     try:
-        about = reader.read_metadata()
+        metadata = reader.read_metadata()
     except FormatError as error:
         return {META: str(error)}
-    if about is None or about.manifest is None or reader.header.role != ROLE_MANIFEST:
+    if metadata is None or metadata.manifest is None or reader.header.role != ROLE_MANIFEST:
         return {}
     checked = open_manifest(path, require_sha256=False).verify()
     return {reference.uri: str(error) for reference, error in checked if error}
 
 
 def _check_chunks(reader: ShardReader, path: Path) -> dict[str, str]:
-    """Return what is wrong with the chunks that a chunked episode's manifest names."""
+    """Return the problems of the chunks that a chunked episode's manifest names."""
     if reader.header.role != ROLE_MANIFEST or MANIFEST_BLOCK not in reader:
         return {}
-    chunks, found = ChunkedEpisodeReader(path), {}
+    chunks, problems = ChunkedEpisodeReader(path), {}
     try:
         rows = chunks.load_manifest().rows()
     except FormatError as error:
@@ -194,26 +194,26 @@ def _check_chunks(reader: ShardReader, path: Path) -> dict[str, str]:
         try:
             chunks.verify_chunk(row)
         except (FormatError, OSError) as error:
-            found[row.uri] = str(error)
-    return found
+            problems[row.uri] = str(error)
+    return problems
 
 
 def _check_lanes(path: Path) -> dict[str, str]:
-    found = {}
+    problems = {}
     try:
         with EpisodeFile(path) as episode:
             for name, lane in episode.lanes().items():
                 try:
                     episode.frames(name) if lane.encoding else episode.lane(name)
                 except FormatError as error:
-                    found[name] = str(error)
+                    problems[name] = str(error)
     except FormatError as error:
-        found[META] = str(error)
-    return found
+        problems[META] = str(error)
+    return problems
 
 
 def is_repairable(path: Path) -> bool:
-    """Return True if something is wrong with the file that `wshard repair` can mend, or save blocks from."""
+    """Return True if the file has damage that `wshard repair` can repair or save blocks from."""
     try:
         with warnings.catch_warnings(action="ignore"), ShardReader(path, damaged=True) as reader:
             return examine(reader)[1] is not None

@@ -1,4 +1,4 @@
-"""Repair files: restore interleaved recordings exactly, and save from damaged ones every block that is proved whole.
+"""Repair files: restore interleaved recordings exactly, and save every provably intact block of damaged ones.
 
 Values are never guessed.
 """
@@ -29,7 +29,7 @@ from wshard.errors import FormatError, OverlapError, RecordingExistsError, Repai
 from wshard.repair.damaged_index import restore_index
 from wshard.repair.interleaved import deinterleave
 from wshard.repair.report import Damage, RepairReport
-from wshard.repair.salvage import describe, read_section, salvage
+from wshard.repair.salvage import read_section, salvage, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def repair(
     path: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, in_place: bool = False
 ) -> RepairReport:
-    """Repair a file into `output` (default: NAME.repaired.SUFFIX beside it) and report what was lost.
+    """Repair a file into `output` (default: NAME.repaired.SUFFIX beside it) and report what could not be recovered.
 
     in_place: replace the damaged file, which is kept as FILE.bak. Nothing else is overwritten. An intact file is not
     changed. Raises RepairError if nothing can be restored reliably, HeaderError and IndexCorruptError if the front of
@@ -53,9 +53,9 @@ def repair(
         report, write = examine(reader)
         if write is None:
             return report
-        busy = backup if in_place else target
-        if busy.exists():
-            raise RecordingExistsError(f"{busy} exists already: move it away, or name another file")
+        blocker = backup if in_place else target
+        if blocker.exists():
+            raise RecordingExistsError(f"{blocker} exists already: move it away, or name another file")
         publish_repaired(source if in_place else target, backup if in_place else None, write, _check_repaired)
     return replace(report, output=str(source if in_place else target), backup=str(backup) if in_place else None)
 
@@ -63,9 +63,9 @@ def repair(
 def publish_repaired(
     path: Path, backup: Path | None, write: Callable[[Path], None], check: Callable[[Path, Path], None]
 ) -> None:
-    """Write the repaired file, check that it can be read, and give it its name.
+    """Write the repaired file, check it, and rename it to `path`.
 
-    backup: a second name for the damaged file, which has it before it loses its own. check(temporary, path) raises.
+    backup: a path for the damaged file, created before it is replaced. check(temporary, path) raises if unreadable.
     """
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
@@ -90,11 +90,11 @@ def publish_repaired(
 
 
 def _check_repaired(temporary: Path, path: Path) -> None:
-    """Raise RepairError unless all of what was written can be read."""
+    """Raise RepairError unless everything in the written file can be read."""
     try:
         with ShardReader(temporary) as reader:
-            if wrong := next((error for _, error in reader.verify() if error), None):
-                raise wrong
+            if problem := next((error for _, error in reader.verify() if error), None):
+                raise problem
             if reader.header.role == ROLE_WSHARD:
                 episode = EpisodeFile(reader)
                 for name in episode.lanes():
@@ -105,29 +105,29 @@ def _check_repaired(temporary: Path, path: Path) -> None:
 
 
 def examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] | None]:
-    """Return the damage of a file, and a function that writes the repaired one; None if it is intact.
+    """Return the damage of a file, and a function that writes the repaired file, None if it is intact.
 
-    The names of the reader's entries are restored. Raises RepairError if nothing can be restored.
+    Also restores the names of the reader's entries. Raises RepairError if nothing can be restored.
     """
     notes, doubts = restore_index(reader)
-    errors = _unreadable(reader)
+    errors = _find_unreadable(reader)
     section = read_section(reader)
-    shared = any(isinstance(problem, OverlapError) for problem in reader.problems)
-    cut = reader.header.total_file_size != reader.size
-    if not (errors or doubts or notes or reader.problems or cut or section.note):
+    overlaps = any(isinstance(problem, OverlapError) for problem in reader.problems)
+    is_truncated = reader.header.total_file_size != reader.size
+    if not (errors or doubts or notes or reader.problems or is_truncated or section.notes):
         return RepairReport(reader.where, Damage.INTACT, recovered=tuple(reader.names())), None
-    interleaved = shared and not (errors or doubts) and reader.header.role == ROLE_WSHARD
-    report, write = _restore(reader) if interleaved else salvage(reader, errors, doubts, section)
+    is_interleaved = overlaps and not (errors or doubts) and reader.header.role == ROLE_WSHARD
+    report, write = _restore(reader) if is_interleaved else salvage(reader, errors, doubts, section)
     return replace(report, notes=(*notes, *report.notes)), write
 
 
-def _unreadable(reader: ShardReader) -> dict[int, str]:
+def _find_unreadable(reader: ShardReader) -> dict[int, str]:
     errors = {}
     for number in range(len(reader)):
         try:
             reader.block(number)
         except FormatError as error:
-            errors[number] = describe(reader, error)
+            errors[number] = shorten(reader, error)
     return errors
 
 
@@ -136,21 +136,21 @@ def _unreadable(reader: ShardReader) -> dict[int, str]:
 
 def _restore(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None]]:
     restored = deinterleave(reader)
-    about, lanes = restored.about, restored.lanes
+    description, lanes = restored.description, restored.lanes
     sizes = {name: sum(len(piece) for piece in pieces) for name, pieces in lanes.items()}
-    found = {name: declaration_of(name, size, about) for name, size in sizes.items()}
-    declared = {name: lane for name, lane in found.items() if lane and name.startswith(("signal/", "action/"))}
-    about = replace(about, declared=declared)
-    ticks, length = b"".join(lanes.get(TICKS, ())), about.length or 0
-    counted = np.array_equal(np.frombuffer(ticks, "<i4"), np.arange(length))
-    notes = [] if counted else [f"{TICKS} does not count 0, 1, 2, ...: it has the values of the recording program"]
-    if restored.unproved is not None:
-        notes.append(f"no checksum covers the rows from timestep {restored.unproved} on: that writer left none")
+    all_declared = {name: declaration_of(name, size, description) for name, size in sizes.items()}
+    declared = {name: lane for name, lane in all_declared.items() if lane and name.startswith(("signal/", "action/"))}
+    description = replace(description, declared=declared)
+    ticks, length = b"".join(lanes.get(TICKS, ())), description.length or 0
+    counts_up = np.array_equal(np.frombuffer(ticks, "<i4"), np.arange(length))
+    notes = [] if counts_up else [f"{TICKS} does not count 0, 1, 2, ...: it has the values of the recording program"]
+    if restored.unchecked_from is not None:
+        notes.append(f"no checksum covers the rows from timestep {restored.unchecked_from} on: that writer left none")
     report = RepairReport(
         reader.where, Damage.INTERLEAVED, recovered=tuple(sorted((*lanes, *META_BLOCKS))), notes=tuple(notes)
     )
-    return report, partial(_save, about, lanes)
+    return report, partial(_save, description, lanes)
 
 
-def _save(about: Description, lanes: Mapping[str, Sequence[Buffer]], target: Path) -> None:
-    store(target, about, lanes, CodecPlan.of("none"))
+def _save(description: Description, lanes: Mapping[str, Sequence[Buffer]], target: Path) -> None:
+    store(target, description, lanes, CodecPlan.of("none"))

@@ -1,4 +1,4 @@
-"""The report of a repair: the damage, and what was recovered and what was not."""
+"""The report of a repair: the damage, and the recovered and unrecovered parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Damage(StrEnum):
-    """What was found."""
+    """The kind of damage."""
 
     INTACT = "intact"
     INTERLEAVED = "interleaved"

@@ -1,4 +1,4 @@
-"""Save the whole blocks of a damaged file."""
+"""Save the intact blocks of a damaged file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wshard.container.metadata import ShardMetadata
 from wshard.container.stream_writer import ShardStreamWriter
 from wshard.episode.meta_reader import META_BLOCKS, META_CHANNELS, META_WSHARD, read_description
 from wshard.errors import FormatError, OverlapError, RepairError
-from wshard.repair.damaged_index import described, misfit
+from wshard.repair.damaged_index import find_misfit, read_intact_description
 from wshard.repair.report import Damage, RepairReport
 
 if TYPE_CHECKING:
@@ -33,45 +33,45 @@ if TYPE_CHECKING:
     from wshard.container.reader import ShardReader
 
 
-_NAMELESS: Final = "unproved/"  # and a number: an intact block whose name is unknown
+_UNNAMED_PREFIX: Final = "unproved/"  # and a number: an intact block whose name is unknown
 
 
-def describe(reader: ShardReader, error: FormatError) -> str:
-    """Return the error's text without the place, which a report names once."""
+def shorten(reader: ShardReader, error: FormatError) -> str:
+    """Return the error's text without the file, which a report names once."""
     return str(error).removeprefix(f"{reader.where}: ")
 
 
 def salvage(
     reader: ShardReader, errors: Mapping[int, str], doubts: Mapping[int, str], section: _Section
 ) -> tuple[RepairReport, Callable[[Path], None]]:
-    """Return what of a damaged file can be saved, and a function that writes it to a path."""
-    bad = {**doubts, **errors}
-    last = {entry.name: number for number, entry in enumerate(reader.entries) if number not in doubts}
-    bad |= {
+    """Return a report on what can be saved of a damaged file, and a function that writes it to a path."""
+    reasons = {**doubts, **errors}
+    last_of_name = {entry.name: number for number, entry in enumerate(reader.entries) if number not in doubts}
+    reasons |= {
         number: f"block {entry.name!r}: a later block has the same name"
         for number, entry in enumerate(reader.entries)
-        if number not in bad and last[entry.name] != number
+        if number not in reasons and last_of_name[entry.name] != number
     }
     mixed = _find_mixed(reader, [number for number in range(len(reader)) if number not in errors])
-    bad = mixed | bad
-    whole = [number for number in range(len(reader)) if number not in bad]
+    reasons = mixed | reasons
+    readable = [number for number in range(len(reader)) if number not in reasons]
     if reader.header.role == ROLE_WSHARD:
-        about = described(reader, whole)
-        bad |= {number: why for number in whole if (why := misfit(reader, number, about))}
-    intact = {reader.entries[number].name: number for number in whole if number not in bad}
-    nameless = {f"{_NAMELESS}{number}": number for number in doubts if _is_whole(reader, number, errors, mixed)}
+        description = read_intact_description(reader, readable)
+        reasons |= {number: reason for number in readable if (reason := find_misfit(reader, number, description))}
+    intact = {reader.entries[number].name: number for number in readable if number not in reasons}
+    unnamed = {f"{_UNNAMED_PREFIX}{number}": number for number in doubts if _is_whole(reader, number, errors, mixed)}
     unrecovered: dict[str, str] = {}
-    for number, why in sorted(bad.items()):
-        name, saved = reader.entries[number].name, f"{_NAMELESS}{number}"
-        reason = f"{why}; its bytes are kept as {saved!r}" if saved in nameless else why
-        unrecovered[f"entry {number}" if name in intact or name in unrecovered else name] = reason
-    unrecovered |= {_culprit(problem): problem for problem in map(partial(describe, reader), _index_problems(reader))}
-    intact |= nameless
+    for number, reason in sorted(reasons.items()):
+        name, saved = reader.entries[number].name, f"{_UNNAMED_PREFIX}{number}"
+        suffix = f"; its bytes are kept as {saved!r}" if saved in unnamed else ""
+        unrecovered[f"entry {number}" if name in intact or name in unrecovered else name] = reason + suffix
+    unrecovered |= {_part_of(problem): problem for problem in map(partial(shorten, reader), _index_problems(reader))}
+    intact |= unnamed
     if not set(intact) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
         raise RepairError(
             f"{reader.where}: no data block is intact: {'; '.join(unrecovered.values()) or 'there is none'}"
         )
-    role, notes = _role(reader, intact)
+    role, notes = _choose_role(reader, intact)
     unrecovered |= section.unrecovered
     report = RepairReport(
         reader.where,
@@ -79,51 +79,51 @@ def salvage(
         recovered=tuple(sorted(intact)),
         unrecovered=unrecovered,
         unchecked=tuple(sorted(name for name, number in intact.items() if has_no_checksum(reader, number))),
-        notes=(*_size_notes(reader), *section.note, *notes),
+        notes=(*_size_notes(reader), *section.notes, *notes),
     )
-    return report, partial(_write, reader, role, intact, _mark_repaired(section.about, unrecovered))
+    return report, partial(_write, reader, role, intact, _mark_repaired(section.metadata, unrecovered))
 
 
-def _is_whole(reader: ShardReader, number: int, *bad: Mapping[int, str]) -> bool:
+def _is_whole(reader: ShardReader, number: int, *excluding: Mapping[int, str]) -> bool:
     """Return True if a block is intact and only its name is in doubt."""
     entry = reader.entries[number]
-    return bool(entry.disk_size and entry.checksum) and not any(number in found for found in bad)
+    return bool(entry.disk_size and entry.checksum) and not any(number in reasons for reasons in excluding)
 
 
 def _index_problems(reader: ShardReader) -> list[FormatError]:
     return [problem for problem in reader.problems if not isinstance(problem, OverlapError)]
 
 
-def _culprit(problem: str) -> str:
-    """Return the block or index entry that a message is about: what stands before its first colon."""
+def _part_of(problem: str) -> str:
+    """Return the block or index entry that a message is about: the text before its first colon."""
     return problem.partition(":")[0].removeprefix("block ").strip("'")
 
 
-def _find_mixed(reader: ShardReader, whole: Sequence[int]) -> dict[int, str]:
-    """Return the blocks whose correct checksums prove nothing, since other blocks may claim the same bytes.
+def _find_mixed(reader: ShardReader, readable: Sequence[int]) -> dict[int, str]:
+    """Return the blocks whose correct checksums prove nothing, since other blocks may share their bytes, with reasons.
 
     A stream writer that interleaves its flushes leaves correct checksums over mixed rows. If its blocks, including
     damaged and truncated ones, follow each other without a gap, there was only one flush.
     """
-    stated = [*reader.entries, *reader.outside]
-    if _is_streamed(reader) and not _consecutive(stated):
-        names = ((number, reader.entries[number].name) for number in whole)
+    entries = [*reader.entries, *reader.outside]
+    if _is_streamed(reader) and not _are_consecutive(entries):
+        names = ((number, reader.entries[number].name) for number in readable)
         reason = "its writer streams, and damage hides whether its rows are mixed with others'"
         return {number: f"block {name!r}: {reason}" for number, name in names if name not in META_BLOCKS}
-    found: dict[int, str] = {}
-    reached, last = 0, -1
-    for number in sorted(whole, key=lambda number: reader.entries[number].data_offset):
+    reasons: dict[int, str] = {}
+    last_stop, last = 0, -1
+    for number in sorted(readable, key=lambda number: reader.entries[number].data_offset):
         entry = reader.entries[number]
-        if entry.disk_size and entry.data_offset < reached:
-            for one, other in ((number, last), (last, number)):
-                name, rival = reader.entries[one].name, reader.entries[other].name
-                found.setdefault(one, f"block {name!r}: it shares bytes with {rival!r}")
-        if entry.data_offset + entry.disk_size > reached:
-            reached, last = entry.data_offset + entry.disk_size, number
-    return found
+        if entry.disk_size and entry.data_offset < last_stop:
+            for block, neighbor in ((number, last), (last, number)):
+                name, neighbor_name = reader.entries[block].name, reader.entries[neighbor].name
+                reasons.setdefault(block, f"block {name!r}: it shares bytes with {neighbor_name!r}")
+        if entry.data_offset + entry.disk_size > last_stop:
+            last_stop, last = entry.data_offset + entry.disk_size, number
+    return reasons
 
 
-def _consecutive(entries: Sequence[IndexEntry]) -> bool:
+def _are_consecutive(entries: Sequence[IndexEntry]) -> bool:
     blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
     gaps = (right.data_offset - left.data_offset - left.disk_size for left, right in pairwise(blocks))
     return all(0 <= gap < DEFAULT_ALIGNMENT for gap in gaps)
@@ -141,25 +141,25 @@ def _is_streamed(reader: ShardReader) -> bool:
 
 @dataclass(frozen=True)
 class _Section:
-    """The JSON section, if readable, the problem with its offset, and whether it is lost."""
+    """The metadata of the JSON section if readable, notes on its offset, and the reason if it is lost."""
 
-    about: ShardMetadata | None
-    note: tuple[str, ...] = ()
+    metadata: ShardMetadata | None
+    notes: tuple[str, ...] = ()
     unrecovered: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_section(reader: ShardReader) -> _Section:
-    """Return what the JSON section holds, or why it cannot be read."""
+    """Return the metadata of the JSON section, or why it cannot be read."""
     try:
         return _Section(reader.read_metadata())
     except FormatError as error:
-        why = describe(reader, error)
-    with contextlib.suppress(FormatError):  # its place in the header is damaged, perhaps
-        about = ShardMetadata.from_json(bytes(reader.behind_blocks()))
-        return _Section(about, (f"{why}; it was recovered after the last block",))
+        reason = shorten(reader, error)
+    with contextlib.suppress(FormatError):  # perhaps only its offset in the header is damaged
+        metadata = ShardMetadata.from_json(bytes(reader.behind_blocks()))
+        return _Section(metadata, (f"{reason}; it was recovered after the last block",))
     if not reader.header.flags & FLAG_HAS_SCHEMA:
-        return _Section(None, (f"{why}; there is none",))
-    return _Section(None, (why,), {"JSON section": why})
+        return _Section(None, (f"{reason}; there is none",))
+    return _Section(None, (reason,), {"JSON section": reason})
 
 
 def _size_notes(reader: ShardReader) -> tuple[str, ...]:
@@ -167,36 +167,36 @@ def _size_notes(reader: ShardReader) -> tuple[str, ...]:
     return () if expected == found else (f"the file should have {expected} bytes and has {found}",)
 
 
-def _role(reader: ShardReader, intact: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+def _choose_role(reader: ShardReader, intact: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
     """Return the role of the repaired file: without a description of its lanes it is a plain container."""
     if reader.header.role != ROLE_WSHARD or META_CHANNELS in intact:
         return reader.header.role, ()
-    why = f"{META_CHANNELS} is lost, and the lanes cannot be identified without it"
-    return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
+    reason = f"{META_CHANNELS} is lost, and the lanes cannot be identified without it"
+    return ROLE_UNKNOWN, (f"{reason}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
 
 
 def has_no_checksum(reader: ShardReader, number: int) -> bool:
-    """Say whether no checksum covers the bytes of a block."""
+    """Return True if no checksum covers the bytes of a block."""
     entry = reader.entries[number]
     return bool(entry.disk_size and not entry.checksum and not reader.header.flags & FLAG_HAS_CHECKSUMS)
 
 
-def _mark_repaired(about: ShardMetadata | None, unrecovered: Mapping[str, str]) -> ShardMetadata | None:
+def _mark_repaired(metadata: ShardMetadata | None, unrecovered: Mapping[str, str]) -> ShardMetadata | None:
     if not unrecovered:
-        return about
-    about = about or ShardMetadata()
-    return replace(about, extra={**about.extra, "repaired": {"lost": dict(unrecovered)}})
+        return metadata
+    metadata = metadata or ShardMetadata()
+    return replace(metadata, extra={**metadata.extra, "repaired": {"lost": dict(unrecovered)}})
 
 
 def _write(
-    reader: ShardReader, role: int, intact: Mapping[str, int], about: ShardMetadata | None, target: Path
+    reader: ShardReader, role: int, intact: Mapping[str, int], metadata: ShardMetadata | None, target: Path
 ) -> None:
     header = reader.header
     alignment = header.alignment if header.alignment in ALIGNMENTS else DEFAULT_ALIGNMENT
-    words = about.tag_dictionary if about else []
+    tags_by_bit = metadata.tag_dictionary if metadata else []
     with ShardStreamWriter(target, role, len(intact), alignment=alignment) as writer:
-        if about is not None:
-            writer.set_metadata(about)
+        if metadata is not None:
+            writer.set_metadata(metadata)
         writer.begin_data()
         for name, number in sorted(intact.items()):
             entry = reader.entries[number]
@@ -205,5 +205,5 @@ def _write(
                 reader.block(number),
                 compression="zstd" if entry.flags & ENTRY_ZSTD else "lz4" if entry.flags & ENTRY_LZ4 else "none",
                 content_type=entry.content_type,
-                tags=[word for bit, word in enumerate(words) if entry.has_tag_bit(bit)],
+                tags=[tag for bit, tag in enumerate(tags_by_bit) if entry.has_tag_bit(bit)],
             )

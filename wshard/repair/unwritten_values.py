@@ -1,4 +1,4 @@
-"""Values in header and index that no writer gives, and that do no harm: for strict checks."""
+"""Find harmless values in header and index that no writer would write: for strict checks."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 def find_unwritten_values(reader: ShardReader) -> list[str]:
-    """Return what is unusual about header and index entries, one sentence each (C-13)."""
-    tags = 0
+    """Return the unusual values in header and index entries, one sentence each (C-13)."""
+    tag_count = 0
     with contextlib.suppress(FormatError):  # reported elsewhere
-        about = reader.read_metadata()
-        tags = len(about.tag_dictionary) if about else 0
+        metadata = reader.read_metadata()
+        tag_count = len(metadata.tag_dictionary) if metadata else 0
     return [
         *_find_in_header(reader),
-        *(text for entry in reader.entries for text in _find_in_entry(entry, reader.header.flags, tags)),
+        *(text for entry in reader.entries for text in _find_in_entry(entry, reader.header.flags, tag_count)),
     ]
 
 
 def _find_in_header(reader: ShardReader) -> Iterator[str]:
     header = reader.header
-    if unknown := header.flags & ~sum(KNOWN_FLAGS):
-        yield f"header flags: expected none but known ones, found 0x{unknown:04x}"
+    if unknown_flags := header.flags & ~sum(KNOWN_FLAGS):
+        yield f"header flags: expected none but known ones, found 0x{unknown_flags:04x}"
     if bool(header.schema_offset) != bool(header.flags & FLAG_HAS_SCHEMA):
         yield f"header flags: expected 0x{FLAG_HAS_SCHEMA:04x} with a JSON section only, found 0x{header.flags:04x}"
     if header.alignment not in ALIGNMENTS:
@@ -51,7 +51,7 @@ def _find_in_header(reader: ShardReader) -> Iterator[str]:
         yield "reserved bytes: expected zeros, found others"
 
 
-def _find_in_entry(entry: IndexEntry, flags: int, tags: int) -> Iterator[str]:
+def _find_in_entry(entry: IndexEntry, flags: int, tag_count: int) -> Iterator[str]:
     if entry.flags & ENTRY_CHUNKED or (entry.flags and not entry.compressed):
         yield f"block {entry.name!r}: flags: expected a codec beside the compressed bit, found 0x{entry.flags:04x}"
     if entry.content_type and not flags & FLAG_HAS_CONTENT_TYPES:
@@ -59,5 +59,5 @@ def _find_in_entry(entry: IndexEntry, flags: int, tags: int) -> Iterator[str]:
             f"block {entry.name!r}: content type {entry.content_type}: "
             f"expected header flag 0x{FLAG_HAS_CONTENT_TYPES:04x}, found 0x{flags:04x}"
         )
-    if entry.tag_bits >> tags:
-        yield f"block {entry.name!r}: expected tags of {tags} words, found the bits 0x{entry.tag_bits:04x}"
+    if entry.tag_bits >> tag_count:
+        yield f"block {entry.name!r}: expected tags of {tag_count} words, found the bits 0x{entry.tag_bits:04x}"
