@@ -1,4 +1,4 @@
-"""Channels of a recording: what one timestep must bring, and which values a lane can hold."""
+"""Channels of a recording: their definitions, and checks of the values of a timestep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_TICK: Final = 2**31 - 1
 _MAX_REWARD: Final = float(np.finfo(np.float32).max)
 ACTION_IDS: Final = ("action", "actions", "act")
-"""Ids that name an action where nothing else tells."""
+"""Ids that mean an action if nothing else determines it."""
 
 _PREFIXES: Final = ("signal", "action")
 _OPTIONS: Final = ("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type")
@@ -66,15 +66,15 @@ class ChannelDef:
             raise EpisodeError(f"channel: expected a ChannelDef or a dict of {', '.join(_KEYS)}, found {channel!r}")
         name = str(channel.get("name", channel.get("id")))
         prefix, _, rest = str(channel.get("signal_block", name)).partition("/")
-        known = prefix in _PREFIXES and rest != ""
+        has_prefix = prefix in _PREFIXES and rest != ""
         modality = channel.get("modality")
         try:
             return ChannelDef(
-                rest if known else name,
+                rest if has_prefix else name,
                 DType.parse(channel.get("dtype", DType.FLOAT32), f"channel {name!r}: dtype"),
                 tuple(channel.get("shape", ())),
                 None if modality is None else Modality.parse(modality),
-                prefix=prefix if known else "",
+                prefix=prefix if has_prefix else "",
                 **{option: channel[option] for option in _OPTIONS if option in channel},
             )
         except (TypeError, ValueError) as error:
@@ -109,14 +109,14 @@ class ChannelDef:
 
 
 def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:
-    """Return the lanes of the channels that may come as `prefix` ("signal" or "action"), by name.
+    """Return the declarations of the channels that may be `prefix` ("signal" or "action"), by name.
 
-    Raises EpisodeError where two have one name.
+    Raises EpisodeError for duplicate names.
     """
-    fitting = [channel for channel in channels if channel.prefix in ("", prefix)]
-    declared = {channel.name: channel.declare(prefix) for channel in fitting}
-    if len(declared) != len(fitting):
-        raise EpisodeError(f"channel_defs: expected unique names, found {[channel.name for channel in fitting]}")
+    matching = [channel for channel in channels if channel.prefix in ("", prefix)]
+    declared = {channel.name: channel.declare(prefix) for channel in matching}
+    if len(declared) != len(matching):
+        raise EpisodeError(f"channel_defs: expected unique names, found {[channel.name for channel in matching]}")
     return declared
 
 
@@ -143,9 +143,9 @@ def plan_of(
 def check_step(
     t: object, reward: SupportsFloat | None, done: object, truncated: object
 ) -> tuple[tuple[str, float], ...]:
-    """Return the values of the lanes that every timestep has, that of the reward only where there is one.
+    """Return (block, value) of the step lanes of a timestep; that of the reward only if it has one.
 
-    Raises EpisodeError where they cannot hold them.
+    Raises EpisodeError for values that the lanes cannot represent.
     """
     try:
         tick, value = operator.index(t), 0.0 if reward is None else float(reward)  # type: ignore[arg-type]  # see below
@@ -160,7 +160,7 @@ def check_step(
 
 
 def check_value(value: Any, lane: Declaration) -> Array:
-    """Convert a value to an array of the lane's shape and dtype; raises EpisodeError if it is not one."""
+    """Convert a value to an array of the lane's shape and dtype; raises EpisodeError if that is impossible."""
     array = value if type(value) is np.ndarray else array_of(value, lane.block)
     if array.shape != lane.shape:
         raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
@@ -175,8 +175,8 @@ def _convert(array: Array, target: np.dtype[Any]) -> Array | None:
     """Convert the array to `target`, None if that changes values: only floats may be rounded, and must stay finite."""
     if array.dtype.kind in "iub" and target.kind in "iu":
         limits = np.iinfo(target)
-        fits = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
-        return array.astype(target) if fits else None
+        is_in_range = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
+        return array.astype(target) if is_in_range else None
     if array.dtype.kind not in "fiub" or not (target.kind == "f" or target.name == "bfloat16"):
         return None
     try:

@@ -52,33 +52,33 @@ STEP_LANES: Final = (
 # ---- writing -------------------------------------------------------------------------------------------------------
 
 
-def create(partial: Path, about: Description, *, overwrite: bool) -> IO[bytes]:
+def create(partial: Path, description: Description, *, overwrite: bool) -> IO[bytes]:
     """Create and lock the journal, with the episode's description in it.
 
     Raises RecordingExistsError if it exists and is not empty (unless overwrite) or another writer has the lock,
     EpisodeError for a description that cannot be written: then no file is left behind.
     """
-    records = write_description(about)
+    records = write_description(description)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
     file = os.fdopen(descriptor, "r+b", buffering=1 << 16)
     try:
         lock(file, partial)
-        _refuse_older(descriptor, partial, overwrite=overwrite)
+        _check_unused(descriptor, partial, overwrite=overwrite)
     except BaseException:
         file.close()
         raise
     try:
-        _describe(file, records)
-        sync_folder(partial.parent)  # a power failure would take a file without a name
+        _write_description(file, records)
+        sync_folder(partial.parent)  # else a power failure could lose the file's name
     except BaseException:
         partial.unlink()
-        with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
+        with contextlib.suppress(OSError):  # the disk is full, which the error being raised says already
             file.close()
         raise
     return file
 
 
-def _describe(file: IO[bytes], records: Mapping[str, bytes]) -> None:
+def _write_description(file: IO[bytes], records: Mapping[str, bytes]) -> None:
     file.truncate(0)
     file.write(JOURNAL_MAGIC)
     for name in META_BLOCKS:
@@ -86,14 +86,14 @@ def _describe(file: IO[bytes], records: Mapping[str, bytes]) -> None:
     file.flush()
 
 
-def _refuse_older(descriptor: int, partial: Path, *, overwrite: bool) -> None:
-    found = os.fstat(descriptor)
-    if found.st_size and not overwrite:
+def _check_unused(descriptor: int, partial: Path, *, overwrite: bool) -> None:
+    status = os.fstat(descriptor)
+    if status.st_size and not overwrite:
         raise RecordingExistsError(
             f"{partial} holds an interrupted recording: save it with recover({str(partial)!r}), "
             f"or discard it with overwrite=True"
         )
-    if not partial.exists() or not os.path.samestat(found, partial.stat()):
+    if not partial.exists() or not os.path.samestat(status, partial.stat()):
         raise RecordingExistsError(f"{partial}: another writer was just ending its recording: try again")
 
 
@@ -128,36 +128,39 @@ def append_lanes(file: IO[bytes], blocks: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _Flushes:
-    """Where the payload of each flush starts in the file, and how many timesteps it holds."""
+    """Offset in the file of each flush's payload, and its number of timesteps."""
 
     starts: array[int]
     steps: array[int]
 
 
 class Rows(Sequence["Buffer"]):
-    """The rows of one lane, flush by flush, as lazy views of the file: long recordings have many flushes."""
+    """The rows of one lane, flush by flush, as lazy views of the file, as long recordings have many flushes.
 
-    def __init__(self, data: memoryview, flushes: _Flushes, before: int, step_size: int) -> None:
+    preceding_size: bytes per timestep of the lanes before it.
+    """
+
+    def __init__(self, data: memoryview, flushes: _Flushes, preceding_size: int, step_size: int) -> None:
         self._data = data
         self._flushes = flushes
-        self._before = before
+        self._preceding_size = preceding_size
         self._step_size = step_size
 
     def __len__(self) -> int:
         return len(self._flushes.starts)
 
     def __getitem__(self, number: Any) -> Any:
-        """Return the bytes that this flush holds of the lane."""
+        """Return the lane's bytes in this flush."""
         start, steps = self._flushes.starts[number], self._flushes.steps[number]
-        first = start + self._before * steps
+        first = start + self._preceding_size * steps
         return self._data[first : first + self._step_size * steps]
 
 
 @dataclass(frozen=True)
 class Journal:
-    """The trustworthy part of a journal; rows of each lane come flush by flush, as views of the file."""
+    """The intact part of a journal. pieces: rows of each lane, flush by flush, as views of the file."""
 
-    about: Description
+    description: Description
     pieces: Mapping[str, Sequence[Buffer]]
 
 
@@ -170,19 +173,19 @@ def read(file: IO[bytes], where: str) -> Journal:
     magic = bytes(data[: len(JOURNAL_MAGIC)])
     if magic != JOURNAL_MAGIC:
         raise FormatError(f"{where}: expected a recording journal ({JOURNAL_MAGIC!r}), found {magic!r}")
-    records = _whole_records(data)
-    described = [record.payload for record in islice(records, len(META_BLOCKS)) if record.kind == JOURNAL_DESCRIPTION]
-    if len(described) < len(META_BLOCKS):
+    records = _intact_records(data)
+    payloads = [record.payload for record in islice(records, len(META_BLOCKS)) if record.kind == JOURNAL_DESCRIPTION]
+    if len(payloads) < len(META_BLOCKS):
         raise FormatError(f"{where}: the recording ended inside its description: nothing to recover")
-    about = read_description(dict(zip(META_BLOCKS, described, strict=True)), where)
+    description = read_description(dict(zip(META_BLOCKS, payloads, strict=True)), where)
     lane_record = next(records, None)
     if lane_record is None:
-        return Journal(replace(about, length=0), {})
-    lanes = _lanes(lane_record, about, where)
+        return Journal(replace(description, length=0), {})
+    lanes = _lanes(lane_record, description, where)
     flushes = _flushes(records, sum(lane.step_size for lane in lanes), where)
-    declared = {lane.block: lane for lane in lanes if lane.block in about.declared}
-    about = replace(about, declared=declared, length=sum(flushes.steps))
-    return Journal(about, _split(data, flushes, lanes))
+    declared = {lane.block: lane for lane in lanes if lane.block in description.declared}
+    description = replace(description, declared=declared, length=sum(flushes.steps))
+    return Journal(description, _split(data, flushes, lanes))
 
 
 class _Record(NamedTuple):
@@ -192,35 +195,35 @@ class _Record(NamedTuple):
     payload: memoryview
 
 
-def _whole_records(data: memoryview) -> Iterator[_Record]:
+def _intact_records(data: memoryview) -> Iterator[_Record]:
     """Yield all complete records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
     position = len(JOURNAL_MAGIC)
-    front = JOURNAL_HEAD.size + JOURNAL_CHECKSUM.size
-    while position + front <= len(data):
+    head_size = JOURNAL_HEAD.size + JOURNAL_CHECKSUM.size
+    while position + head_size <= len(data):
         head = data[position : position + JOURNAL_HEAD.size]
         kind, steps, size = JOURNAL_HEAD.unpack(head)
         (crc,) = JOURNAL_CHECKSUM.unpack_from(data, position + JOURNAL_HEAD.size)
-        payload = data[position + front : position + front + size]
+        payload = data[position + head_size : position + head_size + size]
         if len(payload) < size or checksum(payload, checksum(head)) != crc:
             return
-        yield _Record(kind, steps, position + front, payload)
-        position += front + size
+        yield _Record(kind, steps, position + head_size, payload)
+        position += head_size + size
 
 
-def _lanes(record: _Record, about: Description, where: str) -> list[Declaration]:
-    known = {**about.declared, **{lane.block: lane for lane in STEP_LANES}}
+def _lanes(record: _Record, description: Description, where: str) -> list[Declaration]:
+    declared = {**description.declared, **{lane.block: lane for lane in STEP_LANES}}
     try:
         names = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
     except (ValueError, RecursionError):
         names = None
-    given = names if isinstance(names, list) else []
-    last = [lane.block for lane in STEP_LANES if lane.block != REWARD or REWARD in given]
-    if given[-len(last) :] != last or len(set(map(repr, given))) != len(given):
+    recorded = names if isinstance(names, list) else []
+    step_lanes = [lane.block for lane in STEP_LANES if lane.block != REWARD or REWARD in recorded]
+    if recorded[-len(step_lanes) :] != step_lanes or len(set(map(repr, recorded))) != len(recorded):
         raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {record.kind!r}")
-    unknown = [name for name in given if not isinstance(name, str) or name not in known]
+    unknown = [name for name in recorded if not isinstance(name, str) or name not in declared]
     if unknown:
         raise FormatError(f"{where}: expected declared lanes, found {unknown[0]!r}")
-    return [known[name] for name in given]
+    return [declared[name] for name in recorded]
 
 
 def _flushes(records: Iterator[_Record], step_size: int, where: str) -> _Flushes:
@@ -237,8 +240,8 @@ def _flushes(records: Iterator[_Record], step_size: int, where: str) -> _Flushes
 
 
 def _split(data: memoryview, flushes: _Flushes, lanes: Sequence[Declaration]) -> dict[str, Rows]:
-    pieces, before = {}, 0
+    pieces, preceding_size = {}, 0
     for lane in lanes:
-        pieces[lane.block] = Rows(data, flushes, before, lane.step_size)
-        before += lane.step_size
+        pieces[lane.block] = Rows(data, flushes, preceding_size, lane.step_size)
+        preceding_size += lane.step_size
     return pieces

@@ -1,6 +1,6 @@
-"""From journal to episode: at the end of a recording, and after a crash.
+"""Convert a journal to an episode file: at the end of a recording, and after a crash.
 
-Either gives an episode file equal to a batch save.
+Both give an episode file equal to a batch save.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ if TYPE_CHECKING:
     from wshard.episode.meta_reader import Description
 
 
-def finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
-    """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map.
+def finalise(file: IO[bytes], target: Path, description: Description, plan: CodecPlan) -> int:
+    """Write the journal's lanes as an episode described by `description`; its rows are read through a memory map.
 
-    Returns the episode file's size in bytes; raises FormatError if the journal's length differs from that in `about`.
+    Returns the episode file's size in bytes; raises FormatError if the journal has another length than `description`.
     """
     file.flush()
     recorded = journal.read(file, str(target))
-    if about.length != recorded.about.length:
-        raise FormatError(f"{target}: {about.length} timesteps were recorded, {recorded.about.length} are on disk")
-    blocks = [lane.block for lane in (*about.declared.values(), *STEP_LANES)]
+    if description.length != recorded.description.length:
+        found = recorded.description.length
+        raise FormatError(f"{target}: {description.length} timesteps were recorded, {found} are on disk")
+    blocks = [lane.block for lane in (*description.declared.values(), *STEP_LANES)]
     pieces: dict[str, Sequence[Buffer]] = {**dict.fromkeys(blocks, ()), **recorded.pieces}
-    if recorded.pieces and REWARD not in recorded.pieces:  # as in a batch save: zeros, which are said to be no rewards
-        pieces[REWARD] = _zeros(recorded.about.length or 0)
-        about = replace(about, synthesized=about.synthesized | {REWARD})
+    if recorded.pieces and REWARD not in recorded.pieces:  # as in a batch save: zeros, marked as synthesized
+        pieces[REWARD] = _zeros(recorded.description.length or 0)
+        description = replace(description, synthesized=description.synthesized | {REWARD})
     if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
         del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
-    return store(target, about, pieces, plan)
+    return store(target, description, pieces, plan)
 
 
-def _zeros(rewards: int) -> Sequence[Buffer]:
-    """Return the bytes of so many rewards of 0 in pieces, which take no memory however many they are."""
-    size = rewards * np.dtype("<f4").itemsize
+def _zeros(count: int) -> Sequence[Buffer]:
+    """Return the bytes of `count` rewards of 0 as repeated references to one piece, so that memory stays constant."""
+    size = count * np.dtype("<f4").itemsize
     piece = bytes(1 << 16)
     return [piece] * (size // len(piece)) + [piece[: size % len(piece)]]
 
@@ -76,11 +77,11 @@ def recover(
         journal.lock(file, source)
         if target.exists():
             raise RecordingExistsError(f"{target} exists already: move it away to recover {source.name}")
-        about = journal.read(file, str(source)).about
+        description = journal.read(file, str(source)).description
         plan = CodecPlan.of(compression, None, frame_steps)
-        plan.check([lane.block for lane in (*about.declared.values(), *STEP_LANES)])
-        marked = replace(about, metadata={**about.metadata, "recovered": True})
-        finalise(file, target, marked, plan)
+        plan.check([lane.block for lane in (*description.declared.values(), *STEP_LANES)])
+        marked_description = replace(description, metadata={**description.metadata, "recovered": True})
+        finalise(file, target, marked_description, plan)
         source.unlink()
     remove_left_behind(Path(os.path.realpath(target)))
     return target

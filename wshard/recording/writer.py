@@ -37,12 +37,12 @@ DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
 
 
-def _check_seconds(given: object) -> float:
-    if given is None:
+def _check_seconds(seconds: object) -> float:
+    if seconds is None:
         return math.inf
-    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 0:
-        raise EpisodeError(f"flush_seconds: expected a number >= 0 or None, found {given!r}")
-    return float(given)
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.number)) or not seconds >= 0:
+        raise EpisodeError(f"flush_seconds: expected a number >= 0 or None, found {seconds!r}")
+    return float(seconds)
 
 
 class WShardStreamWriter:
@@ -93,8 +93,8 @@ class WShardStreamWriter:
         self._observations = declare(channels, "signal")
         self._actions = declare(actions, "action")
         lanes = (*self._actions.values(), *self._observations.values())
-        self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
-        self._names |= {name: self._actions[name] for name in ACTION_IDS if name in self._actions}
+        self._lanes_by_name = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
+        self._lanes_by_name |= {name: self._actions[name] for name in ACTION_IDS if name in self._actions}
         self._channels = channels if action_defs is None else [*channels, *actions]
         self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
         self._flushed_at = time.monotonic()
@@ -102,9 +102,9 @@ class WShardStreamWriter:
         self._overwrite = overwrite
         self._discards = on_error == "discard"
         self._file: IO[bytes] | None = None
-        self._about = Description(episode_id)
+        self._description = Description(episode_id)
         self._buffers: dict[str, Array] = {}
-        self._waiting = 0
+        self._pending_count = 0
         self._steps = 0
         self._finalized = False
 
@@ -129,8 +129,8 @@ class WShardStreamWriter:
         elif self._steps and not (
             self._discards and isinstance(error, Exception) and self._steps != self._max_timesteps
         ):
-            # Hours of recording are not thrown away for an error, Ctrl-C or one timestep too many.
-            with contextlib.suppress(OSError):  # the disk is full: what was flushed before is kept
+            # An error, Ctrl-C or one timestep too many must not discard hours of recording.
+            with contextlib.suppress(OSError):  # the disk is full: earlier flushes stay
                 self.flush()
             self._close(remove=False)
             error.add_note(self._advice)
@@ -147,14 +147,14 @@ class WShardStreamWriter:
         """Create the .partial file and lock it; raises EpisodeError for metadata that JSON cannot represent."""
         if self._file is not None or self._finalized:
             raise RecordingStateError("begin_episode: the episode has begun already; use one writer per episode")
-        self._about = Description(
+        self._description = Description(
             self._episode_id,
             env_id,
             timebase=timebase or TimebaseSpec(),
             metadata=dict(metadata or {}),
             declared={lane.block: lane for lane in (*self._observations.values(), *self._actions.values())},
         )
-        self._file = journal.create(self.partial, self._about, overwrite=self._overwrite)
+        self._file = journal.create(self.partial, self._description, overwrite=self._overwrite)
         remove_left_behind(Path(os.path.realpath(self.path)))
         self._flushed_at = time.monotonic()
 
@@ -169,7 +169,7 @@ class WShardStreamWriter:
         terminated: bool | np.bool_ | None = None,
         truncated: bool | np.bool_ = False,
     ) -> None:
-        """Append one timestep, with the same channels as the first one, and a reward if the first one had one.
+        """Append one timestep, with the same channels as the first one, and with a reward if the first had one.
 
         Either `write_timestep(t, observations, actions, reward, done)`, where channels missing in the first timestep
         are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels by
@@ -188,25 +188,25 @@ class WShardStreamWriter:
                 raise EpisodeError(f"timestep {self._steps}: expected done or terminated, found both, which differ")
             done = terminated
         if observations is None and actions is None and isinstance(t, Mapping):
-            rows = self._check(t, self._names, "")
+            rows = self._check_values(t, self._lanes_by_name, "")
             self._check_channels({lane.block for lane, _ in rows}, list(t))
             t = self._steps
         else:
-            rows = self._check(observations or {}, self._observations, "observation ")
-            rows += self._check(actions or {}, self._actions, "action ")
+            rows = self._check_values(observations or {}, self._observations, "observation ")
+            rows += self._check_values(actions or {}, self._actions, "action ")
         self._append(rows, check_step(t, reward, done, truncated))
 
-    def _check_channels(self, came: set[str], names: Sequence[str]) -> None:
-        if len(came) != len(names):
+    def _check_channels(self, written: set[str], names: Sequence[str]) -> None:
+        if len(written) != len(names):
             raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
-        absent = [] if self._buffers else [one for one in self._channels if came.isdisjoint(one.blocks)]
-        if absent:  # a block tells an observation from an action of the same name
-            names = [one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent]
+        missing = [] if self._buffers else [channel for channel in self._channels if written.isdisjoint(channel.blocks)]
+        if missing:  # the block distinguishes an observation from an action of the same name
+            names = [channel.name if len(channel.blocks) > 1 else channel.blocks[0] for channel in missing]
             raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(names)} missing")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
-            self._start_lanes([lane for lane, _ in rows], {block for block, _ in step})
+            self._begin_lanes([lane for lane, _ in rows], {block for block, _ in step})
         elif len(rows) + len(step) != len(self._buffers) or any(block not in self._buffers for block, _ in step):
             raise EpisodeError(
                 f"timestep {self._steps}: expected what the first timestep had: {', '.join(self._buffers)}; "
@@ -215,33 +215,33 @@ class WShardStreamWriter:
         for lane, _ in rows:
             if lane.block not in self._buffers:
                 raise EpisodeError(f"timestep {self._steps}: channel {lane.block!r} was absent in the first timestep")
-        row = self._waiting
+        row = self._pending_count
         for lane, value in rows:
             self._buffers[lane.block][row] = value
         for block, number in step:
             self._buffers[block][row] = number
-        self._waiting += 1
+        self._pending_count += 1
         self._steps += 1
-        if self._waiting == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
+        if self._pending_count == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
             self.flush()
 
-    def _check(
-        self, given: Mapping[str, Any], known: Mapping[str, Declaration], kind: str
+    def _check_values(
+        self, values: Mapping[str, Any], lanes: Mapping[str, Declaration], kind: str
     ) -> list[tuple[Declaration, Array]]:
         rows = []
-        for name, value in given.items():
-            lane = known.get(name)
+        for name, value in values.items():
+            lane = lanes.get(name)
             if lane is None:
-                raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(known) or 'none'}")
+                raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(lanes) or 'none'}")
             rows.append((lane, check_value(value, lane)))
         return rows
 
-    def _start_lanes(self, lanes: Sequence[Declaration], came: set[str]) -> None:
-        chosen = (*lanes, *(lane for lane in STEP_LANES if lane.block in came))
+    def _begin_lanes(self, channels: Sequence[Declaration], step_blocks: set[str]) -> None:
+        lanes = (*channels, *(lane for lane in STEP_LANES if lane.block in step_blocks))
         with self._journal() as file:
-            journal.append_lanes(file, [lane.block for lane in chosen])
-        self._buffers = {lane.block: np.zeros((self._capacity, *lane.shape), lane.dtype.numpy_dtype) for lane in chosen}
-        self._about = replace(self._about, declared={lane.block: lane for lane in lanes})
+            journal.append_lanes(file, [lane.block for lane in lanes])
+        self._buffers = {lane.block: np.zeros((self._capacity, *lane.shape), lane.dtype.numpy_dtype) for lane in lanes}
+        self._description = replace(self._description, declared={lane.block: lane for lane in channels})
 
     @contextlib.contextmanager
     def _journal(self) -> Iterator[IO[bytes]]:
@@ -253,22 +253,22 @@ class WShardStreamWriter:
         except BaseException as error:
             self._close(remove=False)
             if isinstance(error, OSError):
-                error.filename = error.filename or str(self.partial)  # a full disk names no file by itself
+                error.filename = error.filename or str(self.partial)  # the error of a full disk names no file
                 error.strerror = f"{error.strerror or error}; {self._advice}"
             raise
 
     def flush(self) -> None:
         """Append the pending timesteps to the .partial file; raises OSError and ends the recording if that fails."""
         self._flushed_at = time.monotonic()
-        if not self._waiting:
+        if not self._pending_count:
             return
-        rows = [piece for buffer in self._buffers.values() for piece in as_bytes(buffer[: self._waiting])]
+        rows = [piece for buffer in self._buffers.values() for piece in as_bytes(buffer[: self._pending_count])]
         with self._journal() as file:
-            journal.append(file, JOURNAL_ROWS, rows, self._waiting)
+            journal.append(file, JOURNAL_ROWS, rows, self._pending_count)
             file.flush()
             if self._fsync:
                 os.fsync(file.fileno())
-        self._waiting = 0
+        self._pending_count = 0
 
     def end_episode(self, *, metadata: Mapping[str, Any] | None = None) -> int:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
@@ -279,9 +279,9 @@ class WShardStreamWriter:
         """
         with self._journal() as file:
             self.flush()
-            merged = {**self._about.metadata, **(metadata or {})}
-            about = replace(self._about, length=self._steps, metadata=merged)
-            size = finalise(file, self.path, about, self._plan)
+            merged = {**self._description.metadata, **(metadata or {})}
+            description = replace(self._description, length=self._steps, metadata=merged)
+            size = finalise(file, self.path, description, self._plan)
         self._close(remove=True)
         self._finalized = True
         return size
@@ -293,7 +293,7 @@ class WShardStreamWriter:
     def _close(self, *, remove: bool) -> None:
         if self._file is not None:
             if remove:
-                self.partial.unlink(missing_ok=True)  # before the lock goes, so that no other writer's file is meant
-            with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
+                self.partial.unlink(missing_ok=True)  # while locked, so as not to remove another writer's file
+            with contextlib.suppress(OSError):  # the disk is full, which the error being raised says already
                 self._file.close()
             self._file = None
