@@ -14,7 +14,7 @@ import xxhash
 from bridge.episodes.measure import Measured
 from catalog.records import CheckFinding, CheckResult
 from wshard.errors import CatalogWriteError
-from wshard.quality.baseline import MOST, fit_baseline
+from wshard.quality.baseline import MAX_EPISODES, fit_baseline
 from wshard.quality.checks import Verdict, judge
 from wshard.quality.measure_vector import VERSION
 
@@ -68,7 +68,7 @@ class _Growing:
 
     def full(self) -> bool:
         """Return True if there are enough episodes for a final baseline."""
-        return len(self.stored) + sum(subject.id not in self.stored for subject in self.waiting) >= MOST
+        return len(self.stored) + sum(subject.id not in self.stored for subject in self.waiting) >= MAX_EPISODES
 
 
 class Checker:
@@ -132,9 +132,9 @@ class Checker:
         new_vectors = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
         vectors = {number: new_vectors.get(number, vector) for number, (_, vector) in stored.items()}
         fresh = [subject.measured.vector for subject in waiting if subject.id not in stored]
-        baseline = fit_baseline(first.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
+        baseline = fit_baseline(first.measured.form, np.stack([*vectors.values(), *fresh][:MAX_EPISODES]))
         self._judge(waiting, baseline)
-        earlier_ids = stored.keys() - new_vectors.keys() if len(stored) < MOST else ()
+        earlier_ids = stored.keys() - new_vectors.keys() if len(stored) < MAX_EPISODES else ()
         if earlier_ids:
             self._judge([first.like(number, *stored[number]) for number in earlier_ids], baseline, report=False)
             self._write()  # now, so that a later finding of a damaged file is not overwritten
@@ -146,7 +146,7 @@ class Checker:
     def _load_measures(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of the stored episodes of a family, by id."""
         self._write()  # pending results may be of this family
-        stored = self._catalog.checks.stored_measures(family, MOST)
+        stored = self._catalog.checks.stored_measures(family, MAX_EPISODES)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in stored.items()}
 
     def _judge(self, subjects: Sequence[Subject], baseline: Baseline | None, *, report: bool = True) -> None:
@@ -166,7 +166,7 @@ class Checker:
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._store(lambda: self._catalog.checks.set_checked(rows, most=MOST, doubted=self._doubted))
+            self._store(lambda: self._catalog.checks.set_checked(rows, most=MAX_EPISODES, doubted=self._doubted))
 
     def _store(self, write: Callable[[], object]) -> None:
         if self.unsaved is None:

@@ -1,7 +1,6 @@
-"""The baseline of measures: those of other episodes of the same layout and environment, their middle and spread.
+"""The baseline of measures: median and spread of those of episodes with the same layout and environment.
 
-The middle is the median, the spread reaches from there to the 85th and the 15th percentile: neither is moved by a tenth
-of faulty episodes.
+The spread reaches from the median to the 85th and to the 15th percentile. A tenth of faulty episodes changes neither.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
-FEWEST: Final = 8
-"""Fewer episodes say nothing about what is usual."""
-MOST: Final = 64
-"""More episodes say little more."""
-_UPPER: Final = 0.85
-_ROUNDING: Final = 1e-6  # of what moves most in the lane; float32 has 6e-8
-_STILL: Final = 0.01  # of what moves most in the lane, or of the level: the spread of what usually does not move
+MIN_EPISODES: Final = 8
+"""Minimum number of episodes for a baseline."""
+MAX_EPISODES: Final = 64
+"""Maximum number of episodes of a baseline; more would hardly change it."""
+_UPPER_QUANTILE: Final = 0.85
+_ROUNDING: Final = 1e-6  # relative to the largest motion in the lane; float32 has 6e-8
+_MIN_SCALE: Final = 0.01  # of constant channels, relative to the largest scale in the lane or to the level
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +35,9 @@ class Baseline:
 
     scale: the standard deviation of each channel [D], within episodes and between them; for a constant channel, a
     hundredth of that of the most moving channel in its lane, or of its level. moves [D]: whether a channel moves: less
-    than a millionth of the motion of another channel in its lane is rounding. answer: see lag.py; None if actions are
-    unrelated to the observations. gain: by how much episodes fit it better when shifted (best_shift), the 85th
-    percentile.
+    than a millionth of the motion of another channel in its lane is rounding. response: see lag.py; None if actions are
+    unrelated to the observations. gain: how much better episodes fit it when shifted (best_shift), as the
+    85th percentile.
     """
 
     middle: Measures
@@ -46,53 +45,53 @@ class Baseline:
     below: Measures
     scale: NDArray[np.float64]
     moves: NDArray[np.bool_]
-    answer: LagResponse | None
+    response: LagResponse | None
     gain: float
 
 
-def fit_baseline(form: MeasureLayout, vectors: Numbers) -> Baseline | None:
-    """Return what is usual among episodes [N, size]; None for fewer than FEWEST. A measure that none has is NaN."""
-    if len(vectors) < FEWEST:
+def fit_baseline(layout: MeasureLayout, vectors: Numbers) -> Baseline | None:
+    """Return the baseline of vectors [N, size]; None for fewer than MIN_EPISODES. A measure that none has is NaN."""
+    if len(vectors) < MIN_EPISODES:
         return None
     ordered = np.sort(vectors, axis=0)  # NaN comes last
     last = np.maximum(np.count_nonzero(~np.isnan(vectors), axis=0) - 1, 0)
-    places = [np.rint(share * last).astype(int)[None] for share in (1 - _UPPER, 0.5, _UPPER)]
-    low, middle, high = (np.take_along_axis(ordered, place, axis=0) for place in places)
+    ranks = [np.rint(share * last).astype(int)[None] for share in (1 - _UPPER_QUANTILE, 0.5, _UPPER_QUANTILE)]
+    low, middle, high = (np.take_along_axis(ordered, rank, axis=0) for rank in ranks)
     with np.errstate(all="ignore"):  # numbers near the limits of a float
-        spread = (form.read(high - middle), form.read(middle - low))
-        found, common = form.read(vectors), form.read(middle)
-        answer = fit_response(found.lag)
-        moves = _moves(common)
-        return Baseline(common, *spread, _scale(found, moves), moves, answer, _gain(found, answer))
+        spread = (layout.read(high - middle), layout.read(middle - low))
+        measures, median = layout.read(vectors), layout.read(middle)
+        response = fit_response(measures.lag)
+        moves = _moves(median)
+        return Baseline(median, *spread, _scale(measures, moves), moves, response, _gain(measures, response))
 
 
-def _scale(found: Measures, moves: NDArray[np.bool_]) -> NDArray[np.float64]:
-    if not found.form.channels:
+def _scale(measures: Measures, moves: NDArray[np.bool_]) -> NDArray[np.float64]:
+    if not measures.layout.channels:
         return np.zeros(0)
-    phases = found.phases().astype(np.float64).reshape(-1, found.form.channels)
+    phases = measures.phases().astype(np.float64).reshape(-1, measures.layout.channels)
     levels = np.median(phases, axis=0)
-    within = np.median(found.of_channels("std").astype(np.float64) ** 2, axis=0)
+    within = np.median(measures.of_channels("std").astype(np.float64) ** 2, axis=0)
     between = np.median((phases - levels) ** 2, axis=0)
     scale: NDArray[np.float64] = np.sqrt(within + between)
-    least = _STILL * np.maximum(_most_of_lane(found.form, scale), np.abs(levels))
-    return np.where(moves, scale, np.maximum(scale, least))
+    min_scale = _MIN_SCALE * np.maximum(_max_of_lane(measures.layout, scale), np.abs(levels))
+    return np.where(moves, scale, np.maximum(scale, min_scale))
 
 
 def _moves(middle: Measures) -> NDArray[np.bool_]:
     spread = middle.of_channels("std")[0]
-    moves: NDArray[np.bool_] = spread > _ROUNDING * _most_of_lane(middle.form, spread)
+    moves: NDArray[np.bool_] = spread > _ROUNDING * _max_of_lane(middle.layout, spread)
     return moves
 
 
-def _most_of_lane(form: MeasureLayout, values: NDArray[np.floating]) -> NDArray[np.float64]:
+def _max_of_lane(layout: MeasureLayout, values: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return for each channel [D] the largest value of a channel in its lane."""
-    ends = np.cumsum([count for _, count in form.lanes])[:-1]
-    most = [np.full(len(lane), lane.max(initial=0.0)) for lane in np.split(values, ends)]
-    return np.concatenate([np.zeros(0), *most])
+    ends = np.cumsum([count for _, count in layout.lanes])[:-1]
+    maxima = [np.full(len(lane), lane.max(initial=0.0)) for lane in np.split(values, ends)]
+    return np.concatenate([np.zeros(0), *maxima])
 
 
-def _gain(found: Measures, answer: LagResponse | None) -> float:
-    if answer is None:
+def _gain(measures: Measures, response: LagResponse | None) -> float:
+    if response is None:
         return 0.0
-    gains = np.sort(best_shift(found.lag, answer)[1])
-    return float(gains[round(_UPPER * (np.count_nonzero(~np.isnan(gains)) - 1))])
+    gains = np.sort(best_shift(measures.lag, response)[1])
+    return float(gains[round(_UPPER_QUANTILE * (np.count_nonzero(~np.isnan(gains)) - 1))])

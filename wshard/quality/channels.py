@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def fill_bad(columns: Numbers) -> tuple[Numbers, Numbers]:
-    """Return channels [..., T] with invalid numbers replaced by the previous value, and where they were.
+    """Return channels [..., T] with invalid numbers replaced by the previous value, and a summary of them.
 
-    The second array [..., 2] has the share of such values, and the first timestep.
+    The summary [..., 2] has the share of invalid numbers, and the timestep of the first one.
     """
     bad = ~np.isfinite(columns)
     if not bad.any():
         return columns, np.zeros((*columns.shape[:-1], 2))
-    last = np.maximum.accumulate(np.where(bad, -1, np.arange(columns.shape[-1])), axis=-1)
-    first = np.argmax(~bad, axis=-1)[..., None]  # what begins with none takes the first value there is
-    filled = np.take_along_axis(columns, np.where(last < 0, first, last), axis=-1)
-    where = np.stack([bad.mean(axis=-1), np.argmax(bad, axis=-1)], axis=-1)
-    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), where
+    last_valid = np.maximum.accumulate(np.where(bad, -1, np.arange(columns.shape[-1])), axis=-1)
+    first_valid = np.argmax(~bad, axis=-1)[..., None]  # leading invalid numbers are replaced by the first valid one
+    filled = np.take_along_axis(columns, np.where(last_valid < 0, first_valid, last_valid), axis=-1)
+    summary = np.stack([bad.mean(axis=-1), np.argmax(bad, axis=-1)], axis=-1)
+    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), summary
 
 
 def bends(columns: Numbers) -> Numbers:
@@ -43,40 +43,40 @@ def bends(columns: Numbers) -> Numbers:
 
 def center(columns: Numbers) -> tuple[Numbers, Numbers]:
     """Return channels [..., T] less their mean, and their standard deviations [...]."""
-    apart = columns - columns.mean(axis=-1, keepdims=True)
-    spread: Numbers = np.sqrt(np.vecdot(apart, apart) / columns.shape[-1])
-    return apart, spread
+    deviations = columns - columns.mean(axis=-1, keepdims=True)
+    spread: Numbers = np.sqrt(np.vecdot(deviations, deviations) / columns.shape[-1])
+    return deviations, spread
 
 
 def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numbers) -> Numbers:
-    """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of form.CHANNEL, then the phases.
+    """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of CHANNEL, then the phases.
 
     bad, bent, spread: results of the functions above; bent is empty for fewer than 3 timesteps.
     """
     episodes, channels, _ = columns.shape
-    found = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
-    place = {name: number for number, name in enumerate(CHANNEL)}
-    found[:, place["bad"]], found[:, place["bad_at"]] = bad[..., 0], bad[..., 1]
-    found[:, place["held"]], found[:, place["held_at"]] = _measure_constant(columns)
-    found[:, place["railed"]], found[:, place["railed_at"]] = _measure_railed(columns)
+    measures = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
+    row_of = {name: number for number, name in enumerate(CHANNEL)}
+    measures[:, row_of["bad"]], measures[:, row_of["bad_at"]] = bad[..., 0], bad[..., 1]
+    measures[:, row_of["held"]], measures[:, row_of["held_at"]] = _measure_constant(columns)
+    measures[:, row_of["railed"]], measures[:, row_of["railed_at"]] = _measure_railed(columns)
     if bent.shape[-1]:
-        found[:, place["jump"]], found[:, place["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
-    found[:, place["std"]] = spread
-    found[:, len(CHANNEL) :] = _phases(columns)
-    return found
+        measures[:, row_of["jump"]], measures[:, row_of["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
+    measures[:, row_of["std"]] = spread
+    measures[:, len(CHANNEL) :] = _phases(columns)
+    return measures
 
 
-def longest_run(true: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def longest_run(flags: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the length of the longest run of True along the last axis of [..., T], and its start."""
-    lengths, starts = (np.zeros(true.shape[:-1], np.int64) for _ in range(2))
-    anywhere = true.any(axis=-1)
-    if anywhere.any():
-        rows = true[anywhere]
+    lengths, starts = (np.zeros(flags.shape[:-1], np.int64) for _ in range(2))
+    has_run = flags.any(axis=-1)
+    if has_run.any():
+        rows = flags[has_run]
         steps = np.arange(rows.shape[-1])
         runs = steps - np.maximum.accumulate(np.where(rows, -1, steps), axis=-1)
         end = np.argmax(runs, axis=-1)
-        lengths[anywhere] = runs[np.arange(len(rows)), end]
-        starts[anywhere] = end + 1
+        lengths[has_run] = runs[np.arange(len(rows)), end]
+        starts[has_run] = end + 1
         starts -= lengths
     return lengths, starts
 
@@ -88,7 +88,7 @@ def _measure_constant(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
 
 
 def _measure_railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Return the share of timesteps at the largest or at the smallest value, whichever is more, and the first one."""
+    """Return the share of timesteps at the maximum or at the minimum, whichever is larger, and the first of them."""
     low, high = columns.min(axis=-1), columns.max(axis=-1)
     top, bottom = columns == high[..., None], columns == low[..., None]
     upper, lower = np.count_nonzero(top, axis=-1), np.count_nonzero(bottom, axis=-1)
@@ -98,6 +98,6 @@ def _measure_railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
 
 def _phases(columns: Numbers) -> Numbers:
     edges = np.arange(PHASES + 1) * columns.shape[-1] // PHASES
-    counts = np.maximum(edges[1:] - edges[:-1], 1)  # of fewer timesteps than phases, some stand for two
+    counts = np.maximum(edges[1:] - edges[:-1], 1)  # with fewer timesteps than phases, some timesteps count twice
     means: Numbers = np.add.reduceat(columns, edges[:-1], axis=-1) / counts
     return means.swapaxes(-1, -2)

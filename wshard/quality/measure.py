@@ -1,6 +1,6 @@
-"""From the arrays of episodes to their vectors of measures.
+"""Measure the arrays of episodes, as one vector each.
 
-Episodes of one layout and length are measured together, which costs little more than one of them alone.
+Episodes of one layout and length are measured together, which costs little more than measuring one.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Clock = tuple[NDArray[Any] | None, float]
 
-_STILL: Final = 0.05  # of the speed that is typical of the episode
+_STILL_SPEED: Final = 0.05  # of the typical speed of the episode
 _STRIDE: Final = 4
-_TYPICAL: Final = 0.75
+_TYPICAL_QUANTILE: Final = 0.75
 _TINY: Final = 1e-9
 
 
 def measure(
     lanes: Mapping[str, NDArray[Any]], length: int, times: NDArray[Any] | None = None, unit_s: float = 1.0
 ) -> tuple[MeasureLayout, NDArray[np.float32]]:
-    """Return the measures of an episode of `length` timesteps as one vector, and its form.
+    """Return the measures of an episode of `length` timesteps as one vector, and its layout.
 
     lanes: numbers [T, ...] by block name ("signal/state", "action/ctrl", "reward"); times, unit_s: see measure_clock.
     """
     flat = {name: lanes[name].reshape(length, -1) for name in sorted(lanes)}
-    form = MeasureLayout(tuple((name, rows.shape[1]) for name, rows in flat.items()))
-    columns = np.empty((1, form.channels, length))
+    layout = MeasureLayout(tuple((name, rows.shape[1]) for name, rows in flat.items()))
+    columns = np.empty((1, layout.channels, length))
     if flat:
         np.concatenate([rows.T for rows in flat.values()], out=columns[0], casting="unsafe")
-    return form, measure_alike(form, columns, [(times, unit_s)])[0]
+    return layout, measure_alike(layout, columns, [(times, unit_s)])[0]
 
 
-def measure_alike(form: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]) -> NDArray[np.float32]:
-    """Return the measures [N, form.size] of N episodes of one form and length.
+def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]) -> NDArray[np.float32]:
+    """Return the measures [N, layout.size] of N episodes of one layout and length.
 
-    columns: the numbers [N, D, T >= 1] of their channels, lane by lane as the form has them; clocks: the times and
+    columns: the numbers [N, D, T >= 1] of their channels, lane by lane in the order of the layout; clocks: times and
     unit_s of each (see measure_clock). What is measured of an episode does not depend on the others.
     """
     episodes, _, length = columns.shape
@@ -54,53 +54,53 @@ def measure_alike(form: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]
         columns, bad = fill_bad(columns)
         bent = bends(columns) if length > 2 else columns[..., :0]
         _, spread = center(columns)
-        seen, acted = form.place_of("signal/"), form.place_of("action/")
-        judged = acted if acted.stop else seen
-        whole = np.empty((episodes, 4))
-        whole[:, 0] = length
-        whole[:, 1], whole[:, 2] = _still(form, columns)
-        whole[:, 3] = _rough(bent[:, judged], spread[:, judged], length)
-        lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, seen][:, :MAX_SEEN])
+        observed, acted = layout.channel_range("signal/"), layout.channel_range("action/")
+        rated = acted if acted.stop else observed
+        episode_measures = np.empty((episodes, 4))
+        episode_measures[:, 0] = length
+        episode_measures[:, 1], episode_measures[:, 2] = _longest_stall(layout, columns)
+        episode_measures[:, 3] = _roughness(bent[:, rated], spread[:, rated], length)
+        lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, observed][:, :MAX_SEEN])
         channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
         clock = [measure_clock(times, unit_s) for times, unit_s in clocks]
-        return np.concatenate([whole, np.stack(clock), lag, channels], axis=1).astype(np.float32)
+        return np.concatenate([episode_measures, np.stack(clock), lag, channels], axis=1).astype(np.float32)
 
 
-def _still(form: MeasureLayout, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _longest_stall(layout: MeasureLayout, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the longest time without motion in any lane as a share of the duration, and its start, [N] each.
 
     A lane's motion is measured over several timesteps, in its own unit, by its most moving channel. A lane that moves
     no further in several timesteps than in one is noise, and is ignored. Without observations, actions are used.
     """
     episodes, _, length = columns.shape
-    looked = form.places("signal/") or [form.place_of("action/")]
-    starts = [place.start for place in looked if place.stop > place.start]
+    lane_ranges = layout.lane_ranges("signal/") or [layout.channel_range("action/")]
+    starts = [lane_range.start for lane_range in lane_ranges if lane_range.stop > lane_range.start]
     if length <= 2 * _STRIDE or not starts:
         return np.zeros(episodes), np.zeros(episodes, np.int64)
-    columns = columns[:, starts[0] : looked[-1].stop]
-    far, near = (_paces(columns, [start - starts[0] for start in starts], steps) for steps in (_STRIDE, 1))
-    typical = _typical(far)
-    moving = typical > 2 * _typical(near)
-    speed = np.where(moving, far / np.where(moving, typical, 1.0), -np.inf).max(axis=1)
-    run, start = longest_run((speed < _STILL) & moving.any(axis=1))
+    columns = columns[:, starts[0] : lane_ranges[-1].stop]
+    far_paces, near_paces = (_paces(columns, [start - starts[0] for start in starts], steps) for steps in (_STRIDE, 1))
+    typical = _typical(far_paces)
+    moving = typical > 2 * _typical(near_paces)
+    speed = np.where(moving, far_paces / np.where(moving, typical, 1.0), -np.inf).max(axis=1)
+    run, start = longest_run((speed < _STILL_SPEED) & moving.any(axis=1))
     return run / speed.shape[-1], start
 
 
 def _paces(columns: Numbers, lanes: Sequence[int], steps: int) -> Numbers:
-    """Return how far the channels [N, D, T] of each lane get in so many timesteps: [N, L, T - steps]."""
-    apart = columns[..., steps:] - columns[..., :-steps]
-    apart *= apart
-    paces: Numbers = np.sqrt(np.add.reduceat(apart, lanes, axis=1))
+    """Return how far the channels [N, D, T] of each lane move in `steps` timesteps: [N, L, T - steps]."""
+    changes = columns[..., steps:] - columns[..., :-steps]
+    changes *= changes
+    paces: Numbers = np.sqrt(np.add.reduceat(changes, lanes, axis=1))
     return paces
 
 
 def _typical(values: Numbers) -> Numbers:
-    place = int(_TYPICAL * (values.shape[-1] - 1))
-    return np.partition(values, place, axis=-1)[..., place, None]
+    rank = int(_TYPICAL_QUANTILE * (values.shape[-1] - 1))
+    return np.partition(values, rank, axis=-1)[..., rank, None]
 
 
-def _rough(bent: Numbers, spread: Numbers, length: int) -> Numbers:
-    """Return how much channels tremble: second differences in standard deviations, the mean over channels, [N]."""
+def _roughness(bent: Numbers, spread: Numbers, length: int) -> Numbers:
+    """Return the roughness [N]: second differences in standard deviations, as the mean over channels."""
     moving = spread > _TINY
     if length < 4 or not moving.any():
         return np.full(len(spread), np.nan)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 VERSION: Final = "3"
-"""Of all that is measured and judged; another one makes stored measures worthless."""
+"""Version of measures and checks; stored measures of another version are not used."""
 
 PHASES: Final = 8
 MAX_LAG: Final = 8
@@ -37,7 +37,7 @@ CHANNEL: Final = ("bad", "bad_at", "held", "held_at", "railed", "railed_at", "ju
 
 @dataclass(frozen=True)
 class MeasureLayout:
-    """The lanes that were measured, sorted by name, with their channels; equal forms compare number by number."""
+    """The lanes that were measured, sorted by name, with their channels; vectors of equal layouts can be compared."""
 
     lanes: tuple[tuple[str, int], ...]
 
@@ -48,7 +48,7 @@ class MeasureLayout:
 
     @property
     def size(self) -> int:
-        """Numbers in the vector."""
+        """Length of the vector."""
         return len(EPISODE) + len(CLOCK) + self._lag_size + (len(CHANNEL) + PHASES) * self.channels
 
     @property
@@ -70,7 +70,7 @@ class MeasureLayout:
             channels.reshape(len(vectors), len(CHANNEL) + PHASES, self.channels),
         )
 
-    def place(self, channel: int) -> str:
+    def label(self, channel: int) -> str:
         """Return the display name of one of the D channels."""
         for name, count in self.lanes:
             if channel < count:
@@ -78,30 +78,30 @@ class MeasureLayout:
             channel -= count
         raise IndexError(channel)
 
-    def places(self, prefix: str) -> list[slice]:
+    def lane_ranges(self, prefix: str) -> list[slice]:
         """Return the range of channels of each lane with this prefix; they are contiguous."""
-        found, start = [], 0
+        ranges, start = [], 0
         for name, count in self.lanes:
             if name.startswith(prefix):
-                found.append(slice(start, start + count))
+                ranges.append(slice(start, start + count))
             start += count
-        return found
+        return ranges
 
-    def place_of(self, prefix: str) -> slice:
+    def channel_range(self, prefix: str) -> slice:
         """Return the range of channels of all lanes with this prefix."""
-        found = self.places(prefix)
-        return slice(found[0].start, found[-1].stop) if found else slice(0, 0)
+        ranges = self.lane_ranges(prefix)
+        return slice(ranges[0].start, ranges[-1].stop) if ranges else slice(0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Measures of N episodes of one form.
+    """Measures of N episodes of one layout.
 
     episode and clock [N, measures], lag [N, pairs, 17], channels [N, measures, D].
-    NaN stands for what could not be measured: no clock, no action.
+    NaN: could not be measured, without a clock or actions.
     """
 
-    form: MeasureLayout
+    layout: MeasureLayout
     episode: Numbers
     clock: Numbers
     lag: Numbers
@@ -120,5 +120,5 @@ class Measures:
         return self.channels[:, CHANNEL.index(name)]
 
     def phases(self) -> Numbers:
-        """Return the means of the parts [N, PHASES, D]."""
+        """Return the means of the PHASES parts [N, PHASES, D]."""
         return self.channels[:, len(CHANNEL) :]

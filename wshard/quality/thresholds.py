@@ -1,4 +1,4 @@
-"""The thresholds above which something is flagged: their defaults, and how a file gives others."""
+"""The thresholds of the quality checks: defaults, and how to read others from a file."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Thresholds:
     unusual: float = 35.0
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise QualityError(f"limit {one.name!r}: expected a number > 0, found {value!r}")
+                raise QualityError(f"limit {field.name!r}: expected a number > 0, found {value!r}")
 
 
 DEFAULT_THRESHOLDS: Final = Thresholds()
@@ -53,10 +53,10 @@ DEFAULT_THRESHOLDS: Final = Thresholds()
 
 def thresholds_from(values: Mapping[str, Any], where: str = "limits") -> Thresholds:
     """Return limits with these values instead of the defaults; QualityError for an unknown name or a wrong value."""
-    known = [one.name for one in fields(Thresholds)]
-    unknown = sorted(set(values) - set(known))
+    names = [field.name for field in fields(Thresholds)]
+    unknown = sorted(set(values) - set(names))
     if unknown:
-        raise QualityError(f"{where}: expected limits among {', '.join(known)}, found {unknown[0]!r}")
+        raise QualityError(f"{where}: expected limits among {', '.join(names)}, found {unknown[0]!r}")
     try:
         return replace(DEFAULT_THRESHOLDS, **values)
     except QualityError as error:

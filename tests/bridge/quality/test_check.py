@@ -26,7 +26,7 @@ from bridge.search.retriever import TrajectoryRetriever
 from catalog.curation.checks_api import CheckResults
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
-from wshard.quality.baseline import MOST
+from wshard.quality.baseline import MAX_EPISODES
 from wshard.quality.measure_vector import VERSION
 from wshard.quality.thresholds import Thresholds
 from wshard.types import Channel, Episode
@@ -170,7 +170,7 @@ def test_what_an_ingest_left_unchecked_the_next_one_checks(archive, folder):
 
 @SQLITE_FIRST
 def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
-    count = MOST + 6
+    count = MAX_EPISODES + 6
     paths = [tmp_path / "data" / f"{n:03d}.wshard" for n in range(count)]
     paths[0].parent.mkdir()
     for n, path in enumerate(paths):
@@ -179,7 +179,7 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
     assert list(flags(archive)) == [f"arm-{count - 1:02d}"]
     with looked_into(archive) as opened:
         query = "SELECT count(*), count(measures), count(DISTINCT family) FROM checked"
-        assert list(opened.catalog.query.sql(query).rows) == [(count, MOST, 1)]
+        assert list(opened.catalog.query.sql(query).rows) == [(count, MAX_EPISODES, 1)]
 
 
 @SQLITE_FIRST
@@ -253,7 +253,7 @@ def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_repair
 @SQLITE_ALONE
 @pytest.mark.parametrize("command", ["ingest", "check"])
 def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, folder, tmp_path, monkeypatch, command):
-    monkeypatch.setattr(bridge.quality.judge, "MOST", COUNT + 4)  # reached while the run goes on
+    monkeypatch.setattr(bridge.quality.judge, "MAX_EPISODES", COUNT + 4)  # reached while the run goes on
     with TrajectoryIngestor(archive) as ingestor:
         ingestor.ingest(folder, windows="whole")
     save(folder, *(episode(number) for number in range(COUNT, COUNT + 8)))
@@ -301,7 +301,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
 def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypatch):
     ingest(archive, folder)
     monkeypatch.setattr(bridge.support.batches, "BATCH", 4)
-    monkeypatch.setattr(bridge.quality.judge, "MOST", 4)
+    monkeypatch.setattr(bridge.quality.judge, "MAX_EPISODES", 4)
     alive, examined = weakref.WeakSet(), bridge.quality.check.examine
 
     def counted(path, **how):

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from quality_arms import PERIOD_NS, arm, judged, reasons
 
 from wshard.errors import QualityError
-from wshard.quality.baseline import FEWEST, fit_baseline
+from wshard.quality.baseline import MIN_EPISODES, fit_baseline
 from wshard.quality.channels import longest_run
 from wshard.quality.checks import CHECKS, judge
 from wshard.quality.measure import measure, measure_alike
@@ -205,7 +205,7 @@ def test_a_short_episode_and_an_unusual_one_are_found():
     whole, _ = arm(7, 240)
     cut = {name: rows[:30] for name, rows in whole.items()}
     form, vector = measure(cut, 30)
-    known = fit_baseline(form, np.stack([measure(arm(n, 240)[0], 240)[1] for n in range(FEWEST)]))
+    known = fit_baseline(form, np.stack([measure(arm(n, 240)[0], 240)[1] for n in range(MIN_EPISODES)]))
     (verdict,) = judge(form.read(vector[None]), known, DEFAULT_THRESHOLDS)
     assert reasons(verdict)["short"] == "30 timesteps, 12% of the 240 that are usual"
     away = with_joints(whole, lambda joints: np.add(joints, 9, out=joints))
@@ -292,7 +292,7 @@ def test_any_numbers_are_judged_without_a_warning(data, length):
     times = data.draw(st.none() | arrays(np.int64, length, elements=st.integers(-(2**62), 2**62)))
     form, vector = measure(lanes, length, times, 1e-9)
     assert vector.shape == (form.size,)
-    vectors = np.repeat(vector[None], FEWEST, axis=0)
+    vectors = np.repeat(vector[None], MIN_EPISODES, axis=0)
     for verdict in judge(form.read(vectors), fit_baseline(form, vectors), DEFAULT_THRESHOLDS):
         assert all(np.isfinite(score) and score >= 0 for score in verdict.scores.values())
         bad = any(not np.isfinite(rows).all() for rows in lanes.values())
