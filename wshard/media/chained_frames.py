@@ -1,4 +1,4 @@
-"""Encoded frames of several parts in a row."""
+"""Concatenation of encoded frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChainedFrames(EncodedFrames):
-    """The frames of several parts, which have one encoding, shape and dtype; see chain_frames."""
+    """The concatenated frames of several parts of equal encoding, shape and dtype; see chain_frames."""
 
     parts: tuple[EncodedFrames, ...]
     where: str = "frames"
@@ -29,7 +29,7 @@ class ChainedFrames(EncodedFrames):
 
     @property
     def length(self) -> int:
-        """The frames of all parts."""
+        """The number of frames of all parts."""
         return sum(part.length for part in self.parts)
 
     @property
@@ -48,29 +48,29 @@ class ChainedFrames(EncodedFrames):
         return sum(part.nbytes for part in self.parts)
 
     def slice(self, start: int, stop: int | None = None) -> EncodedFrames:
-        """Return the frames [start, stop), of the parts that have them."""
+        """Return the frames [start, stop), still encoded."""
         spans = self._spans(self.steps(start, stop))
         return chain_frames([part.slice(first, end) for part, first, end in spans] or [self.parts[0].slice(0, 0)])
 
     def decode_into(self, out: NDArray[Any], start: int) -> None:
         """Decode frames into out [n, H, W, C]."""
-        done = 0
+        count = 0
         for part, first, end in self._spans(range(start, start + len(out))):
-            part.decode_into(out[done : done + end - first], first)
-            done += end - first
+            part.decode_into(out[count : count + end - first], first)
+            count += end - first
 
     def _spans(self, steps: range) -> list[tuple[EncodedFrames, int, int]]:
-        found, begin = [], 0
+        spans, part_start = [], 0
         for part in self.parts:
-            first, end = max(steps.start - begin, 0), min(steps.stop - begin, part.length)
+            first, end = max(steps.start - part_start, 0), min(steps.stop - part_start, part.length)
             if first < end:
-                found.append((part, first, end))
-            begin += part.length
-        return found
+                spans.append((part, first, end))
+            part_start += part.length
+        return spans
 
 
 def chain_frames(parts: Sequence[EncodedFrames]) -> EncodedFrames:
-    """Return the frames of one or more parts in a row; raises LaneError where encoding, shape or dtype differ."""
+    """Return the concatenated frames of one or more parts; raises LaneError if encoding, shape or dtype differ."""
     first = parts[0]
     for part in parts:
         if (part.encoding, part.shape, part.dtype) != (first.encoding, first.shape, first.dtype):

@@ -1,4 +1,4 @@
-"""Encoded camera frames, which are read and decoded on demand."""
+"""Encoded camera frames, read and decoded on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from wshard.arguments import integer
 from wshard.errors import CodecError, LaneError, LimitError, StepError
-from wshard.media.image_header import ImageHeader, find_lead, read_image_header
+from wshard.media.image_header import ImageHeader, header_prefix, read_image_header
 from wshard.media.images import decode_as, find_decoder
 from wshard.messages import shown
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wshard.container.layout import Buffer
 
 MAX_DECODED_SIZE: Final = 1 << 34
-"""Bytes of what one call decodes: 16 GiB. What is larger can be decoded in parts."""
-_KNOWN: Final = "known"  # what the last image began with, and its header: as a rule, the next one begins with the same
+"""Maximum decoded bytes of one call, 16 GiB. Larger spans can be decoded in parts."""
+_LAST_HEADER: Final = "last_header"  # cached first bytes and header of the last image, usually the same in the next
 
 
 class EncodedFrames(ABC):
@@ -103,7 +103,7 @@ class EncodedFrames(ABC):
         return f"<{self.encoding} frames of {self.where}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # nothing of it changes
+        return self  # immutable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,19 +156,19 @@ class ImageFrames(EncodedFrames):
 
     def decode_into(self, out: NDArray[Any], start: int) -> None:
         """Decode images into out [n, H, W, C]."""
-        lead, header = self.__dict__.get(_KNOWN, (b"", None))
-        size, first = len(lead), self.first + start
-        decode = find_decoder(header, out) if lead else None
+        prefix, header = self.__dict__.get(_LAST_HEADER, (b"", None))
+        size, first = len(prefix), self.first + start
+        decode = find_decoder(header, out) if prefix else None
         for number, pixels in enumerate(out):
             image = self.images[first + number]
-            if decode is None or bytes(image[:size]) != lead or not decode(image, pixels):
+            if decode is None or bytes(image[:size]) != prefix or not decode(image, pixels):
                 self._decode_checked(image, pixels, start + number)
 
     def _decode_checked(self, image: Buffer, pixels: NDArray[Any], step: int) -> None:
-        """Decode an image whose header may be another one than that of those before."""
+        """Decode an image after reading and checking its header; raises CodecError, LaneError, LimitError."""
         where = f"{self.where}: step {step}"
         header = read_image_header(image, where)
-        self.__dict__[_KNOWN] = find_lead(image), header
+        self.__dict__[_LAST_HEADER] = header_prefix(image), header
         if (header.encoding, header.shape, header.dtype) != (self.encoding, pixels.shape, pixels.dtype):
             raise LaneError(
                 f"{where}: expected {self.encoding} {self.dtype} {list(self.shape)}, "
@@ -177,8 +177,8 @@ class ImageFrames(EncodedFrames):
         decode_as(header, image, pixels, where=where)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Send views of larger memory as the bytes that they are."""
-        state = {name: value for name, value in self.__dict__.items() if name not in {"pixels", _KNOWN}}
+        """Pickle the bytes of the images only, not the larger memory that they may be views of."""
+        state = {name: value for name, value in self.__dict__.items() if name not in {"pixels", _LAST_HEADER}}
         if isinstance(self.images, list | tuple):
             images = [bytes(self.image(step)) for step in range(self.length)]
             state |= {"images": images, "first": 0, "count": None}

@@ -25,7 +25,7 @@ class ImageFiles(Sequence[bytes]):
 
     @abstractmethod
     def path_of(self, step: int) -> str | os.PathLike[str]:
-        """Return where the image of a timestep is, or should be."""
+        """Return the path of the image of a timestep, which may not exist."""
 
     def __len__(self) -> int:
         return self._length

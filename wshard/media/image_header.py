@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 MAX_PIXELS: Final = 1 << 26
 """Pixels of one frame: 8192 x 8192. Larger frames are refused before they are decoded."""
 
-_PNG_BEGIN: Final = b"\x89PNG\r\n\x1a\n"
+_PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_HEADER: Final = struct.Struct(">I4sIIBB")  # of the first chunk: size, kind, width, height, depth, color type
 _PNG_CHANNELS: Final = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
-_JPEG_BEGIN: Final = b"\xff\xd8"
+_JPEG_MAGIC: Final = b"\xff\xd8"
 _JPEG_FRAME: Final = struct.Struct(">BHHB")  # precision, height, width, components
 _JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_PROGRESSIVE: Final = 0xC2
 _JPEG_SCAN: Final = 0xDA
-_JPEG_ALONE: Final = frozenset(range(0xD0, 0xD9)) | {0x01}
+_JPEG_WITHOUT_SIZE: Final = frozenset(range(0xD0, 0xD9)) | {0x01}
 _MAX_SCANS: Final = 500  # each costs a pass over the whole image, whatever its size
 
 
@@ -41,12 +41,12 @@ def read_image_header(data: Buffer, where: str = "image") -> ImageHeader:
     Raises CodecError for other bytes, LimitError above MAX_PIXELS, UnsupportedFormatError for JPEG with other than 1
     or 3 components and for PNG in color with 16 bits.
     """
-    begin = bytes(data[: len(_PNG_BEGIN)])
-    if begin == _PNG_BEGIN:
+    magic = bytes(data[: len(_PNG_MAGIC)])
+    if magic == _PNG_MAGIC:
         return _read_png(data, where)
-    if begin[:2] == _JPEG_BEGIN:
+    if magic[:2] == _JPEG_MAGIC:
         return _read_jpeg_frame(data, _find_frame(data, where), where)
-    raise CodecError(f"{where}: expected a JPEG or PNG, found {len(data)} bytes that begin with {begin!r}")
+    raise CodecError(f"{where}: expected a JPEG or PNG, found {len(data)} bytes that begin with {magic!r}")
 
 
 def check_pixels(width: int, height: int, where: str) -> None:
@@ -59,7 +59,7 @@ def check_pixels(width: int, height: int, where: str) -> None:
 
 def _read_png(data: Buffer, where: str) -> ImageHeader:
     try:
-        _, kind, width, height, depth, color = _PNG_HEADER.unpack_from(data, len(_PNG_BEGIN))
+        _, kind, width, height, depth, color = _PNG_HEADER.unpack_from(data, len(_PNG_MAGIC))
     except struct.error:
         raise CodecError(f"{where}: the PNG ends in its header, after {len(data)} bytes") from None
     channels = _PNG_CHANNELS.get(color)
@@ -71,44 +71,44 @@ def _read_png(data: Buffer, where: str) -> ImageHeader:
     return ImageHeader("png", (height, width, channels), np.dtype(np.uint16 if depth == 16 else np.uint8))
 
 
-def find_lead(data: Buffer) -> bytes:
-    """Return what a JPEG that has a header begins with, up to its size: images that begin so have the same header.
+def header_prefix(data: Buffer) -> bytes:
+    """Return the first bytes of a JPEG up to the end of its frame header: images that begin so have the same header.
 
-    b"" for a PNG, and for a progressive JPEG, whose scans are counted in every image.
+    b"" for a PNG, and for a progressive JPEG, as the scans of each image must be counted.
     """
-    if bytes(data[: len(_JPEG_BEGIN)]) != _JPEG_BEGIN:
+    if bytes(data[: len(_JPEG_MAGIC)]) != _JPEG_MAGIC:
         return b""
-    place = _find_frame(data, "image")
-    return b"" if data[place + 1] == _JPEG_PROGRESSIVE else bytes(data[: place + 4 + _JPEG_FRAME.size])
+    offset = _find_frame(data, "image")
+    return b"" if data[offset + 1] == _JPEG_PROGRESSIVE else bytes(data[: offset + 4 + _JPEG_FRAME.size])
 
 
 def _find_frame(data: Buffer, where: str) -> int:
-    """Return where the frame header of a JPEG begins; raises CodecError for none."""
-    place = len(_JPEG_BEGIN)
-    while place + 4 <= len(data):
-        if data[place] != 0xFF:
-            raise CodecError(f"{where}: expected a marker of a JPEG at byte {place}, found {data[place]:#04x}")
-        marker = data[place + 1]
-        if marker == 0xFF or marker in _JPEG_ALONE:
-            place += 1 if marker == 0xFF else 2
+    """Return the offset of the frame header of a JPEG; raises CodecError if there is none."""
+    offset = len(_JPEG_MAGIC)
+    while offset + 4 <= len(data):
+        if data[offset] != 0xFF:
+            raise CodecError(f"{where}: expected a marker of a JPEG at byte {offset}, found {data[offset]:#04x}")
+        marker = data[offset + 1]
+        if marker == 0xFF or marker in _JPEG_WITHOUT_SIZE:
+            offset += 1 if marker == 0xFF else 2
             continue
-        size = data[place + 2] << 8 | data[place + 3]
-        if marker in _JPEG_FRAMES and place + 4 + _JPEG_FRAME.size <= len(data):
-            return place
+        size = data[offset + 2] << 8 | data[offset + 3]
+        if marker in _JPEG_FRAMES and offset + 4 + _JPEG_FRAME.size <= len(data):
+            return offset
         if marker == _JPEG_SCAN or size < 2:
             break
-        place += 2 + size
+        offset += 2 + size
     raise CodecError(f"{where}: expected a JPEG with a frame header, found none in {len(data)} bytes")
 
 
-def _read_jpeg_frame(data: Buffer, place: int, where: str) -> ImageHeader:
-    precision, height, width, components = _JPEG_FRAME.unpack_from(data, place + 4)
+def _read_jpeg_frame(data: Buffer, offset: int, where: str) -> ImageHeader:
+    precision, height, width, components = _JPEG_FRAME.unpack_from(data, offset + 4)
     check_pixels(width, height, where)
     if precision != 8 or components not in {1, 3}:
         raise UnsupportedFormatError(
             f"{where}: expected a JPEG of 1 or 3 components with 8 bits, found {components} with {precision}"
         )
-    if data[place + 1] == _JPEG_PROGRESSIVE:
+    if data[offset + 1] == _JPEG_PROGRESSIVE:
         scans = bytes(data).count(bytes((0xFF, _JPEG_SCAN)))
         if scans > _MAX_SCANS:
             raise LimitError(f"{where}: expected a JPEG of at most {_MAX_SCANS} scans, found {scans}")

@@ -28,7 +28,7 @@ DEFAULT_QUALITY: Final = 95
 
 _PNG_LEVEL: Final = 4  # of zlib: half the time of 6, and 6 % more bytes
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-_REFUSALS: Final = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
+_PILLOW_ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
 
 
 def decode_image(
@@ -64,14 +64,14 @@ def decode_as(header: ImageHeader, data: Buffer, out: NDArray[Any], *, where: st
 
 
 def find_decoder(header: ImageHeader, out: NDArray[Any]) -> Callable[[Buffer, NDArray[Any]], bool] | None:
-    """Return what decodes JPEGs of a header quickly into `out` or its rows; it returns False where Pillow decides.
+    """Return a fast decoder for JPEGs of a header into `out` or its rows; it returns False if Pillow must decode.
 
-    None for other images, and where simplejpeg is not installed.
+    None for other images, and if simplejpeg is not installed.
     """
-    fast = find_simplejpeg() if header.encoding == "jpeg" else None
-    if fast is None or not out.flags.c_contiguous or out.dtype != np.uint8 or out.shape[-3:] != header.shape:
+    simplejpeg = find_simplejpeg() if header.encoding == "jpeg" else None
+    if simplejpeg is None or not out.flags.c_contiguous or out.dtype != np.uint8 or out.shape[-3:] != header.shape:
         return None
-    decode, colors = fast.decode_jpeg, "RGB" if header.shape[2] == 3 else "GRAY"
+    decode, colors = simplejpeg.decode_jpeg, "RGB" if header.shape[2] == 3 else "GRAY"
 
     def decode_quickly(data: Buffer, pixels: NDArray[Any]) -> bool:
         try:
@@ -96,18 +96,18 @@ def encode_image(
     channels = {"jpeg": (1, 3), "png": (1, 2, 3, 4)}.get(encoding)
     if channels is None:
         raise EpisodeError(f"image: expected one of the encodings {', '.join(ENCODINGS)}, found {encoding!r}")
-    deep = encoding == "png" and pixels.dtype == np.uint16 and pixels.shape[2:] == (1,)
-    if not deep and (pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in channels):
+    is_uint16 = encoding == "png" and pixels.dtype == np.uint16 and pixels.shape[2:] == (1,)
+    if not is_uint16 and (pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in channels):
         expected = f"uint8 [H, W, C] with C one of {', '.join(map(str, channels))}"
         raise EpisodeError(f"{encoding} image: expected {expected}, found {pixels.dtype} {list(pixels.shape)}")
     if encoding == "jpeg" and not 1 <= (integer(quality) or 0) <= 100:
         raise EpisodeError(f"jpeg image: expected a quality from 1 to 100, found {quality!r}")
     check_pixels(pixels.shape[1], pixels.shape[0], f"{encoding} image")
     pixels = np.ascontiguousarray(pixels)
-    fast = find_simplejpeg() if encoding == "jpeg" and not by_pillow else None
-    if fast is not None:
+    simplejpeg = find_simplejpeg() if encoding == "jpeg" and not by_pillow else None
+    if simplejpeg is not None:
         colors = "RGB" if pixels.shape[2] == 3 else "GRAY"
-        encoded: bytes = fast.encode_jpeg(pixels, quality, colors, "420" if colors == "RGB" else "Gray", False)
+        encoded: bytes = simplejpeg.encode_jpeg(pixels, quality, colors, "420" if colors == "RGB" else "Gray", False)
         return encoded
     return _encode_with_pillow(pixels, encoding, quality)
 
@@ -128,9 +128,9 @@ def _decode_with_pillow(data: Buffer, header: ImageHeader, where: str) -> NDArra
     try:
         with pillow.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
             mode = _MODES[header.shape[2]]
-            plain = image if header.dtype == np.uint16 or image.mode == mode else image.convert(mode)
-            pixels = np.asarray(plain)
-    except _REFUSALS as error:
+            converted = image if header.dtype == np.uint16 or image.mode == mode else image.convert(mode)
+            pixels = np.asarray(converted)
+    except _PILLOW_ERRORS as error:
         raise CodecError(f"{where}: the {header.encoding.upper()} cannot be decoded: {error}") from error
     return pixels.reshape(header.shape)
 

@@ -1,4 +1,4 @@
-"""An open MP4 and the position of its decoder: frames by their time, with as little decoding as possible."""
+"""An open MP4 and the position of its decoder: reads frames by time, with as little decoding as possible."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes]]
 """The path of a file, its bytes, or a function that opens it for seeking and reading."""
 
 TOLERANCE: Final = 1e-4
-"""Seconds that the time of a frame may differ from the one that is wanted."""
+"""Maximum difference in seconds between the time of a frame and the requested time."""
 
-_OF_THE_SYSTEM: Final = {errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE}
-_CLOSED: Final = {"enable_drefs": "0"}  # no other files that it refers to
-_LATEST: Final = 1e9  # seconds
+_SYSTEM_ERRORS: Final = {errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE}
+_NO_REFERENCES: Final = {"enable_drefs": "0"}  # do not open other files that it refers to
+_MAX_TIME: Final = 1e9  # seconds
 _LUMA: Final = ("gray", "yuv4", "yuvj4")  # formats whose first plane is luma
-_NEAR: Final = 4  # frames: what is nearer is decoded without seeking
+_MAX_SKIP: Final = 4  # frames that are decoded rather than skipped by seeking
 
 
 def import_av() -> ModuleType:
@@ -51,19 +51,19 @@ def translate_errors(where: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise MissingFileError.at(where, f"{where}: expected a video file, found none") from error
     except av.FFmpegError as error:
-        if error.errno in _OF_THE_SYSTEM:
+        if error.errno in _SYSTEM_ERRORS:
             raise
         raise CodecError(f"{where}: the video cannot be decoded: {error.strerror or error}") from error
 
 
 class OpenVideo:
-    """A video that is being decoded, by one thread. It starts no threads, which a fork would lose."""
+    """An open video, used by one thread at a time. It starts no threads, as they would not survive a fork."""
 
     def __init__(self, source: VideoSource, where: str) -> None:
         """Open the file and read its header. Raises MissingFileError, CodecError, LimitError, MissingExtraError."""
         av = import_av()
         self.where = where
-        self._source = source  # alive as long as this: pools know it by its identity
+        self._source = source  # keeps it alive, as pools use its id as a key
         self._file: IO[bytes] | None = None
         self._frames: Iterator[Any] | None = None
         self._last: Any = None
@@ -71,13 +71,13 @@ class OpenVideo:
             self._file = io.BytesIO(source)
         elif callable(source):
             self._file = source()
-        place = self._file or f"file:{os.fspath(source)}"  # type: ignore[arg-type]  # no other protocol, such as http:
+        file = self._file or f"file:{os.fspath(source)}"  # type: ignore[arg-type]  # no other protocol, such as http:
         limits = {"max_pixels": str(MAX_PIXELS), "threads": "1"}
         try:
             with translate_errors(where):
-                # One format, one protocol: what is no MP4 may name other files.
+                # One format and protocol only: other formats can refer to further files.
                 self._container = av.open(
-                    place, format="mp4", options=limits, container_options=_CLOSED, metadata_errors="replace"
+                    file, format="mp4", options=limits, container_options=_NO_REFERENCES, metadata_errors="replace"
                 )
             self._stream = _video_stream(self._container, where)
             codec = self._stream.codec_context
@@ -88,10 +88,10 @@ class OpenVideo:
         codec.thread_count, codec.options = 1, limits
         self._convert = av.video.reformatter.VideoReformatter()
         self._base = self._stream.time_base
-        gray = codec.pix_fmt is not None and codec.pix_fmt.startswith("gray")
-        deep = gray and codec.pix_fmt != "gray"
-        self.shape = (codec.height, codec.width, 1 if gray else 3)
-        self.dtype = np.dtype("<u2" if deep else np.uint8)
+        is_gray = codec.pix_fmt is not None and codec.pix_fmt.startswith("gray")
+        is_uint16 = is_gray and codec.pix_fmt != "gray"
+        self.shape = (codec.height, codec.width, 1 if is_gray else 3)
+        self.dtype = np.dtype("<u2" if is_uint16 else np.uint8)
         rate = self._stream.average_rate
         self._step = max(1, round(1 / (rate * self._base))) if rate else 1
 
@@ -121,48 +121,48 @@ class OpenVideo:
 
     @cached_property
     def times(self) -> NDArray[np.float64]:
-        """The time of every frame in seconds, in the order of showing.
+        """The time of every frame in seconds, in display order.
 
-        Where frames are decoded at even times they are taken to be shown at even times, which reading one proves; else,
-        and after count_frames, the packets of the whole file say it.
+        If frames are decoded at regular times, they are assumed to be displayed at such times, which is checked when one
+        is read. Otherwise, and after count_frames, the times are those of the packets of the whole file.
         """
-        ticks = self._even_ticks()
+        ticks = self._regular_ticks()
         return np.array(self.ticks if ticks is None else ticks, np.float64) * float(self._base)
 
     def count_frames(self) -> bool:
-        """Take the times from the packets, which reads the whole file; return whether others than before were found."""
-        before, self.times = self.times, np.array(self.ticks, np.float64) * float(self._base)
-        return not np.array_equal(before, self.times)
+        """Set the times to those of the packets, which reads the whole file; return True if they changed."""
+        previous, self.times = self.times, np.array(self.ticks, np.float64) * float(self._base)
+        return not np.array_equal(previous, self.times)
 
-    def _even_ticks(self) -> NDArray[np.int64] | None:
-        begin, count = self._stream.start_time, self._stream.frames
+    def _regular_ticks(self) -> NDArray[np.int64] | None:
+        start_time, count = self._stream.start_time, self._stream.frames
         entries = [entry.timestamp for entry in self._stream.index_entries if not entry.is_discard]
         steps = np.diff(np.array(entries, np.int64))
-        if begin is None or count != len(entries) or count < 2 or steps[0] <= 0 or (steps != steps[0]).any():
+        if start_time is None or count != len(entries) or count < 2 or steps[0] <= 0 or (steps != steps[0]).any():
             return None
-        ticks: NDArray[np.int64] = begin + steps[0] * np.arange(count)
+        ticks: NDArray[np.int64] = start_time + steps[0] * np.arange(count)
         return ticks
 
     @cached_property
     def ticks(self) -> list[int]:
-        """The time of every frame in the unit of the file, in the order of showing."""
+        """The time of every frame in the file's time base, in display order."""
         with translate_errors(self.where):
             self._seek_back(0)
             packets = self._container.demux(self._stream)
-            found = sorted(packet.pts for packet in packets if packet.pts is not None and not packet.is_discard)
+            ticks = sorted(packet.pts for packet in packets if packet.pts is not None and not packet.is_discard)
         self._frames = self._last = None
-        return found
+        return ticks
 
-    def packets_from(self, wanted: int) -> list[Any]:
-        """Return the packets from the last key frame that is shown at `wanted` or earlier."""
-        first, packets = self._seek(wanted)
+    def packets_from(self, tick: int) -> list[Any]:
+        """Return the packets from the last key frame that is displayed at `tick` or earlier."""
+        first, packets = self._seek(tick)
         self._frames = self._last = None
         return [first, *(packet for packet in packets if packet.pts is not None)]
 
     def read_into(self, out: NDArray[Any], times: NDArray[np.float64]) -> None:
         """Decode the frames at these times, in seconds, into out [n, H, W, C]; raises LaneError, CodecError.
 
-        C may be 1 for any video: the luma plane, which is how codecs hold gray.
+        C may be 1 for any video: the luma plane, in which codecs store gray.
         """
         (height, width, channels), luma = self.shape, (*self.shape[:2], 1)
         if out.dtype != self.dtype or out.shape[1:] not in {(height, width, channels), luma}:
@@ -175,13 +175,13 @@ class OpenVideo:
                 out[number] = self._pixels(self._frame_at(float(time)), out.shape[-1])
 
     def _frame_at(self, time: float) -> Any:
-        if not abs(time) < _LATEST:
+        if not abs(time) < _MAX_TIME:
             raise CodecError(f"{self.where}: expected the time of a frame, found {time} s")
-        wanted = round(time / self._base)
+        tick = round(time / self._base)
         if self._last is not None and self._is_at(self._last, time):
             return self._last
-        if self._frames is None or self._is_far(wanted):
-            first, packets = self._seek(wanted)
+        if self._frames is None or self._is_far(tick):
+            first, packets = self._seek(tick)
             self._frames = self._decode(chain([first], packets))
         nearest = None
         for frame in self._frames:
@@ -193,47 +193,47 @@ class OpenVideo:
                     raise CodecError(f"{self.where}: the frame at {time:.6f} s is damaged")
                 return frame
             nearest = frame
-            if frame.pts > wanted:
+            if frame.pts > tick:
                 break
         self._frames = self._last = None
         found = "none" if nearest is None else f"one at {nearest.pts * self._base + 0.0:.6f} s"
         raise CodecError(f"{self.where}: expected a frame within {TOLERANCE} s of {time:.6f} s, found {found}")
 
     def _decode(self, packets: Iterable[Any]) -> Iterator[Any]:
-        """Yield the frames of packets; before the error of a damaged one, those that are due before it."""
+        """Yield the frames of packets; those before a damaged packet are yielded before its error is raised."""
         for packet in packets:
             try:
                 yield from packet.decode()
             except import_av().FFmpegError:
                 yield from self._stream.codec_context.decode(None)
-                self._frames = self._last = None  # another frame is found by seeking
+                self._frames = self._last = None  # read the next frame by seeking
                 raise
 
     def _is_at(self, frame: Any, time: float) -> bool:
         return bool(abs(float(frame.pts * self._base) - time) <= TOLERANCE)
 
-    def _is_far(self, wanted: int) -> bool:
-        """Return True where seeking is needed, or costs less than decoding what is in between."""
-        if self._last is None or wanted <= self._last.pts:
+    def _is_far(self, tick: int) -> bool:
+        """Return True if seeking is needed, or costs less than decoding the frames in between."""
+        if self._last is None or tick <= self._last.pts:
             return True
-        if wanted - self._last.pts <= _NEAR * self._step:
+        if tick - self._last.pts <= _MAX_SKIP * self._step:
             return False
         index = self._stream.index_entries
-        place = index.search_timestamp(wanted, backward=True)
-        return bool(place < 0 or index[place].timestamp > self._last.pts)
+        entry = index.search_timestamp(tick, backward=True)
+        return bool(entry < 0 or index[entry].timestamp > self._last.pts)
 
-    def _seek(self, wanted: int) -> tuple[Any, Iterator[Any]]:
-        """Seek to the last key frame that is shown at `wanted` or earlier; return its packet, and those after it."""
-        target, before = wanted, None
+    def _seek(self, tick: int) -> tuple[Any, Iterator[Any]]:
+        """Seek to the last key frame that is displayed at `tick` or earlier; return its packet, and those after it."""
+        seek_tick, last_dts = tick, None
         while True:
-            self._seek_back(target)
+            self._seek_back(seek_tick)
             packets = self._container.demux(self._stream)
             first = next(packets, None)
             if first is None:
                 raise CodecError(f"{self.where}: expected frames, found a video without any")
-            if first.pts is None or first.pts <= wanted or first.dts is None or first.dts == before:
+            if first.pts is None or first.pts <= tick or first.dts is None or first.dts == last_dts:
                 return first, packets
-            target, before = first.dts - 1, first.dts  # decoded before `wanted`, but shown after it
+            seek_tick, last_dts = first.dts - 1, first.dts  # decoded before `tick`, but displayed after it
 
     def _seek_back(self, target: int) -> None:
         self._container.seek(target, stream=self._stream, backward=True)
@@ -241,12 +241,12 @@ class OpenVideo:
     def _pixels(self, frame: Any, channels: int) -> NDArray[Any]:
         if (frame.height, frame.width) != self.shape[:2]:
             raise CodecError(f"{self.where}: expected frames of {self.shape[:2]}, found {frame.height}, {frame.width}")
-        deep = self.dtype.itemsize == 2
-        if channels == 1 and frame.format.name.startswith(_LUMA) and (frame.format.components[0].bits > 8) == deep:
-            plane = frame.planes[0]  # as it is: conversion would scale codes of 9 to 16 bits, and the range of gray
+        is_uint16 = self.dtype.itemsize == 2
+        if channels == 1 and frame.format.name.startswith(_LUMA) and (frame.format.components[0].bits > 8) == is_uint16:
+            plane = frame.planes[0]  # unconverted: conversion rescales values of 9 to 16 bits, and the range of gray
             rows = np.frombuffer(plane, self.dtype).reshape(-1, plane.line_size // self.dtype.itemsize)
             return rows[: frame.height, : frame.width, None]
-        if deep:
+        if is_uint16:
             raise CodecError(f"{self.where}: expected gray frames, found one of {frame.format.name}")
         if channels == 1:
             gray: NDArray[Any] = self._convert.reformat(frame, format="gray", threads=1).to_ndarray()

@@ -1,4 +1,4 @@
-"""A part of something larger as a file object that libraries can read and seek in."""
+"""A range of a larger buffer or file as a file object that libraries can read and seek in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RangeFile(io.RawIOBase):
     def __init__(self, read_range: Callable[[int, int], Buffer], size: int) -> None:
         self._read_range = read_range
         self._size = size
-        self._place = 0
+        self._position = 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -44,14 +44,14 @@ class RangeFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, which is never outside of the file."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = min(max(base + offset, 0), self._size)
-        return self._place
+        """Set the position, clipped to the file; returns it."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = min(max(base + offset, 0), self._size)
+        return self._position
 
     def read(self, size: int | None = -1) -> bytes:
         """Return up to `size` bytes."""
-        start = self._place
+        start = self._position
         stop = self._size if size is None or size < 0 else min(start + size, self._size)
-        self._place = stop
+        self._position = stop
         return bytes(self._read_range(start, stop)) if start < stop else b""

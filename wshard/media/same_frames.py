@@ -1,4 +1,4 @@
-"""Whether two encoded lanes show the same: equal bytes do, and so do others that decode to equal values."""
+"""Compare encoded lanes by their decoded values; equal bytes need no decoding."""
 
 from __future__ import annotations
 

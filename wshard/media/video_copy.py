@@ -1,4 +1,4 @@
-"""The bytes of a video that hold a span of frames: the whole file, or a copy of the packets that the span needs."""
+"""Extract a span of frames as a video: the whole file, or a copy of the packets that the span needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def copy_video(frames: VideoFrames) -> tuple[bytes, int]:
-    """Return an MP4 with the frames, and the number of the first of them in it, in display order.
+    """Return an MP4 with the frames, and the number of the first one in it, in display order.
 
     A span of the whole file gives the bytes of the file. For any other span the packets are copied from the preceding
     key frame on; nothing is re-encoded. Raises CodecError if frames are not at their times.
@@ -28,18 +28,18 @@ def copy_video(frames: VideoFrames) -> tuple[bytes, int]:
 
 
 def _copy_packets(video: OpenVideo, first: int, stop: int) -> tuple[bytes, int]:
-    begin, end = video.ticks[first], video.ticks[stop - 1]
-    packets = video.packets_from(begin)
+    first_tick, last_tick = video.ticks[first], video.ticks[stop - 1]
+    packets = video.packets_from(first_tick)
     key = packets[0].pts
-    # What is decoded behind the key frame but shown before it needs frames that are left out.
-    chosen = [packet for packet in packets if packet.pts is not None and packet.pts >= key]
-    last = max(place for place, packet in enumerate(chosen) if packet.pts <= end)
-    chosen = chosen[: last + 1]
-    before = sum(packet.pts < begin for packet in chosen)
+    # Packets decoded after the key frame but displayed before it depend on frames that are not copied.
+    copied = [packet for packet in packets if packet.pts is not None and packet.pts >= key]
+    last_index = max(index for index, packet in enumerate(copied) if packet.pts <= last_tick)
+    copied = copied[: last_index + 1]
+    preceding_count = sum(packet.pts < first_tick for packet in copied)
     file = io.BytesIO()
     with import_av().open(file, "w", format="mp4") as target:
         stream: Any = target.add_stream_from_template(video.stream)
-        for packet in chosen:
+        for packet in copied:
             packet.pts, packet.dts, packet.stream = packet.pts - key, packet.dts - key, stream
             target.mux(packet)
-    return file.getvalue(), before
+    return file.getvalue(), preceding_count

@@ -1,4 +1,4 @@
-"""A span of an MP4 as encoded frames, found by their time or by their number."""
+"""A span of an MP4 as encoded frames, addressed by time or by number."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wshard.media.open_video import OpenVideo, VideoSource
 
 
-class VideoFacts(NamedTuple):
-    """Shape and dtype of a video's frames, and how many frames its file has from the first one on."""
+class VideoProperties(NamedTuple):
+    """Shape and dtype of a video's frames, and the number of frames in its file."""
 
     shape: tuple[int, int, int]
     dtype: np.dtype[Any]
@@ -52,7 +52,7 @@ class VideoFrames(EncodedFrames):
     encoding = "mp4"
 
     def __post_init__(self) -> None:
-        """Take the path as the name in messages; refuse numbers and times that are none."""
+        """Use the path as the name in messages; raises EpisodeError for invalid numbers and times."""
         whole_number(self.first, f"{self.where}: first", EpisodeError, least=0)
         if self.count is not None:
             whole_number(self.count, f"{self.where}: count", EpisodeError, least=0)
@@ -66,18 +66,18 @@ class VideoFrames(EncodedFrames):
     @property
     def length(self) -> int:
         """The number of frames."""
-        return max(0, self._facts.frames - self.first) if self.count is None else self.count
+        return max(0, self._properties.frames - self.first) if self.count is None else self.count
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels: 1 for gray videos, 3 for all others."""
-        return self._facts.shape if self.frame_shape is None else self.frame_shape
+        return self._properties.shape if self.frame_shape is None else self.frame_shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """uint8; uint16 for gray videos with more than 8 bits, whose codes are returned unchanged."""
         if self.frame_dtype is None:
-            return np.dtype(np.uint8) if self.shape[2] == 3 else self._facts.dtype
+            return np.dtype(np.uint8) if self.shape[2] == 3 else self._properties.dtype
         return self.frame_dtype
 
     @property
@@ -121,22 +121,22 @@ class VideoFrames(EncodedFrames):
             return self.first
         times = self._times(video, self.first, self.length)
         number = int(np.abs(video.times - times[0]).argmin()) if len(video.times) and len(times) else 0
-        found = video.times[number : number + len(times)]
-        if len(found) < len(times) or (np.abs(found - times) > TOLERANCE).any():
+        file_times = video.times[number : number + len(times)]
+        if len(file_times) < len(times) or (np.abs(file_times - times) > TOLERANCE).any():
             raise CodecError(f"{self.where}: expected {len(times)} frames at {self.fps} per second, found others")
         return number
 
     def is_same_span(self, other: VideoFrames) -> bool:
         """Return True for the same frames of the same bytes."""
-        mine = (self.first, self.length, self.fps, self.from_timestamp)
-        if mine != (other.first, other.length, other.fps, other.from_timestamp):
+        own_span = (self.first, self.length, self.fps, self.from_timestamp)
+        if own_span != (other.first, other.length, other.fps, other.from_timestamp):
             return False
         if self.source is other.source or self.source == other.source:
             return True
-        with POOL.use(self.source, self.where) as video, POOL.use(other.source, other.where) as second:
-            return video.size == second.size and video.read_file() == second.read_file()
+        with POOL.use(self.source, self.where) as video, POOL.use(other.source, other.where) as other_video:
+            return video.size == other_video.size and video.read_file() == other_video.read_file()
 
     @cached_property
-    def _facts(self) -> VideoFacts:
+    def _properties(self) -> VideoProperties:
         with POOL.use(self.source, self.where) as video:
-            return VideoFacts(video.shape, video.dtype, 0 if self.from_timestamp is not None else len(video.times))
+            return VideoProperties(video.shape, video.dtype, 0 if self.from_timestamp is not None else len(video.times))

@@ -1,4 +1,4 @@
-"""Videos that stay open between reads, so that neighbouring frames are decoded once: a few per process."""
+"""A cache of open videos, a few per process, so that reading neighbouring frames continues decoding."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MAX_OPEN: Final = 8
 
 
 class VideoPool:
-    """The videos that were read last. A video is used by one reader at a time; a second one opens it again."""
+    """The most recently read videos. Each is used by one reader at a time; a second reader opens the file again."""
 
-    def __init__(self, most: int = MAX_OPEN) -> None:
-        self._most = most
+    def __init__(self, max_open: int = MAX_OPEN) -> None:
+        self._max_open = max_open
         self._idle: OrderedDict[Hashable, OpenVideo] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -49,14 +49,14 @@ class VideoPool:
         with self._lock:
             surplus = [self._idle.pop(key)] if key in self._idle else []
             self._idle[key] = video
-            while len(self._idle) > self._most:
+            while len(self._idle) > self._max_open:
                 surplus.append(self._idle.popitem(last=False)[1])
         for old in surplus:
             old.close()
 
-    def allow(self, most: int) -> None:
-        """Allow at least this many open videos, for random reads from many."""
-        self._most = max(self._most, most)
+    def allow(self, max_open: int) -> None:
+        """Raise the limit to at least `max_open` idle videos, for random reads from many."""
+        self._max_open = max(self._max_open, max_open)
 
     def close(self) -> None:
         """Close all videos that are not in use."""
@@ -66,20 +66,20 @@ class VideoPool:
             video.close()
 
     def forget(self) -> None:
-        """Drop what a fork copied: the parent reads at the same places of the same files."""
+        """Drop the videos copied by a fork, whose file positions the parent still uses."""
         self._idle, self._lock = OrderedDict(), threading.Lock()
 
 
 def _key_of(source: VideoSource, where: str) -> Hashable:
     if isinstance(source, bytes) or callable(source):
-        return id(source)  # the open video has a reference to it
+        return id(source)  # unique, as the open video keeps a reference to it
     path = Path(source)
     try:
-        state = path.stat()
+        status = path.stat()
     except FileNotFoundError:
-        named = "" if where == str(path) else f" {path}"
-        raise MissingFileError.at(path, f"{where}: expected the video{named}, found no file") from None
-    return str(path), state.st_ino, state.st_size, state.st_mtime_ns
+        suffix = "" if where == str(path) else f" {path}"
+        raise MissingFileError.at(path, f"{where}: expected the video{suffix}, found no file") from None
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns
 
 
 POOL: Final = VideoPool()

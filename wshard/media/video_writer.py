@@ -1,4 +1,4 @@
-"""Write camera frames as an MP4 of constant rate, in the size that they have."""
+"""Write camera frames as an MP4 of constant rate, in their original size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_OPTIONS: Final = {"g": "10"}
 """A key frame every 10 frames: reading any frame decodes ten at most."""
 
 _THREADS: Final = 4
-"""Fixed: encoders that choose it by the cores that a process may use give other bytes on other machines."""
+"""Fixed, as the encoded bytes depend on the number of threads, by default that of the machine's cores."""
 
 _LOSSLESS: Final = ("libx264rgb", "rgb24", {"qp": "0"})
 
@@ -69,7 +69,7 @@ def encode_video(
 
 @contextlib.contextmanager
 def _keep_priority() -> Iterator[None]:
-    """Give the thread its priority back: for root, SVT-AV1 makes the thread that opens it a real-time one for ever."""
+    """Restore the thread's scheduling: for root, SVT-AV1 makes the thread that opens it a real-time one permanently."""
     if not hasattr(os, "sched_getscheduler"):  # not on Linux
         yield
         return
@@ -95,8 +95,8 @@ def _write(
             video.height, video.width, video.pix_fmt = shape[0], shape[1], pixel_format
             video.codec_context.time_base = 1 / rate
             video.codec_context.thread_count, video.codec_context.thread_type = _THREADS, "FRAME"
-            for count, given in enumerate(frames, 1):
-                pixels = _check(given, shape, count - 1)
+            for count, image in enumerate(frames, 1):
+                pixels = _check(image, shape, count - 1)
                 gray = shape[2] == 1
                 frame = av.VideoFrame.from_ndarray(pixels[..., 0] if gray else pixels, "gray" if gray else "rgb24")
                 frame.pts, frame.time_base = count - 1, 1 / rate
@@ -110,10 +110,10 @@ def _write(
     return count
 
 
-def _check(given: Any, shape: tuple[int, ...] | None, number: int) -> NDArray[np.uint8]:
-    if given is None:
+def _check(frame: Any, shape: tuple[int, ...] | None, number: int) -> NDArray[np.uint8]:
+    if frame is None:
         raise EpisodeError("video: expected at least one frame, found none")
-    pixels = np.ascontiguousarray(given)
+    pixels = np.ascontiguousarray(frame)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in {1, 3}:
         expected = "uint8 [H, W, C] with C 1 or 3"
         raise EpisodeError(f"video: frame {number}: expected {expected}, found {pixels.dtype} {list(pixels.shape)}")

@@ -186,7 +186,7 @@ def test_threads_read_the_same_video(small):
 
 
 def test_few_videos_stay_open(small, tmp_path):
-    pool = VideoPool(most=2)
+    pool = VideoPool(max_open=2)
     paths = [tmp_path / f"{number}.mp4" for number in range(4)]
     for path in paths:
         path.write_bytes(small[0])
