@@ -1,4 +1,4 @@
-"""The verbs about files, what all verbs share, and `main`, which runs the installed command."""
+"""The commands for files, helpers shared by all commands, and `main`, which runs the installed command."""
 
 from __future__ import annotations
 

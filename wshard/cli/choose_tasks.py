@@ -1,4 +1,4 @@
-"""Let a person at a terminal choose tasks of Raiden from a list."""
+"""Let the user choose Raiden tasks from a numbered list in the terminal."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ALL = "*** ALL TASKS ***"
 
 
 def choose_tasks(tasks: Mapping[str, int], ask: Callable[[str], str], show: Callable[[str], None]) -> list[str]:
-    """Show tasks and how many episodes each has, and return those that the answers name by number.
+    """Show tasks with their numbers of episodes, and return those chosen by number.
 
-    ask: returns the answer to a question; it is asked again until the answer is numbers and ranges, such as "1 3-5", of
-    which 0 means all.
+    ask: returns the answer to a prompt; called again until the answer is numbers and ranges such as "1 3-5"; 0 is all.
+    show: prints a line.
     """
     names = list(tasks)
     labels = [ALL, *(f"{printable(name)} ({plural(count, 'episode')})" for name, count in tasks.items())]
@@ -31,13 +31,13 @@ def choose_tasks(tasks: Mapping[str, int], ask: Callable[[str], str], show: Call
         show(f"expected numbers from 0 to {len(names)}")
 
 
-def parse_numbers(text: str, most: int) -> list[int]:
-    """Return the numbers that a text such as "1 3-5" names, each once; none where it says anything else, or > most."""
-    found: dict[int, None] = {}
+def parse_numbers(text: str, max_number: int) -> list[int]:
+    """Return the distinct numbers in a text such as "1 3-5"; [] if it is invalid or a number exceeds max_number."""
+    numbers: dict[int, None] = {}
     for part in re.split(r"[\s,]+", text.strip()):
-        span = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
-        first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
-        if not first <= last <= most:
+        match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last <= max_number:
             return []
-        found |= dict.fromkeys(range(first, last + 1))
-    return list(found)
+        numbers |= dict.fromkeys(range(first, last + 1))
+    return list(numbers)

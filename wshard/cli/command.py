@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the console command `wshard` with these arguments (default: those of the process) and exit with its code.
 
-    The packages above this one register the command, so nothing of them is imported here.
+    The command is found by its entry point, as the packages that define it may not be imported here.
     """
     end_when_interrupted()
     if argv is not None:

@@ -1,4 +1,4 @@
-"""What all verbs share: exit codes, one-line errors, JSON output."""
+"""Helpers shared by all commands: exit codes, one-line errors, JSON output."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-# Errors of the command line, whatever the data are.
-_USAGE = (FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError)
+# Errors of usage, not of the data.
+_USAGE_ERRORS = (FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @contextlib.contextmanager
 def reported(interrupted: str = "") -> Iterator[None]:
-    """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of verbs.
+    """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of commands.
 
-    Warnings are one line, too, without the place in the code. interrupted: what Ctrl-C leaves behind.
+    Warnings are printed on one line, too, without code location. interrupted: message on Ctrl-C about the state left.
     """
-    before, warnings.formatwarning = warnings.formatwarning, _format_warning
+    original_format, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
         yield
     except KeyboardInterrupt:
@@ -41,10 +41,10 @@ def reported(interrupted: str = "") -> Iterator[None]:
     except (WShardError, OSError) as error:
         message = "\n".join(printable(line) for line in _message(error).split("\n"))
         typer.echo(f"error: {message}", err=True)
-        # A mistake in a filter is wrong usage: 1 would mean that a verb such as `wshard check` found something.
-        raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE) else EXIT_FAILED) from None
+        # An invalid filter is wrong usage: exit code 1 would mean that e.g. `wshard check` found problems.
+        raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_ERRORS) else EXIT_FAILED) from None
     finally:
-        warnings.formatwarning = before
+        warnings.formatwarning = original_format
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
@@ -64,7 +64,7 @@ def _message(error: Exception) -> str:
     from wshard.messages import without_passwords
 
     text = str(error)
-    if isinstance(error, OSError) and error.strerror:  # Python's own text would begin with "[Errno 2]"
+    if isinstance(error, OSError) and error.strerror:  # str(error) begins with "[Errno 2]"
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return without_passwords(text)  # a URL may be given where a file is expected
 
@@ -88,15 +88,15 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(finite(value), indent=2, allow_nan=False))
 
 
-def print_items(items: Iterable[Any], **about: Any) -> None:
-    """Print a JSON object with `items`, their number as `total`, and further entries."""
-    listed = list(items)
-    print_json({"items": listed, "total": len(listed), **about})
+def print_items(items: Iterable[Any], **fields: Any) -> None:
+    """Print a JSON object with `items`, their number as `total`, and further fields."""
+    item_list = list(items)
+    print_json({"items": item_list, "total": len(item_list), **fields})
 
 
 def printable(text: str) -> str:
     """Return text with control characters escaped, as names from files may contain them."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def parse_span(text: str | None) -> tuple[int, int | None]:

@@ -18,7 +18,7 @@ CompressionOption = Annotated[str, typer.Option(help="Compression of episode fil
 
 
 def format_named(name: str | None) -> str:
-    """Return the name of the format that people mean, "" for none."""
+    """Return the canonical name of a format given by name or alias, "" for none."""
     lower = (name or "").lower()
     return _ALIASES.get(lower, lower if ":" not in lower else name or "")
 
@@ -41,29 +41,29 @@ def export(
 
     with option_read():
         Codec.parse(compression)
-        wanted = format_named(format_name)
-        named = output or path.with_suffix(_SUFFIXES.get(wanted, path.suffix))
-        target = ConversionTarget.of(_written(named, wanted), wanted, compression=compression)
+        chosen_format = format_named(format_name)
+        output_path = output or path.with_suffix(_SUFFIXES.get(chosen_format, path.suffix))
+        target = ConversionTarget.of(_output_path(output_path, chosen_format), chosen_format, compression=compression)
     if path.is_dir():
         raise typer.BadParameter(f"expected a file, found a folder: `wshard convert {path} OUT` takes all its episodes")
-    if path.resolve() in (named.resolve(), Path(target.location).resolve()):
+    if path.resolve() in (output_path.resolve(), Path(target.location).resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
         raise typer.Exit(EXIT_USAGE)
     jobs = list_jobs([path])
     target.prepare(len(jobs))
     with Conversion(target, jobs) as conversion:
-        done = list(conversion.run())
-    failed = [error for _, error in done if isinstance(error, WShardError)]
+        outcomes = list(conversion.run())
+    failed = [error for _, error in outcomes if isinstance(error, WShardError)]
     for error in failed:
         typer.echo(f"error: {printable(str(error))}", err=True)
     if failed:
         raise typer.Exit(EXIT_FAILED)
-    there = f", {plural(len(done), 'episode')}" if len(done) > 1 else ""
-    typer.echo(f"exported  {printable(str(path))}  ->  {printable(target.location)}  ({wanted}{there})")
+    count_text = f", {plural(len(outcomes), 'episode')}" if len(outcomes) > 1 else ""
+    typer.echo(f"exported  {printable(str(path))}  ->  {printable(target.location)}  ({chosen_format}{count_text})")
 
 
-def _written(target: Path, wanted: str) -> Path:
+def _output_path(target: Path, format_name: str) -> Path:
     """Return the path to write: a folder as it is, an .npz file with its suffix added if missing."""
     from wshard.formats.npz import npz_path
 
-    return Path(npz_path(str(target))) if _SUFFIXES.get(wanted) == ".npz" and not target.is_dir() else target
+    return Path(npz_path(str(target))) if _SUFFIXES.get(format_name) == ".npz" and not target.is_dir() else target

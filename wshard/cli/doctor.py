@@ -1,4 +1,4 @@
-"""The verb `doctor`: what is installed."""
+"""The command `doctor`, which reports installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTIONAL: Final = (
     "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
     "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av",
 )  # fmt: skip
-_PACKAGES: Final = {"PIL": "pillow"}  # by which the module comes
+_PACKAGE_OF_MODULE: Final = {"PIL": "pillow"}
 
 
 @reported()
@@ -34,15 +34,15 @@ def doctor() -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _print_version(module: str, otherwise: str) -> bool:
-    """Print a module's version, or the effect of its absence, without importing it."""
+def _print_version(module: str, missing_text: str) -> bool:
+    """Print a module's version, or `missing_text`, without importing it; return True if it is installed."""
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
 
-    found = find_spec(module) is not None
+    is_installed = find_spec(module) is not None
     try:
-        text = version(_PACKAGES.get(module, module)) if found else otherwise
-    except PackageNotFoundError:  # there, but not installed by a package manager
+        text = version(_PACKAGE_OF_MODULE.get(module, module)) if is_installed else missing_text
+    except PackageNotFoundError:  # importable, but not installed by a package manager
         text = "unknown version"
     typer.echo(f"{module:<16} {text}")
-    return found
+    return is_installed

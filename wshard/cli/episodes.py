@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from wshard.conversion.jobs import ConversionJob
     from wshard.episode.protocol import EpisodeReader, EpisodeSpan
 
-_SHOWN: Final = 20  # episodes that `inspect` lists
+_MAX_LISTED: Final = 20  # episodes that `inspect` lists
 
 
 def list_foreign(path: Path) -> list[ConversionJob] | None:
-    """Return the episodes that an argument names, None for a file of this project and a folder to search for them.
+    """Return the episodes that an argument names; None for a file of this project, or a folder to search for them.
 
     They are those of a location of another format, of an address `PATH#KEY`, or the timesteps of one,
     `PATH#KEY@START:STOP`. Raises what list_jobs raises.
@@ -31,9 +31,9 @@ def list_foreign(path: Path) -> list[ConversionJob] | None:
     from wshard.conversion.jobs import list_jobs
     from wshard.formats.detect import detect_format
 
-    own = ("", "wshard", "shardpack")
+    own_formats = ("", "wshard", "shardpack")
     if path.exists():
-        return None if str(detect_format(path)) in own else list_jobs([path])
+        return None if str(detect_format(path)) in own_formats else list_jobs([path])
     return list_jobs([path]) if named_place(path).exists() else None
 
 
@@ -51,7 +51,7 @@ def check_own_file(path: Path, verb: str) -> None:
 
 
 def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
-    """Return the first timestep and the one after the last; raises StepError."""
+    """Return the timesteps [start, stop) of a span; raises StepError."""
     stop = length if span.stop is None else span.stop
     if not span.start <= stop <= length:
         raise StepError(f"{span.address}: expected timesteps within 0:{length}, found {span.start}:{stop}")
@@ -96,8 +96,8 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
 
 def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, Any]:
     lane, stored = episode.lanes()[name], episode.stored(name)
-    about = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
-    return about | {"size": stored.bytes, "stored": stored.stored, "crc": ""}
+    description = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
+    return description | {"size": stored.bytes, "stored": stored.stored, "crc": ""}
 
 
 def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
@@ -107,12 +107,12 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
 
     from wshard.formats.detect import detect_format
 
-    items = _list_infos(jobs if as_json else jobs[:_SHOWN])
-    about = {"path": str(path), "format": str(detect_format(path)) or "wshard", "total": len(jobs)}
+    items = _list_infos(jobs if as_json else jobs[:_MAX_LISTED])
+    summary = {"path": str(path), "format": str(detect_format(path)) or "wshard", "total": len(jobs)}
     if as_json:
-        print_json(about | {"items": items})
+        print_json(summary | {"items": items})
         return
-    for name, value in {"path": path, "format": about["format"], "episodes": len(jobs)}.items():
+    for name, value in {"path": path, "format": summary["format"], "episodes": len(jobs)}.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
     table = Table("key", "episode", "env", "length", "task", box=None, pad_edge=False)
     for item in items:
@@ -120,43 +120,43 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
         table.add_row(*(Text(printable(text)) for text in texts))
     console = Console(highlight=False)
     console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)
-    if len(jobs) > _SHOWN:
-        typer.echo(f"and {plural(len(jobs) - _SHOWN, 'episode')} more")
+    if len(jobs) > _MAX_LISTED:
+        typer.echo(f"and {plural(len(jobs) - _MAX_LISTED, 'episode')} more")
     typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'")
 
 
 def _list_infos(jobs: Iterable[ConversionJob]) -> list[dict[str, Any]]:
     from wshard.conversion.jobs import OpenSources
 
-    sources, found = OpenSources(), []
+    sources, items = OpenSources(), []
     try:
         for job in jobs:
             address = job.span.address
-            about: dict[str, Any] = {"key": address.key, "episode_id": "", "env_id": "", "length": 0, "task": None}
+            item: dict[str, Any] = {"key": address.key, "episode_id": "", "env_id": "", "length": 0, "task": None}
             try:
                 info = sources.source_of(address).info(address.key)
             except (WShardError, OSError) as error:
-                found.append(about | {"task": f"error: {error}"})
+                items.append(item | {"task": f"error: {error}"})
                 continue
-            about |= {"episode_id": info.id, "env_id": info.env_id, "length": info.length}
-            found.append(about | {"task": info.metadata.get("task")})
+            item |= {"episode_id": info.id, "env_id": info.env_id, "length": info.length}
+            items.append(item | {"task": info.metadata.get("task")})
     finally:
         sources.close()
-    return found
+    return items
 
 
 # ---- verify --------------------------------------------------------------------------------------------------------
 
 
 def check_episode(job: ConversionJob, *, strict: bool) -> dict[str, Any]:
-    """Return what `verify` reports of an episode: whether all of its data can be read and decoded.
+    """Return the report of `verify` on an episode: whether all of its data can be read and decoded.
 
-    strict: each FormatWarning is a problem, too.
+    strict: report each FormatWarning as a problem, too.
     """
     from wshard.conversion.jobs import open_for_conversion
 
     address, problems, count = job.span.address, list[str](), 0
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with open_for_conversion(address) as source, source.open(address.key) as episode:
@@ -165,6 +165,6 @@ def check_episode(job: ConversionJob, *, strict: bool) -> dict[str, Any]:
         except (WShardError, OSError) as error:
             problems.append(str(error))
     if strict:
-        problems += dict.fromkeys(str(one.message) for one in found if issubclass(one.category, FormatWarning))
-    shown = [{"block": "episode", "error": error} for error in problems]
-    return {"path": os.fspath(str(address)), "blocks": count, "problems": shown, "repair": None}
+        problems += dict.fromkeys(str(item.message) for item in caught if issubclass(item.category, FormatWarning))
+    rows = [{"block": "episode", "error": error} for error in problems]
+    return {"path": os.fspath(str(address)), "blocks": count, "problems": rows, "repair": None}

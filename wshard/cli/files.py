@@ -1,4 +1,4 @@
-"""The verbs about files: inspect, verify, repair, cat, recover."""
+"""The commands for files: inspect, verify, repair, cat, recover."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def verify(
     paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
     for path in paths:
         (path if path.exists() else named_place(path)).stat()  # report missing files before reading others
-    named = {path: list_foreign(path) for path in paths}
-    own = {path: [*find_files(path)] for path, jobs in named.items() if jobs is None}
-    if empty := [str(path) for path, jobs in named.items() if not (jobs or own.get(path))]:
+    jobs_by_path = {path: list_foreign(path) for path in paths}
+    own_files = {path: [*find_files(path)] for path, jobs in jobs_by_path.items() if jobs is None}
+    if empty := [str(path) for path, jobs in jobs_by_path.items() if not (jobs or own_files.get(path))]:
         files = f"no {' or '.join(SUFFIXES)} files found"
         raise FormatError(f"{', '.join(empty)}: nothing to verify: {files}; give other formats by their own paths")
-    checks = [partial(check_own, file) for file in sorted({file for files in own.values() for file in files})]
-    checks += [partial(check_episode, job) for jobs in named.values() for job in jobs or ()]
+    checks = [partial(check_own, file) for file in sorted({file for files in own_files.values() for file in files})]
+    checks += [partial(check_episode, job) for jobs in jobs_by_path.values() for job in jobs or ()]
     results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
     for result in [] if as_json else results:
         print_result(result)
@@ -166,11 +166,11 @@ def _print_repair(report: RepairReport) -> None:
     for name in report.unchecked:
         typer.echo(f"unchecked  {name!r} has no checksum")
     if report.damage == "interleaved":
-        how = "an interleaved stream, restored exactly"
+        result = "an interleaved stream, restored exactly"
     else:
         unit = "record" if is_shardpack(Path(report.path)) else "block"
-        how = f"{len(report.recovered)} {unit}(s) recovered, {len(report.unrecovered)} lost"
-    typer.echo(f"repaired   {printable(report.output)}  ({how})")
+        result = f"{len(report.recovered)} {unit}(s) recovered, {len(report.unrecovered)} lost"
+    typer.echo(f"repaired   {printable(report.output)}  ({result})")
     if report.backup:
         typer.echo(f"backup     {printable(report.backup)}")
 
@@ -199,31 +199,31 @@ def cat(
 ) -> None:
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.episodes import resolve_steps
-    from wshard.cli.lane_output import BEGINNINGS, as_csv, as_json, as_npy
+    from wshard.cli.lane_output import FIRST_BYTES, as_csv, as_json, as_npy
     from wshard.container.atomic_write import check_replaceable, publish
     from wshard.episode.protocol import EpisodeSpan
     from wshard.open import open_episode
 
-    place = EpisodeSpan.parse(str(path))
+    episode_span = EpisodeSpan.parse(str(path))
     if span is not None:
-        if (place.start, place.stop) != (0, None):
+        if (episode_span.start, episode_span.stop) != (0, None):
             raise typer.BadParameter("expected --span or @START:STOP, not both")
-        place = EpisodeSpan(place.address, *parse_span(span))
-    if output is not None and output.resolve() == Path(place.address.uri).resolve():
+        episode_span = EpisodeSpan(episode_span.address, *parse_span(span))
+    if output is not None and output.resolve() == Path(episode_span.address.uri).resolve():
         raise typer.BadParameter(f"--output: {output} is the file that is read; choose another one")
     form = form or _lane_format(output)
     if output is not None:
-        check_replaceable(output, f"an earlier lane as {form}", BEGINNINGS[form])
-    with open_episode(place.address) as file:
-        start, stop = resolve_steps(place, file.length)
-        array = file.lane_view(lane, verify=True)[start:stop]
+        check_replaceable(output, f"an earlier lane as {form}", FIRST_BYTES[form])
+    with open_episode(episode_span.address) as episode:
+        start, stop = resolve_steps(episode_span, episode.length)
+        array = episode.lane_view(lane, verify=True)[start:stop]
         if form is LaneFormat.NPY:
             data = as_npy(array)
         elif form is LaneFormat.CSV:
             data = as_csv(array, start).encode()
         else:
-            about = {"lane": lane, "dtype": str(array.dtype), "span": [start, start + len(array)]}
-            data = as_json(array, about).encode()
+            metadata = {"lane": lane, "dtype": str(array.dtype), "span": [start, start + len(array)]}
+            data = as_json(array, metadata).encode()
     if output is None:
         typer.echo(data, nl=False)
     else:

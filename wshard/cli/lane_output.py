@@ -1,4 +1,4 @@
-"""A lane as .npy, CSV or JSON."""
+"""Write a lane as .npy, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 
-BEGINNINGS: Final = {"npy": b"\x93NUMPY", "csv": b"t,", "json": b'{"lane": '}
-"""How the files begin, by their format."""
+FIRST_BYTES: Final = {"npy": b"\x93NUMPY", "csv": b"t,", "json": b'{"lane": '}
+"""First bytes of the files by format."""
 
 
 def as_npy(array: Array) -> bytes:
@@ -28,8 +28,8 @@ def as_npy(array: Array) -> bytes:
 
 def as_csv(array: Array, first: int) -> str:
     """Return one row per timestep: its number, then its values; headings are their indices ("1.2" is [1, 2])."""
-    places = itertools.product(*map(range, array.shape[1:]))
-    heading = [".".join(map(str, place)) or "value" for place in places]
+    indices = itertools.product(*map(range, array.shape[1:]))
+    heading = [".".join(map(str, index)) or "value" for index in indices]
     rows = _plain(array).reshape(len(array), len(heading))
     numbers = rows.astype(np.uint8) if rows.dtype == np.bool_ else rows
     text = io.StringIO()
@@ -39,9 +39,10 @@ def as_csv(array: Array, first: int) -> str:
     return text.getvalue()
 
 
-def as_json(array: Array, about: dict[str, Any]) -> str:
+def as_json(array: Array, metadata: dict[str, Any]) -> str:
     """Return an object with metadata and values of the lane; numbers that JSON lacks are texts ("NaN")."""
-    return json.dumps({**about, "shape": list(array.shape), "values": _values(_plain(array))}, allow_nan=False) + "\n"
+    value = {**metadata, "shape": list(array.shape), "values": _values(_plain(array))}
+    return json.dumps(value, allow_nan=False) + "\n"
 
 
 def _plain(array: Array) -> Array:

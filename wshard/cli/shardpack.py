@@ -1,4 +1,4 @@
-"""The verbs `pack` and `unpack`, and what `inspect` and `verify` print about ShardPack files."""
+"""The commands `pack` and `unpack`, and the output of `inspect` and `verify` for ShardPack files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wshard.cli.common import JsonOption, option_read, print_json, printable, re
 from wshard.messages import plural
 
 _REPORT_SECONDS: Final = 2.0  # between lines of progress
-_SHOWN: Final = 20  # records of which `inspect` prints the entries
+_MAX_LISTED: Final = 20  # records of which `inspect` prints the entries
 
 
 @reported()
@@ -47,10 +47,10 @@ def pack(
         names = ShardNames.parse(to)
     if names.first is None and (max_bytes or max_records):
         raise typer.BadParameter("--max-bytes and --max-records: expected --to with a range as {000000..}")
-    user = _pairs(metadata or [])
-    about = {"user": user} if user else {}
+    user_metadata = _parse_metadata(metadata or [])
+    shard_metadata = {"user": user_metadata} if user_metadata else {}
     with ShardPackWriter(
-        to, compression=codec, limits=limits, metadata=about, key_table=key_table, overwrite=overwrite
+        to, compression=codec, limits=limits, metadata=shard_metadata, key_table=key_table, overwrite=overwrite
     ) as writer:
         count = pack_sources(sources, writer, progress=_Progress())
         paths = writer.close()
@@ -63,18 +63,18 @@ def pack(
 
 
 class _Progress:
-    """Prints a line on stderr every two seconds."""
+    """Prints the number of packed records on stderr every two seconds."""
 
     def __init__(self) -> None:
-        self._last = time.monotonic()
+        self._last_time = time.monotonic()
 
     def __call__(self, count: int) -> None:
-        if time.monotonic() - self._last >= _REPORT_SECONDS:
-            self._last = time.monotonic()
+        if time.monotonic() - self._last_time >= _REPORT_SECONDS:
+            self._last_time = time.monotonic()
             typer.echo(f"packed {plural(count, 'record')}", err=True)
 
 
-def _pairs(texts: list[str]) -> dict[str, str]:
+def _parse_metadata(texts: list[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for name, equals, value in pairs:
         if not (name and equals):
@@ -94,19 +94,19 @@ def unpack(
 
     report = unpack_shardpack(source, to, overwrite=overwrite)
     if as_json:
-        numbers = {"records": report.records, "files": report.files, "without_metadata": report.without_metadata}
-        print_json({"path": str(to), **numbers})
+        counts = {"records": report.records, "files": report.files, "without_metadata": report.without_metadata}
+        print_json({"path": str(to), **counts})
         return
     typer.echo(f"unpacked  {plural(report.records, 'record')}, {plural(report.files, 'file')}: {printable(str(to))}")
     if report.without_metadata:
         typer.echo(f"note      the metadata of {plural(report.without_metadata, 'record')} cannot be stored there")
 
 
-# ---- what the verbs about files say of ShardPacks ------------------------------------------------------------------
+# ---- ShardPacks in inspect and verify -------------------------------------------------------------------------------
 
 
 def inspect_pack(path: Path, *, as_json: bool) -> None:
-    """Print what a ShardPack holds, or each of a brace range; as text its first records only."""
+    """Print the contents of a ShardPack, or of each in a brace range; as text, its first records only."""
     from wshard.shardpack.inspect import inspect_shardpack
     from wshard.shardpack.shards import expand_shards
 
@@ -114,7 +114,7 @@ def inspect_pack(path: Path, *, as_json: bool) -> None:
     if not as_json:
         for number, file in enumerate(files):
             typer.echo("\n" * (number > 0), nl=False)
-            _print_pack(inspect_shardpack(file, limit=_SHOWN))
+            _print_pack(inspect_shardpack(file, limit=_MAX_LISTED))
         return
     reports = [report | {"total": report["records"]} for report in map(inspect_shardpack, files)]
     records = sum(report["records"] for report in reports)
@@ -128,28 +128,28 @@ def _print_pack(report: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = "yes" if report["key_table"] else "no"
+    key_table = "yes" if report["key_table"] else "no"
     lines = {"path": report["path"], "file size": f"{report['file_size']} bytes", "records": report["records"]}
-    lines |= {"key table": table} | ({"metadata": json.dumps(report["metadata"])} if report["metadata"] else {})
+    lines |= {"key table": key_table} | ({"metadata": json.dumps(report["metadata"])} if report["metadata"] else {})
     for name, value in lines.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
-    rows = Table("record", "entry", "type", "codec", box=None, pad_edge=False)
+    entry_table = Table("record", "entry", "type", "codec", box=None, pad_edge=False)
     for heading in ("size", "stored", "crc"):
-        rows.add_column(heading, justify="right")
+        entry_table.add_column(heading, justify="right")
     for item in report["items"]:
-        rows.add_row(Text(printable(item["key"] or f"{item['record']}: {item['error']}")))
+        entry_table.add_row(Text(printable(item["key"] or f"{item['record']}: {item['error']}")))
         for entry in item["entries"]:
             texts = (entry["name"], entry["content_type"], entry["codec"], str(entry["size"]), str(entry["stored"]))
             state = Text(entry["crc"], style="bold red" if entry["crc"] == "BAD" else "")
-            rows.add_row("", *(Text(printable(text)) for text in texts), state)
+            entry_table.add_row("", *(Text(printable(text)) for text in texts), state)
     console = Console(highlight=False)
-    console.print(rows, soft_wrap=True) if console.is_terminal else Console(width=1000).print(rows)
-    if report["records"] > _SHOWN:
-        typer.echo(f"and {plural(report['records'] - _SHOWN, 'record')} more")
+    console.print(entry_table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(entry_table)
+    if report["records"] > _MAX_LISTED:
+        typer.echo(f"and {plural(report['records'] - _MAX_LISTED, 'record')} more")
 
 
 def check_range(path: Path) -> dict[str, Any] | None:
-    """Return what `verify` reports of the files of a brace range as a set, None where nothing is wrong with it."""
+    """Return the report of `verify` on the files of a brace range as a set, None without problems."""
     from wshard.errors import ManifestError, WShardError
     from wshard.shardpack.pack_set import ShardPackSet
 
@@ -158,12 +158,12 @@ def check_range(path: Path) -> dict[str, Any] | None:
     except ManifestError as error:
         return {"path": str(path), "records": 0, "problems": [{"record": "set", "error": str(error)}], "repair": None}
     except (WShardError, OSError):
-        pass  # of one of the files: reported with it
+        pass  # an error of one file, which is reported for that file
     return None
 
 
 def check_pack(path: Path) -> dict[str, Any]:
-    """Return what `verify` reports of a ShardPack."""
+    """Return the report of `verify` on a ShardPack."""
     from wshard.shardpack.verify import verify_shardpack
 
     check = verify_shardpack(path)

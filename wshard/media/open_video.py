@@ -123,8 +123,8 @@ class OpenVideo:
     def times(self) -> NDArray[np.float64]:
         """The time of every frame in seconds, in display order.
 
-        If frames are decoded at regular times, they are assumed to be displayed at such times, which is checked when one
-        is read. Otherwise, and after count_frames, the times are those of the packets of the whole file.
+        If frames are decoded at regular times, they are assumed to be displayed at such times, which is checked when
+        one is read. Otherwise, and after count_frames, the times are those of the packets of the whole file.
         """
         ticks = self._regular_ticks()
         return np.array(self.ticks if ticks is None else ticks, np.float64) * float(self._base)
