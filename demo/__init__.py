@@ -1,1 +1,1 @@
-"""Real episodes from simulators, recorded as WShard files: something to catalogue and search on the first day."""
+"""Record episodes in simulators as WShard files, as example data to catalogue and search."""

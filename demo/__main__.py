@@ -12,9 +12,9 @@ from wshard.cli.interrupts import end_when_interrupted, interrupt_once, restore_
 
 
 def main() -> int:
-    """Parse the options, run the tour, and turn errors and Ctrl-C into one line."""
+    """Parse the options and run the tour; errors and Ctrl-C are reported on one line."""
     end_when_interrupted()
-    from demo.tasks import plan  # noqa: PLC0415  (it takes time, and Ctrl-C must be clean by then)
+    from demo.tasks import plan  # noqa: PLC0415  (slow import: Ctrl-C must be handled before)
     from demo.tour import run  # noqa: PLC0415  (as above)
     from wshard.errors import WShardError  # noqa: PLC0415  (as above)
 

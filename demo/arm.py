@@ -1,7 +1,6 @@
-"""MetaWorld: a robot arm and its scripted policies, without pictures.
+"""MetaWorld: a robot arm with scripted policies, without camera frames.
 
-Knows: how one MetaWorld episode is seeded, played and stopped.
-Does not know: which episodes are wanted, and where they go.
+Seeds, plays and stops single episodes; see demo.tasks for which ones, demo.record for the files.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ if TYPE_CHECKING:
     from demo.tasks import Job
 
 _GOAL_SEED = 42
-_GOALS_AT_ONCE = 10  # as many as the demo plans: each has to be simulated
+_GOAL_BATCH = 10  # goals drawn at once, as many as the demo plans; each must be simulated
 _MAX_STEPS = 250
-_STEPS_OF_SUCCESS = 10  # the episode ends after this many successful steps, so that it also shows the goal being held
+_SUCCESS_STEPS = 10  # the episode ends after this many, so that it also shows the arm staying at the goal
 
 
 class Arm:
-    """The simulated arm before one task, with the scripted policy of that task. A `demo.simulator.Simulator`."""
+    """The simulated arm of one task with its scripted policy; a `demo.simulator.Simulator`."""
 
     observations = (ChannelDef(name="state", dtype=DType.FLOAT32, shape=[39]),)
     action = ChannelDef(name="ctrl", dtype=DType.FLOAT32, shape=[4])
 
     def __init__(self, task: str) -> None:
-        self._benchmark = _draw_goals(task, _GOALS_AT_ONCE)
+        self._benchmark = _draw_goals(task, _GOAL_BATCH)
         self._env: Any = self._benchmark.train_classes[task]()
         self._policy_class: Any = ENV_POLICY_MAP[task]
         self.tick_hz = 1.0 / float(self._env.dt)
-        self.facts: Mapping[str, Any] = {
+        self.metadata: Mapping[str, Any] = {
             "policy": self._policy_class.__name__,
             "goal_seed": _GOAL_SEED,
             "simulator": "metaworld",
@@ -58,40 +57,40 @@ class Arm:
     ) -> Mapping[str, Any]:
         """Play one episode; `job.episode` picks the goal, `job.seed` the action noise.
 
-        respond: a policy, state -> action, by default the scripted one. The environment never terminates: the
-        last step is marked as truncated, because we stop.
+        respond: a policy, state -> action, by default the scripted one. The environment never terminates, so the
+        last step is marked as truncated.
         """
         policy = self._policy_class()
         act = respond or (lambda state: _respond(policy, state))
         rng = np.random.default_rng(job.seed)
         if job.episode >= len(self._benchmark.train_tasks):
-            self._benchmark = _draw_goals(job.task, -(-(job.episode + 1) // _GOALS_AT_ONCE) * _GOALS_AT_ONCE)
+            self._benchmark = _draw_goals(job.task, -(-(job.episode + 1) // _GOAL_BATCH) * _GOAL_BATCH)
         self._env.set_task(self._benchmark.train_tasks[job.episode])
         state, _ = self._env.reset()
         successes = 0
         for step in range(1, _MAX_STEPS + 1):
-            wanted = act(state) + rng.normal(0.0, job.noise, size=4)
+            noisy_action = act(state) + rng.normal(0.0, job.noise, size=4)
             # Rounded before the step, so that replaying the recorded actions gives the recorded states.
-            action = np.clip(wanted, -1.0, 1.0).astype(np.float32)
-            following, reward, _, _, info = self._env.step(action)
+            action = np.clip(noisy_action, -1.0, 1.0).astype(np.float32)
+            next_state, reward, _, _, info = self._env.step(action)
             successes += int(info["success"] > 0)
-            last = successes == _STEPS_OF_SUCCESS or step == _MAX_STEPS
-            seen = {"state": state.astype(np.float32)}
-            write(Step(seen, action, reward=float(reward), done=False, truncated=last))
-            if last:
+            is_last = successes == _SUCCESS_STEPS or step == _MAX_STEPS
+            observations = {"state": state.astype(np.float32)}
+            write(Step(observations, action, reward=float(reward), done=False, truncated=is_last))
+            if is_last:
                 break
-            state = following
-        finished = successes == _STEPS_OF_SUCCESS
-        stop = f"{_STEPS_OF_SUCCESS} successful steps" if finished else f"limit of {_MAX_STEPS} steps"
+            state = next_state
+        reached_success = successes == _SUCCESS_STEPS
+        stop = f"{_SUCCESS_STEPS} successful steps" if reached_success else f"limit of {_MAX_STEPS} steps"
         return {"success": successes > 0, "stop": stop}
 
     def close(self) -> None:
-        """Free the simulation."""
+        """Close the simulation."""
         self._env.close()
 
 
 def _draw_goals(task: str, count: int) -> Any:
-    """Return the benchmark of a task with its first goals only: they are drawn in order, and each is simulated."""
+    """Return the benchmark of a task with its first `count` goals only, as each is simulated when drawn."""
     with patch.object(metaworld, "_N_GOALS", count):
         return metaworld.MT1(task, seed=_GOAL_SEED)  # type: ignore[no-untyped-call]  # not annotated there
 

@@ -1,7 +1,7 @@
-"""Gymnasium's classic control with camera frames, steered by small hand-written controllers.
+"""Gymnasium's classic control with camera frames, driven by small hand-written controllers.
 
-Knows: the controllers, the frame reduction, and what success means in each environment.
-Does not know: which episodes are wanted, and where they go.
+Defines the controllers, the size of frames and the criteria of success; see demo.tasks for which episodes are played,
+demo.record for the files.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from demo.tasks import Job
 
 _MAX_STEPS = 200
-_FRAME_HEIGHT = 100  # frames are thinned to about this many rows
+_FRAME_HEIGHT = 100  # frames are subsampled to about this many rows
 
 State = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one environment is steered and judged.
+    """Controller and criterion of success of one environment.
 
-    tick_hz is the rate of the physics. success says which end is a success: True the terminal state, False the step
+    tick_hz: rate of the physics. success: which end of an episode is a success: True the terminal state, False the step
     limit, None neither.
     """
 
@@ -62,8 +62,9 @@ def _swing_up(state: State) -> float:
     cosine, sine, speed = (float(value) for value in state)
     if cosine > 0.9:
         return -10.0 * math.atan2(sine, cosine) - 2.0 * speed
-    missing = 5.0 - (speed * speed / 6.0 + 5.0 * cosine)  # of the energy of the upright rod at rest (mass 1, length 1)
-    return math.copysign(2.0, speed) * math.copysign(1.0, missing)
+    # Relative to the upright rod at rest (mass 1, length 1).
+    missing_energy = 5.0 - (speed * speed / 6.0 + 5.0 * cosine)
+    return math.copysign(2.0, speed) * math.copysign(1.0, missing_energy)
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -71,7 +72,7 @@ RECIPES: Mapping[str, Recipe] = {
     "CartPole-v1": Recipe(
         "balance", "push towards the side to which angle + 0.5 * angular speed points", _balance, 50.0, success=False
     ),
-    # The mountain car has no physical time; its own playback rate stands in.
+    # The mountain car has no physical time; its playback rate is used instead.
     "MountainCar-v0": Recipe("rock", "push along the velocity", _rock, tick_hz=30.0, success=True),
     "Pendulum-v1": Recipe(
         "swing-up", "pump energy up to the upright one's, then PD control near the top", _swing_up, 20.0, success=None
@@ -80,7 +81,7 @@ RECIPES: Mapping[str, Recipe] = {
 
 
 class Classic:
-    """One classic-control environment with its controller. A `demo.simulator.Simulator`."""
+    """One classic-control environment with its controller; a `demo.simulator.Simulator`."""
 
     def __init__(self, task: str) -> None:
         self._recipe = RECIPES[task]
@@ -95,7 +96,7 @@ class Classic:
         )
         self._discrete = isinstance(self._env.action_space, gymnasium.spaces.Discrete)
         self.action = ChannelDef("ctrl", DType.INT64, []) if self._discrete else ChannelDef("ctrl", DType.FLOAT32, [1])
-        self.facts: Mapping[str, Any] = {
+        self.metadata: Mapping[str, Any] = {
             "policy": self._recipe.policy,
             "controller": self._recipe.controller,
             "frames": f"every {self._stride}th row and column of {height}x{width} pixels, seen before the action",
@@ -109,24 +110,24 @@ class Classic:
         state, _ = self._env.reset(seed=job.seed)
         terminated = truncated = False
         while not (terminated or truncated):
-            seen = {"state": state, "camera/rgb": self._frame()}
+            observations = {"state": state, "camera/rgb": self._frame()}
             action = self._act(state, job.noise, rng)
             state, reward, terminated, truncated, _ = self._env.step(action)
-            write(Step(seen, action, float(reward), done=terminated, truncated=truncated))
+            write(Step(observations, action, float(reward), done=terminated, truncated=truncated))
         stop = "terminal state" if terminated else f"limit of {_MAX_STEPS} steps"
         success = self._recipe.success
         return {"stop": stop} if success is None else {"stop": stop, "success": terminated == success}
 
     def close(self) -> None:
-        """Free the environment and its drawing surface."""
+        """Close the environment and its drawing surface."""
         self._env.close()
 
     def _act(self, state: State, noise: float, rng: np.random.Generator) -> NDArray[np.float32] | np.int64:
         space = self._env.action_space
-        wanted = self._recipe.steer(state)
+        steered = self._recipe.steer(state)
         if self._discrete:
-            return np.int64(rng.integers(space.n) if rng.random() < noise else wanted)
-        noisy = wanted + noise * space.high * rng.normal(size=1)
+            return np.int64(rng.integers(space.n) if rng.random() < noise else steered)
+        noisy = steered + noise * space.high * rng.normal(size=1)
         clipped: NDArray[np.float32] = np.clip(noisy, space.low, space.high).astype(np.float32)
         return clipped
 

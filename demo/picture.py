@@ -1,7 +1,4 @@
-"""One picture: the query's trajectory over those of its best hits.
-
-Knows: how to draw. Does not know: how the hits were found.
-"""
+"""Draw the trajectory of a query over those of its best hits."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ AXES = ("x", "y", "z")
 
 
 def draw(path: Path, query: EpisodeRef, hits: Sequence[EpisodeRef]) -> None:
-    """Write a PNG: the hand's position, seen from above and over time, of the query and of its hits."""
+    """Write a PNG with the hand positions of the query and its hits, seen from above and over time."""
     try:
         import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow to import)
 
@@ -33,20 +30,20 @@ def draw(path: Path, query: EpisodeRef, hits: Sequence[EpisodeRef]) -> None:
         from matplotlib import pyplot as plt  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError(f"the picture expects the extra 'demo' ({how_to_install('demo')}): {error}") from error
-    figure, panels = plt.subplots(1, 4, figsize=(15, 4), constrained_layout=True)
+    figure, axes = plt.subplots(1, 4, figsize=(15, 4), constrained_layout=True)
     for rank, ref in reversed([*enumerate((query, *hits))]):
         hand = _hand(ref)
         style: dict[str, Any] = {"color": "black", "linewidth": 2.2, "label": f"query {ref.episode_id}"}
         if rank:
             style = {"color": f"C{rank - 1}", "linewidth": 1.2, "label": f"{rank}. {ref.episode_id}  {ref.score:.3f}"}
-        panels[0].plot(hand[:, 0], hand[:, 1], **style)
-        panels[0].plot(*hand[0, :2], "o", color=style["color"], markersize=3)
-        for axis, panel in enumerate(panels[1:]):
-            panel.plot(np.linspace(0, 1, len(hand)), hand[:, axis], **style)
-    panels[0].set(title="hand seen from above", xlabel="x (m)", ylabel="y (m)")
-    for name, panel in zip(AXES, panels[1:], strict=True):
-        panel.set(title=f"hand {name} over the episode", xlabel="share of the episode", ylabel=f"{name} (m)")
-    handles, labels = panels[0].get_legend_handles_labels()
+        axes[0].plot(hand[:, 0], hand[:, 1], **style)
+        axes[0].plot(*hand[0, :2], "o", color=style["color"], markersize=3)
+        for axis, axis_plot in enumerate(axes[1:]):
+            axis_plot.plot(np.linspace(0, 1, len(hand)), hand[:, axis], **style)
+    axes[0].set(title="hand seen from above", xlabel="x (m)", ylabel="y (m)")
+    for name, axis_plot in zip(AXES, axes[1:], strict=True):
+        axis_plot.set(title=f"hand {name} over the episode", xlabel="share of the episode", ylabel=f"{name} (m)")
+    handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles[::-1], labels[::-1], loc="outside right upper", fontsize="small")
     with publish(path) as file:
         figure.savefig(file, format="png", dpi=110)

@@ -1,7 +1,4 @@
-"""Behaviour cloning: a small network that is trained on clips, and its share of successes in the simulator.
-
-Knows: the network, its training loop, and how an episode is played. Does not know: how the clips were chosen.
-"""
+"""Behaviour cloning: train a small network on clips, and measure its success rate in the simulator."""
 
 from __future__ import annotations
 
@@ -27,35 +24,36 @@ if TYPE_CHECKING:
     Policy = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _HIDDEN = 256
-_BATCH = 256
-_RATE = 1e-3
-_FAR = 5.0  # standard deviations
+_BATCH_SIZE = 256
+_LEARNING_RATE = 1e-3
+_MAX_DEVIATION = 5.0  # standard deviations
 
 
 def train_policy(data: Dataset, *, steps: int, seed: int = 0) -> Policy:
-    """Train a network on the columns `state` and `action` of a data set, by as many batches; returns state -> action.
+    """Train a network on the columns `state` and `action` of a data set, in `steps` batches; return state -> action.
 
-    Clips are drawn by the weights of the data set, where it has some. data: clips of one timestep.
+    Clips are drawn by the weights of the data set if it has any. data: clips of one timestep.
     """
     torch.manual_seed(seed)
     scaler = column_normalizer(data, "state", "state", "zscore").scaler
 
     def scale(states: torch.Tensor) -> torch.Tensor:
-        return scaler(states).clamp(-_FAR, _FAR)  # what never changes in the data may change when the policy acts
+        # Clamped, as columns that are constant in the data may change in the simulator.
+        return scaler(states).clamp(-_MAX_DEVIATION, _MAX_DEVIATION)
 
     sizes = (data.get_dim("state"), _HIDDEN, _HIDDEN, data.get_dim("action"))
-    layers = [part for one, two in pairwise(sizes) for part in (nn.Linear(one, two), nn.ReLU())]
+    layers = [layer for inputs, outputs in pairwise(sizes) for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
     network = nn.Sequential(*layers[:-1])
-    optimizer = torch.optim.Adam(network.parameters(), _RATE)
-    loader, done = ClipLoader(data, _BATCH, seed=seed), 0
-    while done < steps:
+    optimizer = torch.optim.Adam(network.parameters(), _LEARNING_RATE)
+    loader, batch_count = ClipLoader(data, _BATCH_SIZE, seed=seed), 0
+    while batch_count < steps:
         for batch in loader:
             loss = nn.functional.mse_loss(network(scale(batch["state"].flatten(1))), batch["action"].flatten(1))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            done += 1
-            if done == steps:
+            batch_count += 1
+            if batch_count == steps:
                 break
 
     def respond(state: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -66,7 +64,7 @@ def train_policy(data: Dataset, *, steps: int, seed: int = 0) -> Policy:
 
 
 def measure_success(task: str, respond: Policy, goals: Iterable[int]) -> float:
-    """Play an episode for each of these goals (0 to 49) of a task; returns the share of successes."""
+    """Play an episode for each of these goals (0 to 49) of a task; returns the success rate."""
     with closing(Arm(task)) as arm:
         jobs = [Job(METAWORLD, task, goal, seed=goal, noise=0.0) for goal in goals]
         return float(np.mean([arm.run(job, lambda _: None, respond)["success"] for job in jobs]))

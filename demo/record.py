@@ -1,7 +1,6 @@
-"""Record planned episodes into a folder of WShard files, in parallel and resumable.
+"""Record planned episodes into a folder of WShard files, in several processes.
 
-Knows: which file a job becomes, that a finished file is never recorded again, and how processes share the work.
-Does not know: what happens inside a simulator, or how progress is shown.
+Recording is resumable: finished files are never recorded again.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
 
     from demo.simulator import Simulator, Step
 
-# Imported on use: a missing simulator must not keep the other from recording.
+# Imported on use, so that one simulator works without the other.
 _SIMULATORS = {METAWORLD: ("demo.arm", "Arm"), CLASSIC: ("demo.classic", "Classic")}
 
-# Read by the libraries at import: no window, no greeting on stdout.
+# Read by the libraries on import: disable windows and messages on stdout.
 _HEADLESS = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "disabled", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What `record_all` did: episodes recorded now, episodes that were there already, steps recorded now."""
+    """Result of `record_all`: numbers of episodes recorded, of episodes that existed already, and of steps recorded."""
 
     recorded: int
     skipped: int
@@ -46,7 +45,7 @@ class Summary:
 
 
 def record(job: Job, folder: Path) -> Path:
-    """Record one episode below `folder` and return its file; a finished file is left as it is.
+    """Record one episode below `folder` and return its file; a finished file is not changed.
 
     Raises MissingExtraError when the simulator is not installed, RecordingExistsError while another process records
     the same file.
@@ -68,15 +67,15 @@ def record_all(
     """Record all jobs that have no finished file yet, in `workers` processes (default: one per core).
 
     progress(done, total, steps) is called at the start and whenever the episodes of a task are finished: episodes
-    on disk, episodes planned, steps recorded by this call. KeyboardInterrupt passes through after the running tasks
-    have been finished (a few seconds); the next call goes on from there. Errors are those of `record`.
+    on disk, episodes planned, steps recorded by this call. KeyboardInterrupt is raised after the running tasks have
+    finished (a few seconds); the next call resumes there. Errors are those of `record`.
     """
     missing = [job for job in jobs if not _is_finished(folder / job.file)]
     skipped = len(jobs) - len(missing)
     recorded = steps = 0
     report = progress or (lambda _done, _total, _steps: None)
     report(skipped, len(jobs), 0)
-    with closing(_in_processes(folder, missing, workers or os.cpu_count() or 1)) as finished:
+    with closing(_record_in_processes(folder, missing, workers or os.cpu_count() or 1)) as finished:
         for lengths in finished:
             recorded += len(lengths)
             steps += sum(lengths)
@@ -85,13 +84,13 @@ def record_all(
 
 
 def _is_finished(path: Path) -> bool:
-    # A .partial beside the file is left when a process is killed while it publishes: recording again clears it away.
+    # A process killed while publishing leaves a .partial beside the file; recording again removes it.
     return path.exists() and not path.with_name(path.name + ".partial").exists()
 
 
-def _in_processes(folder: Path, jobs: Sequence[Job], workers: int) -> Generator[list[int]]:
-    """Yield the episode lengths of each finished task, in the order of finishing."""
-    # Building a simulator costs as much as ten episodes, so one process takes all episodes of a task.
+def _record_in_processes(folder: Path, jobs: Sequence[Job], workers: int) -> Generator[list[int]]:
+    """Yield the episode lengths of each task as it finishes."""
+    # Creating a simulator takes as long as ten episodes, so one process records all episodes of a task.
     tasks = deque(list(group) for _, group in groupby(jobs, key=lambda job: (job.suite, job.task)))
     if not tasks:
         return
@@ -100,7 +99,7 @@ def _in_processes(folder: Path, jobs: Sequence[Job], workers: int) -> Generator[
     with ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent) as pool:
         running: set[Future[list[int]]] = set()
         while tasks or running:
-            # No more than the processes can start at once: what waits in the pool's pipe cannot be taken back.
+            # Submit only what the processes can start at once, as queued calls cannot be cancelled reliably.
             while tasks and len(running) < workers:
                 with interrupts_held():
                     running.add(pool.submit(_record_task, folder, tasks.popleft()))
@@ -122,9 +121,9 @@ def _write_episode(job: Job, simulator: Simulator, path: Path) -> int:
         simulator.observations,
         action_defs=[simulator.action],
         compression="zstd",
-        overwrite=True,  # what a killed recording left is worth nothing: the seed gives the same steps again
+        overwrite=True,  # leftovers of a killed recording are not needed: the seed gives the same steps again
     )
-    known = {"task": job.task, "seed": job.seed, "action_noise": job.noise, **simulator.facts}
+    metadata = {"task": job.task, "seed": job.seed, "action_noise": job.noise, **simulator.metadata}
 
     def write(step: Step) -> None:
         writer.write_timestep(
@@ -138,7 +137,7 @@ def _write_episode(job: Job, simulator: Simulator, path: Path) -> int:
 
     with writer:
         timebase = TimebaseSpec(type=TimebaseType.TICKS, tick_hz=simulator.tick_hz)
-        writer.begin_episode(env_id=job.task, timebase=timebase, metadata=known)
+        writer.begin_episode(env_id=job.task, timebase=timebase, metadata=metadata)
         writer.end_episode(metadata=simulator.run(job, write))
     return writer.timestep_count
 

@@ -1,8 +1,4 @@
-"""What a simulator offers to the recorder.
-
-Knows: one step as it is written, and the four facts plus two verbs that the recorder needs.
-Does not know: files, processes, or any particular simulator.
-"""
+"""The interface of simulators to the recorder: properties and methods of a simulator, and the steps it produces."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: what was seen before the action, the action exactly as executed, and what came of it."""
+    """One step: the observations before the action, the action exactly as executed, and its result."""
 
     observations: Mapping[str, NDArray[Any]]
     action: NDArray[Any] | np.generic
@@ -31,7 +27,7 @@ class Step:
 
 
 class Simulator(Protocol):
-    """An environment of one task together with its controller; used for one episode after the other, then closed."""
+    """An environment of one task together with its controller; plays episodes one after the other."""
 
     @property
     def observations(self) -> Sequence[ChannelDef]:
@@ -49,14 +45,14 @@ class Simulator(Protocol):
         ...
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def metadata(self) -> Mapping[str, Any]:
         """Metadata that all episodes of the task share, as JSON values."""
         ...
 
     def run(self, job: Job, write: Callable[[Step], None]) -> Mapping[str, Any]:
-        """Play one whole episode, hand over every step, and return the outcome as JSON values."""
+        """Play one episode, pass every step to `write`, and return metadata of the outcome as JSON values."""
         ...
 
     def close(self) -> None:
-        """Free the environment."""
+        """Close the environment."""
         ...

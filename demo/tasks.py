@@ -1,7 +1,6 @@
-"""Which episodes the demo records: names, seeds and noise of every one.
+"""The episodes that the demo records: tasks, seeds, action noise and file names.
 
-Knows: the list of tasks, and how task and episode number give seed, noise and file name.
-Does not know: any simulator; importing this module loads none.
+Importing this module loads no simulator.
 """
 
 from __future__ import annotations
@@ -70,8 +69,9 @@ class Job:
 def plan(tasks: int = 20, episodes: int = 10, camera_episodes: int = 6) -> tuple[Job, ...]:
     """Return the jobs of the first `tasks` arm tasks and of all classic-control tasks, ordered by task.
 
-    episodes is the number per arm task, camera_episodes the number per classic task. A smaller plan is a part of a
-    larger one: seeds depend on the place in the full list only. Raises EpisodeError for a number out of range.
+    episodes is the number per arm task, camera_episodes the number per classic task. A smaller plan is a subset
+    of a larger one, as seeds depend only on the position in the full list. Raises EpisodeError for numbers out of
+    range.
     """
     _check("tasks", tasks, len(METAWORLD_TASKS))
     _check("episodes", episodes, GOALS_PER_TASK)
@@ -84,12 +84,12 @@ def plan(tasks: int = 20, episodes: int = 10, camera_episodes: int = 6) -> tuple
 
 def _jobs(suite: str, names: tuple[str, ...], episodes: int) -> tuple[Job, ...]:
     return tuple(
-        Job(suite, name, episode, seed=_SEEDS_PER_TASK * place + episode, noise=NOISE_LEVELS[episode % 3])
-        for place, name in enumerate(names)
+        Job(suite, name, episode, seed=_SEEDS_PER_TASK * task_number + episode, noise=NOISE_LEVELS[episode % 3])
+        for task_number, name in enumerate(names)
         for episode in range(episodes)
     )
 
 
-def _check(name: str, value: int, most: int) -> None:
-    if not 0 <= value <= most:
-        raise EpisodeError(f"plan: expected {name} between 0 and {most}, found {value}")
+def _check(name: str, value: int, max_value: int) -> None:
+    if not 0 <= value <= max_value:
+        raise EpisodeError(f"plan: expected {name} between 0 and {max_value}, found {value}")

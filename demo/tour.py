@@ -1,7 +1,4 @@
-"""The main job from end to end, on real episodes: record, catalog, embed, index, search, load.
-
-Knows: the order of the steps and what each one prints. Everything it does, a user can do with the same calls.
-"""
+"""The tour: record, catalog, embed, index, search, load and evaluate, by calls that users can make, too."""
 
 from __future__ import annotations
 
@@ -42,8 +39,8 @@ if TYPE_CHECKING:
 
 
 def run(folder: Path, jobs: Sequence[Job], workers: int) -> None:
-    """Run all steps in `folder`: episodes/ holds the recordings, the rest is the archive. Resumable at any point."""
-    begun = time.perf_counter()
+    """Run all steps in `folder`: episodes/ has the recordings, the rest is the archive. Resumable at any point."""
+    start = time.perf_counter()
     episodes = folder / "episodes"
     _record(episodes, jobs, workers)
     _ingest(folder, episodes)
@@ -52,21 +49,21 @@ def run(folder: Path, jobs: Sequence[Job], workers: int) -> None:
     _load(best, jobs)
     _evaluate(folder)
     _next_steps(folder, episodes / jobs[0].file)
-    say(f"\nDone in {time.perf_counter() - begun:.0f} s.")
+    say(f"\nDone in {time.perf_counter() - start:.0f} s.")
     say(f"\nOpen it in the browser:\n   .venv/bin/wshard serve {folder}")
 
 
 def say(text: str) -> None:
-    """Print, at once, also into a pipe."""
+    """Print and flush, so that output appears at once also in a pipe."""
     print(text, flush=True)  # noqa: T201  (the demo speaks to a person)
 
 
 @contextmanager
 def _step(title: str) -> Iterator[None]:
     say(f"\n== {title}")
-    begun = time.perf_counter()
+    start = time.perf_counter()
     yield
-    say(f"   ({time.perf_counter() - begun:.1f} s)")
+    say(f"   ({time.perf_counter() - start:.1f} s)")
 
 
 def _record(episodes: Path, jobs: Sequence[Job], workers: int) -> None:
@@ -74,12 +71,12 @@ def _record(episodes: Path, jobs: Sequence[Job], workers: int) -> None:
     title = f"Record {len(jobs)} episodes: {arms} of MetaWorld arm tasks, {len(jobs) - arms} with camera frames"
     with _step(f"{title} -> {episodes}"), watched() as progress:
         progress.stage("recording", len(jobs))
-        done = 0
+        advanced = 0
 
-        def advance(now: int, _total: int, _steps: int) -> None:
-            nonlocal done
-            progress.advance(now - done)
-            done = now
+        def advance(finished: int, _total: int, _steps: int) -> None:
+            nonlocal advanced
+            progress.advance(finished - advanced)
+            advanced = finished
 
         summary = record_all(episodes, jobs, workers=workers, progress=advance)
     say(f"   {summary.recorded} recorded ({summary.steps} timesteps), {summary.skipped} were there already")
@@ -112,26 +109,26 @@ def _overview(folder: Path) -> None:
 
 def _search(folder: Path, episodes: Path, jobs: Sequence[Job]) -> EpisodeRef:
     """Search four times and draw the first answer; returns the best hit that is not the query itself."""
-    arm = [job for job in jobs if job.suite == METAWORLD]
-    chosen = next((job for job in arm if job.task == "drawer-open-v3"), arm[0])
-    query = load_wshard(episodes / chosen.file)
-    camera = next(job for job in jobs if job.suite != METAWORLD)
+    arm_jobs = [job for job in jobs if job.suite == METAWORLD]
+    query_job = next((job for job in arm_jobs if job.task == "drawer-open-v3"), arm_jobs[0])
+    query = load_wshard(episodes / query_job.file)
+    camera_job = next(job for job in jobs if job.suite != METAWORLD)
     with TrajectoryRetriever(folder) as retriever:
-        say(f"\n== Search: episodes like {chosen.episode_id}, anywhere")
+        say(f"\n== Search: episodes like {query_job.episode_id}, anywhere")
         hits = retriever.search_similar_episodes(query, top_k=8)
         print_hits(hits)
-        say(f"\n== The same under filters: env {chosen.task}, length >= 50, total reward >= 425")
+        say(f"\n== The same under filters: env {query_job.task}, length >= 50, total reward >= 425")
         print_hits(
             retriever.search_similar_episodes(
-                query, top_k=5, env_id=chosen.task, min_length=50, reward_range=(425, None)
+                query, top_k=5, env_id=query_job.task, min_length=50, reward_range=(425, None)
             )
         )
-        say(f"\n== Search with an array [T, D] from another environment: {camera.episode_id}")
-        states = load_wshard(episodes / camera.file, channels=["state"]).observations["state"].data
+        say(f"\n== Search with an array [T, D] from another environment: {camera_job.episode_id}")
+        states = load_wshard(episodes / camera_job.file, channels=["state"]).observations["state"].data
         print_hits(retriever.search_similar_episodes(states, top_k=5))
-        begin, end = 20, min(60, query.length)
-        say(f"\n== Moments like timesteps {begin} to {end} of {chosen.episode_id}, in other episodes")
-        moment = (episodes / chosen.file, begin, end)
+        start, stop = 20, min(60, query.length)
+        say(f"\n== Moments like timesteps {start} to {stop} of {query_job.episode_id}, in other episodes")
+        moment = (episodes / query_job.file, start, stop)
         print_hits(retriever.search_moments(moment, top_k=5, exclude_self=True), with_span=True)
     picture = folder / "demo.png"
     with _step(f"Picture of the query over its best hits -> {picture}"):
@@ -145,66 +142,68 @@ def _load(best: EpisodeRef, jobs: Sequence[Job]) -> None:
         state, rewards = episode.observations["state"].data, episode.rewards
         job = next(job for job in jobs if job.episode_id == best.episode_id)
         with tempfile.TemporaryDirectory() as scratch:
-            again = load_wshard(record(job, Path(scratch)))
-        same = np.array_equal(state, again.observations["state"].data) and np.array_equal(rewards, again.rewards)
-        if not same:
+            rerun = load_wshard(record(job, Path(scratch)))
+        is_equal = np.array_equal(state, rerun.observations["state"].data) and np.array_equal(rewards, rerun.rewards)
+        if not is_equal:
             raise SystemExit(f"{best.file_path}: differs from a fresh run of its simulator with its seed")
         say(f"   state {state.dtype}{list(state.shape)}, checksums verified; a fresh simulation with its seed gives")
-        say(f"   the same {state.size} state values and {len(again.rewards)} rewards, bit for bit")
+        say(f"   the same {state.size} state values and {len(rerun.rewards)} rewards, bit for bit")
 
 
 def _evaluate(folder: Path) -> None:
     say("\n== How good is it? Leave one out over the MetaWorld episodes: do the most similar others share the task?")
     with open_archive(folder) as archive:
         rows = archive.catalog.query.select(limit=10_000).rows
-    arm = [row for row in rows if "goal_seed" in row.metadata]
-    episodes = [load_wshard(row.path, channels=["state", "ctrl"]) for row in arm]
-    labels = [row.env_id for row in arm]
+    arm_rows = [row for row in rows if "goal_seed" in row.metadata]
+    episodes = [load_wshard(row.path, channels=["state", "ctrl"]) for row in arm_rows]
+    labels = [row.env_id for row in arm_rows]
     states = [episode.observations["state"].data for episode in episodes]
-    moves = [
+    motions = [
         np.hstack([episode.observations["state"].data[:, :4], episode.actions["ctrl"].data]) for episode in episodes
     ]
     table = [
-        ("whole state", "wshard search", *_searched(folder, arm, states)),
-        *(row for lanes in (("whole state", states), ("hand and action", moves)) for row in _compared(*lanes, labels)),
+        ("whole state", "wshard search", *_evaluate_search(folder, arm_rows, states)),
+        *_evaluate_embedders("whole state", states, labels),
+        *_evaluate_embedders("hand and action", motions, labels),
     ]
     print_table(("lanes", "ranked by", ">P@1", ">mAP", ">mAP, other speed", ">mAP, 40 % pause"), table)
     say("   The whole state gives the task away by its objects' places; hand and action is the behaviour alone.")
     say("   A search ranks by windows, too, and expands its query; the other rows compare one vector per episode.")
 
 
-def _searched(folder: Path, rows: Sequence[EpisodeRow], windows: list[Array]) -> tuple[str, ...]:
-    """Return the figures of the default search for up to 100 of the episodes, with their windows [T, D] as queries."""
-    place = {row.uid: number for number, row in enumerate(rows)}
+def _evaluate_search(folder: Path, rows: Sequence[EpisodeRow], windows: list[Array]) -> tuple[str, ...]:
+    """Return the scores of the default search with up to 100 of the windows [T, D], one per episode, as queries."""
+    number_of = {row.uid: number for number, row in enumerate(rows)}
     queries = np.arange(0, len(rows), -(-len(rows) // 100))
 
     def score(change: Callable[[Array, int], Array]) -> Scores:
-        def compare(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
-            found = np.full((len(wanted), len(rows)), -np.inf)
-            for similar, number in zip(found, wanted.tolist(), strict=True):
+        def compare(query_numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+            similarities = np.full((len(query_numbers), len(rows)), -np.inf)
+            for row, number in zip(similarities, query_numbers.tolist(), strict=True):
                 query = change(windows[number], number)
                 hits = retriever.search_similar_episodes(query, len(rows), where="meta.goal_seed:*")
-                similar[[place[hit.uid] for hit in hits]] = [hit.score for hit in hits]
-            return found
+                row[[number_of[hit.uid] for hit in hits]] = [hit.score for hit in hits]
+            return similarities
 
         return leave_one_out_by(compare, [row.env_id for row in rows], queries)
 
     with TrajectoryRetriever(folder) as retriever:
-        return _figures(*map(score, (lambda window, _: window, warp, pause)))
+        return _format_scores(*map(score, (lambda window, _: window, warp, pause)))
 
 
-def _compared(lanes: str, windows: list[Array], labels: list[str]) -> Iterator[tuple[str, ...]]:
+def _evaluate_embedders(lanes: str, windows: list[Array], labels: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield a row for the default embedder and one for the mean over time, on the same windows [T, D]."""
-    frozen = statistics([merge(map(Moments.of, windows))])
+    scaling = statistics([merge(map(Moments.of, windows))])
     disturbed = [[change(window, seed) for seed, window in enumerate(windows)] for change in (warp, pause)]
     embedders: tuple[tuple[str, Embedder], ...] = (("blocks (default)", Blocks()), ("mean (baseline)", Mean()))
     for name, embedder in embedders:
-        vectors = embedder.embed(windows, frozen)
-        others = [leave_one_out(vectors, labels, queries=embedder.embed(queries, frozen)) for queries in disturbed]
-        yield lanes, name, *_figures(leave_one_out(vectors, labels), *others)
+        vectors = embedder.embed(windows, scaling)
+        query_vectors = [embedder.embed(queries, scaling) for queries in disturbed]
+        disturbed_scores = [leave_one_out(vectors, labels, queries=queries) for queries in query_vectors]
+        yield lanes, name, *_format_scores(leave_one_out(vectors, labels), *disturbed_scores)
 
 
-def _figures(clean: Scores, *disturbed: Scores) -> tuple[str, ...]:
+def _format_scores(clean: Scores, *disturbed: Scores) -> tuple[str, ...]:
     means = (scores.mean_average_precision for scores in (clean, *disturbed))
     return tuple(f"{value:.3f}" for value in (clean.precision_at_1, *means))
 
