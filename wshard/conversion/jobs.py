@@ -34,17 +34,17 @@ class ConversionJob:
 
 
 def list_jobs(
-    places: Iterable[str | os.PathLike[str] | EpisodeAddress | EpisodeSpan], read_as: str = ""
+    locations: Iterable[str | os.PathLike[str] | EpisodeAddress | EpisodeSpan], read_as: str = ""
 ) -> list[ConversionJob]:
-    """Return a job for each episode of the places: locations, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
+    """Return a job for each episode of the locations: paths or URIs, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
 
     read_as: reading options for locations without their own; see EpisodeAddress. With several locations of several
     episodes, ids begin with the name of the location; ids of spans end with their bounds. Raises the errors of
     open_location.
     """
     spans: list[EpisodeSpan] = []
-    for place in places:
-        span = _span_of(place)
+    for location in locations:
+        span = _span_of(location)
         address = replace(span.address, read_as=span.address.read_as or read_as)
         if address.key:
             spans.append(replace(span, address=address))
@@ -56,10 +56,10 @@ def list_jobs(
     return [ConversionJob(span, _prefix(span) if needs_prefix and span.address.key else "") for span in spans]
 
 
-def _span_of(place: str | os.PathLike[str] | EpisodeAddress | EpisodeSpan) -> EpisodeSpan:
-    if isinstance(place, EpisodeSpan):
-        return place
-    return EpisodeSpan(place) if isinstance(place, EpisodeAddress) else EpisodeSpan.parse(os.fspath(place))
+def _span_of(location: str | os.PathLike[str] | EpisodeAddress | EpisodeSpan) -> EpisodeSpan:
+    if isinstance(location, EpisodeSpan):
+        return location
+    return EpisodeSpan(location) if isinstance(location, EpisodeAddress) else EpisodeSpan.parse(os.fspath(location))
 
 
 def _prefix(span: EpisodeSpan) -> str:

@@ -221,8 +221,8 @@ class Dataset(Sequence["Item"]):
             length = self._length_of(episode)
             if not 0 <= start <= end <= length:
                 raise StepError(f"episode {episode}: expected 0 <= start <= end <= {length}, found {start} and {end}")
-            count, rest = divmod(end - start, self.frameskip)
-            if rest and any(map(self.is_action, self.column_names)):
+            count, remainder = divmod(end - start, self.frameskip)
+            if remainder and any(map(self.is_action, self.column_names)):
                 raise DatasetError(
                     f"episode {episode}: expected a multiple of frameskip {self.frameskip} timesteps with actions, "
                     f"found {end - start}"

@@ -76,16 +76,16 @@ def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
     text = os.fspath(name)
     if not text:
         raise SourceNotFoundError("expected the name of a data set, found an empty text")
-    given = Path(text).expanduser()
-    for base in (given, dataset_folder(cache_dir) / text):
+    given_path = Path(text).expanduser()
+    for base in (given_path, dataset_folder(cache_dir) / text):
         for suffix in _SUFFIXES:
             path = Path(f"{base}{suffix}")
             if path.exists():
                 return path
     repository = find_repository(text, cache_dir) if text[:1] not in "./~" else None
     if repository is not None:
-        tables, files = sorted(repository.glob("*.lance")), sorted(repository.glob("*.h5"))
-        return find_table(repository) if tables else find_h5(repository) if files else repository
+        tables, h5_files = sorted(repository.glob("*.lance")), sorted(repository.glob("*.h5"))
+        return find_table(repository) if tables else find_h5(repository) if h5_files else repository
     raise SourceNotFoundError(
         f"Cannot resolve {text!r}: no such path in the working directory or in {dataset_folder(cache_dir)}, "
         f"and no repository of this name in the local caches"

@@ -96,8 +96,8 @@ def _release(_workers: Any) -> None:
 class _Requests:
     """The request for each remaining batch of the epoch: a free slot or None, the epoch and clip numbers.
 
-    It has no reference to the loader: so a loader that is dropped ends its workers at once, and not at some garbage
-    collection, which might run in the workers of another loader, which have inherited it.
+    It has no reference to the loader, so that deleting the loader ends its workers at once, rather than at a garbage
+    collection, which might run in the workers of another loader that have inherited it.
     """
 
     sampler: ClipSampler
@@ -106,8 +106,8 @@ class _Requests:
     slots: BatchSlots
 
     def __len__(self) -> int:
-        count, rest = divmod(len(self.sampler), self.batch_size)
-        return count + (rest > 0 and not self.drop_last)
+        count, remainder = divmod(len(self.sampler), self.batch_size)
+        return count + (remainder > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[tuple[int | None, int, NDArray[np.int64]]]:
         self.slots.reclaim()

@@ -179,12 +179,12 @@ class LanceVideoDataset(LanceDataset):
             self._names = [key for key in self._names if key not in videos or key in video_keys]
 
 
-def find_h5(place: str | os.PathLike[str]) -> Path:
-    """Return an HDF5 file: the place, or the only one in this folder.
+def find_h5(location: str | os.PathLike[str]) -> Path:
+    """Return an HDF5 file: the location, or the only one in this folder.
 
     Raises SourceNotFoundError for none, AmbiguousFormatError for several.
     """
-    path = Path(place)
+    path = Path(location)
     if not path.is_dir():
         return path
     files = sorted(file for file in path.iterdir() if file.suffix in (".h5", ".hdf5"))
@@ -196,9 +196,9 @@ def find_h5(place: str | os.PathLike[str]) -> Path:
     return files[0]
 
 
-def find_table(place: str | os.PathLike[str], name: str | None = None) -> Path:
-    """Return a Lance table: the place, or the table of this name in it, or the only one; raises as find_h5."""
-    path = Path(place)
+def find_table(location: str | os.PathLike[str], name: str | None = None) -> Path:
+    """Return a Lance table: the location, or the table of this name in it, or the only one; raises as find_h5."""
+    path = Path(location)
     if name is not None:
         return path / f"{name}.lance"
     if path.suffix.lower() == ".lance" or not path.is_dir():

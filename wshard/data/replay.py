@@ -82,9 +82,9 @@ class ReplayBuffer(Dataset):
         dropped = 0
         while int(self.lengths[dropped:].sum()) + length > self.max_steps:
             dropped += 1
-        places = (self._end + np.arange(length)) % self.max_steps
+        slots = (self._end + np.arange(length)) % self.max_steps
         for key, array in columns.items():
-            self._rings[key][places] = array
+            self._rings[key][slots] = array
         self._set(np.append(self.lengths[dropped:], length), np.append(self._starts[dropped:], self._end))
         self._end = int((self._end + length) % self.max_steps)
 

@@ -177,8 +177,8 @@ def column_normalizer(
     if isinstance(scaler, ZScoreScaler):
         scaler.fit_parts(parts)
     else:
-        listed = list(parts)
-        scaler.fit(np.concatenate(listed) if listed else np.zeros((0, 1)))
+        part_list = list(parts)
+        scaler.fit(np.concatenate(part_list) if part_list else np.zeros((0, 1)))
     scaler.source_hash = digest.hexdigest()
     return ColumnNormalizer(source, target, scaler)
 

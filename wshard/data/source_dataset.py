@@ -253,10 +253,10 @@ class SourceDataset(Dataset):
 
 def list_names(names: Any, option: str) -> Any:
     """Return names of columns (one text becomes a list) or a mapping; raises DatasetError for anything else."""
-    listed = [names] if isinstance(names, str) else names
-    if listed is not None and not isinstance(listed, Iterable):
+    name_list = [names] if isinstance(names, str) else names
+    if name_list is not None and not isinstance(name_list, Iterable):
         raise DatasetError(f"{option}: expected names of columns, found {shown(names)}")
-    return listed
+    return name_list
 
 
 def _length(source: Source, key: str) -> int:

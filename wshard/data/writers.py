@@ -198,17 +198,17 @@ def _texts_of(values: Any, length: int) -> list[str] | None:
     if isinstance(values, str):
         return [values] * length
     is_array = isinstance(values, np.ndarray) and values.dtype.kind in "UO" and values.ndim == 1
-    listed = values.tolist() if is_array else values
-    is_texts = isinstance(listed, (list, tuple)) and bool(listed) and all(isinstance(text, str) for text in listed)
-    return list(listed) if is_texts else None
+    texts = values.tolist() if is_array else values
+    is_texts = isinstance(texts, (list, tuple)) and bool(texts) and all(isinstance(text, str) for text in texts)
+    return list(texts) if is_texts else None
 
 
 def _rows_of(values: Any, column: str) -> Any:
     if isinstance(values, EncodedFrames):
         return values
     arrays = as_numpy(values)
-    listed = arrays if isinstance(arrays, np.ndarray) else [as_numpy(value) for value in arrays]
-    rows = array_of(listed, f"column {column!r}")
+    row_list = arrays if isinstance(arrays, np.ndarray) else [as_numpy(value) for value in arrays]
+    rows = array_of(row_list, f"column {column!r}")
     if rows.ndim == 0 or rows.dtype.hasobject:
         raise EpisodeError(f"column {column!r}: expected values of equal shapes for each timestep, found {rows.dtype}")
     may_be_channels_first = column.partition("_")[0] == "pixels" or _has_tensors(values)
