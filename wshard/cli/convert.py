@@ -63,7 +63,7 @@ def export(
 
 
 def _output_path(target: Path, format_name: str) -> Path:
-    """Return the path to write: a folder as it is, an .npz file with its suffix added if missing."""
+    """Return the path to write: a folder unchanged, an .npz file with its suffix added if missing."""
     from wshard.formats.npz import npz_path
 
     return Path(npz_path(str(target))) if _SUFFIXES.get(format_name) == ".npz" and not target.is_dir() else target

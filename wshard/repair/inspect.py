@@ -36,7 +36,7 @@ PARTS: Final = (HEADER, META)  # locations of problems that concern no single bl
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """Return what a file holds as plain JSON values; raises FormatError, OSError for one that cannot be opened."""
+    """Return the contents of a file as plain JSON values; raises FormatError, OSError if it cannot be opened."""
     with contextlib.ExitStack() as stack:
         reader = stack.enter_context(ShardReader(path))
         episode = stack.enter_context(EpisodeFile(path)) if reader.header.role == ROLE_WSHARD else None

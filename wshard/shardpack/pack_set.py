@@ -1,4 +1,4 @@
-"""The shards of one dataset as one sequence of records, by number and key."""
+"""Read the shards of one dataset as one sequence of records, by number and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records from and to WebDataset tars: a member is KEY.NAME, and the members of a key stand next to each other."""
+"""Read and write records as WebDataset tars: members are named KEY.NAME, and those of a key are adjacent."""
 
 from __future__ import annotations
 

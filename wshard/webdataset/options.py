@@ -31,7 +31,7 @@ _MINIMUMS: Final = {
 
 @dataclass(frozen=True)
 class ShardifyOptions:
-    """How windows are cut and written.
+    """Options for cutting and writing windows.
 
     A window has past_lowdim_steps + 1 + future_lowdim_steps timesteps, `stride` apart, and the images image_indices
     timesteps from its anchor. resize_images_size: (height, width), None to keep the size; JPEG images of the right size
