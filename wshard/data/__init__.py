@@ -8,9 +8,10 @@ from wshard.lazy import importer
 
 if TYPE_CHECKING:
     from wshard.container.draft import WRITE_MODES
+    from wshard.data.batch import ClipBatch, collate
     from wshard.data.cache import ensure_dir_exists, get_cache_dir
     from wshard.data.conversion import convert, merge
-    from wshard.data.dataset import ClipBatch, Dataset, collate
+    from wshard.data.dataset import Dataset
     from wshard.data.derived.compose import ConcatDataset, MergeDataset
     from wshard.data.derived.goals import GoalDataset
     from wshard.data.derived.spans import SpanDataset, select_episodes, split_episodes
@@ -106,7 +107,7 @@ __all__ = [
 __getattr__ = importer(
     "wshard.data",
     {
-        "ClipBatch": "wshard.data.dataset",
+        "ClipBatch": "wshard.data.batch",
         "ClipLoader": "wshard.data.loader",
         "ClipSampler": "wshard.data.sampler",
         "ConcatDataset": "wshard.data.derived.compose",
@@ -138,7 +139,7 @@ __getattr__ = importer(
         "Writer": "wshard.data.registry",
         "ZScoreScaler": "wshard.data.scalers",
         "classic_filter": "wshard.data.replay",
-        "collate": "wshard.data.dataset",
+        "collate": "wshard.data.batch",
         "column_normalizer": "wshard.data.scalers",
         "convert": "wshard.data.conversion",
         "detect_format": "wshard.data.registry",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from wshard.data.dataset import collate
+from wshard.data.batch import collate
 from wshard.data.sampler import clips_of
 from wshard.data.tensors import as_numpy, as_tensor, is_tensor
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableMapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from zlib import crc32
 
 import numpy as np
 
 from wshard.arguments import integer, whole_numbers
+from wshard.data.batch import ClipBatch, Item
 from wshard.data.clips import ClipIndex, positive
-from wshard.data.tensors import as_tensor, split_batch, stack_batch
+from wshard.data.tensors import as_tensor
 from wshard.errors import DatasetError, EntryNotFoundError, StepError
 from wshard.formats.world_model.columns import is_action
 from wshard.messages import plural, shown
@@ -20,30 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    Item = dict[str, Any]
-
-
-class ClipBatch(Sequence["Item"]):
-    """A batch of clips, stacked in `columns`; the items are views of these."""
-
-    def __init__(self, columns: Item, size: int) -> None:
-        self.columns = columns
-        self._size = size
-        self._items: list[Item] | None = None
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, number: Any) -> Any:
-        if self._items is None:
-            self._items = split_batch(self.columns, self._size)
-        return self._items[number]
-
-
-def collate(items: Sequence[Item]) -> Item:
-    """Stack clips into a batch of columns, without a copy if they are already contiguous; a collate_fn."""
-    return items.columns if isinstance(items, ClipBatch) else stack_batch(items)
 
 
 def explain_no_clips(data: Dataset) -> str:
@@ -55,7 +33,7 @@ def explain_no_clips(data: Dataset) -> str:
     return clips.explain_none(product if clips.span == data.span else "")
 
 
-class Dataset(Sequence["Item"]):
+class Dataset(Sequence[Item]):
     """Clips of `num_steps` observations, `frameskip` timesteps apart, of episodes of these lengths.
 
     A clip covers num_steps * frameskip timesteps: observations are every frameskip-th of them; `action` has all of
@@ -270,20 +248,22 @@ class Dataset(Sequence["Item"]):
         return episodes, rows - (np.cumsum(self.lengths) - self.lengths)[episodes]
 
     def get_col_data(self, col: str) -> Any:
-        """Return a whole column of all episodes as an array; the text of each episode for a column of texts."""
+        """Return a whole column of all episodes, row by row: an array, a list of texts for a column of texts."""
         self._check_column(col)
         parts = [self.column_rows(col, episode, 0, end) for episode, end in enumerate(self.lengths.tolist()) if end]
-        return np.concatenate(parts) if parts and isinstance(parts[0], np.ndarray) else parts
+        return np.concatenate(parts) if parts and isinstance(parts[0], np.ndarray) else [*chain.from_iterable(parts)]
 
     def column_rows(self, column: str, episode: int, start: int, stop: int) -> Any:
-        """Return timesteps [start, stop) of a column as a stored array; for a column of texts its text.
+        """Return timesteps [start, stop) of a column as a stored array; their texts as a list for a column of texts.
 
         Raises StepError, EntryNotFoundError.
         """
         length = self._length_of(episode)
         if not 0 <= start <= stop <= length:
             raise StepError(f"episode {episode}: expected 0 <= start <= stop <= {length}, found {start} and {stop}")
-        return self._take(column, np.array([episode]), np.arange(start, stop)[None, :])[0]
+        steps = np.arange(start, stop)
+        rows = self._take(column, np.array([episode]), steps[None, :])
+        return rows[0] if isinstance(rows, np.ndarray) else self._take(column, steps * 0 + episode, steps[:, None])
 
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:  # noqa: ARG002  (nothing is encoded here)
         """Return all columns of an episode as stored arrays; encoded: frames as they are encoded."""

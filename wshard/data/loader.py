@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.arguments import integer, whole_number
+from wshard.data.batch import collate
 from wshard.data.batch_slots import BatchSlots, SlotDataset
 from wshard.data.clips import positive
-from wshard.data.dataset import Dataset, collate, explain_no_clips
+from wshard.data.dataset import Dataset, explain_no_clips
 from wshard.data.sampler import ClipSampler, check_state, clips_of
 from wshard.data.tensors import forks_workers, worker_loader
 from wshard.errors import DatasetError, NoClipsError

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.arguments import array_of, whole_number
+from wshard.data.batch import collate
 from wshard.data.clips import ClipIndex, positive
-from wshard.data.dataset import Dataset, collate
+from wshard.data.dataset import Dataset
 from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError
 from wshard.messages import shown
 

@@ -71,7 +71,7 @@ class ZScoreScaler(Scaler):
         """Fit on rows in parts, of which one is in memory at a time; equal to `fit` except for rounding."""
         count, mean, square_sum = 0, np.zeros((1, 1)), np.zeros((1, 1))
         for part in parts:
-            rows = _rows_of(part).astype(np.float64)
+            rows = _rows_of(part)
             if not len(rows):
                 continue
             part_mean = rows.mean(axis=0, keepdims=True)
@@ -197,8 +197,7 @@ def _rows_of(data: Any) -> NDArray[Any]:
     if not array.ndim or array.dtype.kind not in "biuf":
         raise DatasetError(f"scaler: expected rows of numbers to fit on, found {array.dtype} {list(array.shape)}")
     rows = array.reshape(-1, 1) if array.ndim == 1 else array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-    if rows.dtype.kind != "f":
-        rows = rows.astype(np.float64)
+    rows = rows.astype(np.float64, copy=False)  # sums of millions of narrower numbers would be far off
     complete: NDArray[Any] = rows[~np.isnan(rows).any(axis=1)]
     if np.isinf(complete).any():
         raise DatasetError("scaler: expected finite numbers to fit on, found an infinity")

@@ -206,7 +206,7 @@ class SourceDataset(Dataset):
         if column in self._cached:
             cached = self._cached[column]
             if isinstance(cached, list):
-                return [cached[episode] for episode in episodes.tolist()]
+                return [cached[row] for row in (self.offsets[episodes] + steps[:, 0]).tolist()] if steps.size else []
             return cached[self.offsets[episodes][:, None] + steps]
         if column in self._merged:
             names, dim = self._merged[column]
@@ -223,9 +223,15 @@ class SourceDataset(Dataset):
         return self.episodes.take(lane_column.block, lane_column.lane, episodes, steps)
 
     def _texts(self, column: LaneColumn, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> list[str]:
-        """Return the text of the first row of each clip."""
-        clips = zip(episodes.tolist(), steps[:, 0].tolist(), strict=True)
-        return [self._texts_of(column, episode, step, step + 1)[0] for episode, step in clips]
+        """Return the text of the first row of each clip; "" for clips of no rows."""
+        texts = [""] * len(episodes)
+        for episode in np.unique(episodes).tolist() if steps.shape[1] else ():
+            clips = np.flatnonzero(episodes == episode)
+            first, last = int(steps[clips, 0].min()), int(steps[clips, 0].max())
+            found = self._texts_of(column, episode, first, last + 1)
+            for clip, step in zip(clips.tolist(), steps[clips, 0].tolist(), strict=True):
+                texts[clip] = found[step - first]
+        return texts
 
     def _texts_of(self, column: LaneColumn, episode: int, start: int, stop: int) -> list[str]:
         texts = self.episodes.info(episode).metadata.get(column.block, "")

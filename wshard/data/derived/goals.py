@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from wshard.arguments import finite_number, whole_number
+from wshard.data.batch import ClipBatch
 from wshard.data.clips import ClipIndex, positive
-from wshard.data.dataset import ClipBatch, Dataset
 from wshard.data.derived.base import DerivedDataset, list_columns
 from wshard.data.sampler import EpochIndex
 from wshard.data.tensors import worker_seed
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
+    from wshard.data.dataset import Dataset
 
 _GOALS: Final = {"pixels": "goal_pixels", "proprio": "goal_proprio"}
 _RANDOM, _GEOMETRIC, _UNIFORM, _CURRENT = range(4)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from wshard.arguments import finite_number, whole_number
+from wshard.data.batch import ClipBatch
 from wshard.data.clips import positive
-from wshard.data.dataset import ClipBatch, Dataset
+from wshard.data.dataset import Dataset
 from wshard.data.derived.base import DerivedDataset
 from wshard.data.tensors import as_tensor
 from wshard.errors import DatasetError
