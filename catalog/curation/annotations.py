@@ -69,15 +69,19 @@ def add_notes(connection: Connection, ids: Collection[int], *, text: str, who: s
 
 def remove_note(connection: Connection, note_id: int) -> None:
     """Mark a note as removed; it stays in the table. EntryNotFoundError if there is none."""
-    conditions = (note.c.id == note_id, note.c.removed_at.is_(None))
-    episode_id = (
-        connection.execute(select(note.c.episode_row).where(*conditions)).scalar() if storable(note_id) else None
-    )
-    if episode_id is None:
+    if not remove_notes(connection, [note_id]):
         raise EntryNotFoundError(f"expected the id of a note, found {note_id!r}")
-    connection.execute(update(note).where(note.c.id == note_id).values(removed_at=utc_now()))
-    refresh_words(connection, [episode_id])
-    advance(connection)
+
+
+def remove_notes(connection: Connection, note_ids: Collection[int]) -> list[int]:
+    """Mark those of these notes that still exist as removed, and return the ids of their episodes."""
+    conditions = (one_of(connection, note.c.id, note_ids), note.c.removed_at.is_(None))
+    ids = sorted(connection.execute(select(note.c.episode_row).where(*conditions)).scalars())
+    if ids:
+        connection.execute(update(note).where(*conditions).values(removed_at=utc_now()))
+        refresh_words(connection, set(ids))
+        advance(connection)
+    return ids
 
 
 def refresh_words(connection: Connection, ids: Collection[int]) -> None:
@@ -117,12 +121,18 @@ def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who
     return reviews
 
 
-def undo_reviews(connection: Connection, ids: Collection[int], *, who: str) -> list[Review]:
-    """Undo the last effective review of each episode, by an entry with the previous state; return the new entries."""
+def undo_reviews(
+    connection: Connection, ids: Collection[int], *, who: str, reviews_only: Collection[int] | None = None
+) -> list[Review]:
+    """Undo the last effective review of each episode, by an entry with the previous state; return the new entries.
+
+    reviews_only: episodes whose last effective review is none of these stay as they are.
+    """
     check_who(who)
     at, reviews = utc_now(), []
     for number, log in sorted(_load_logs(connection, ids).items()):
-        if effective := _effective_reviews(log):
+        effective = _effective_reviews(log)
+        if effective and (reviews_only is None or effective[-1].id in reviews_only):
             state, last = (effective[-2].state if len(effective) > 1 else None), effective[-1]
             values = {"episode_row": number, "state": state, "who": who, "at": at, "undoes": last.id}
             reviews.append(Review(_insert(connection, review, values), number, state, who, at, last.id))
@@ -191,6 +201,29 @@ def drop_scores(connection: Connection, name: str, *, ids: Collection[int]) -> i
     if count:
         advance(connection)
     return count
+
+
+def swap_scores(
+    connection: Connection,
+    name: str,
+    *,
+    values: Mapping[int, float | None],
+    expected: Mapping[int, float | None] | None,
+) -> dict[int, float | None]:
+    """Set a score, or remove it (None), where it is as expected, and return the previous values of the changed ones."""
+    among_ids = one_of(connection, score.c.episode_row, values)
+    statement = select(score.c.episode_row, score.c.value).where(among_ids, score.c.name == name)
+    current: dict[int, float] = dict(connection.execute(statement).tuples().all())
+    previous = {
+        number: current.get(number)
+        for number in find_existing(connection, values)
+        if current.get(number) != values[number] and (expected is None or current.get(number) == expected.get(number))
+    }
+    set_values = {number: value for number in previous if (value := values[number]) is not None}
+    drop_scores(connection, name, ids=[number for number in previous if values[number] is None])
+    if set_values:
+        set_scores(connection, name, values=set_values)
+    return previous
 
 
 def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, source: str) -> int:

@@ -32,26 +32,33 @@ class Annotations:
 
     def tag(self, ids: Iterable[int], name: str) -> int:
         """Tag the episodes and return how many did not have the tag; FilterError for an empty name."""
-        annotation_rows.check_text(name, "a tag")
-        with self._session.write() as connection:
-            existing = set(find_existing(connection, episode_ids(ids)))
-            among_ids = one_of(connection, tag.c.episode_row, existing)
-            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name, among_ids)).scalars())
-            rows = [{"name": name, "episode_row": number} for number in sorted(existing - tagged)]
-            if rows:
-                connection.execute(insert(tag), rows)
-                ledger.advance(connection)
-            return len(rows)
+        return len(self.swap_tag(ids, name, tagged=True))
 
     def untag(self, ids: Iterable[int], name: str) -> int:
         """Remove the tag from the episodes and return how many had it."""
-        Compare("tag", "eq", name)  # validates the name; an empty one is allowed, as older archives may have it
+        return len(self.swap_tag(ids, name, tagged=False))
+
+    def swap_tag(self, ids: Iterable[int], name: str, *, tagged: bool) -> list[int]:
+        """Tag episodes, or remove the tag, and return the ids of those that were changed.
+
+        The reverse swap of the returned ids reverts this, except where others have reverted it already.
+        """
+        if tagged:
+            annotation_rows.check_text(name, "a tag")
+        Compare("tag", "eq", name)  # validates the name; an empty one can be removed, as older archives may have it
         with self._session.write() as connection:
-            among_ids = one_of(connection, tag.c.episode_row, episode_ids(ids))
-            count = connection.execute(delete(tag).where(tag.c.name == name, among_ids)).rowcount
-            if count:
+            existing = set(find_existing(connection, episode_ids(ids)))
+            among_ids = one_of(connection, tag.c.episode_row, existing)
+            having = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name, among_ids)).scalars())
+            changed = sorted(existing - having if tagged else having)
+            if changed and tagged:
+                connection.execute(insert(tag), [{"name": name, "episode_row": number} for number in changed])
+            elif changed:
+                among_changed = one_of(connection, tag.c.episode_row, changed)
+                connection.execute(delete(tag).where(tag.c.name == name, among_changed))
+            if changed:
                 ledger.advance(connection)
-            return count
+            return changed
 
     def add_note(self, ids: Iterable[int], text: str, *, who: str = "") -> list[Note]:
         """Add a note to each episode; full-text filters search it. FilterError for an empty text."""
@@ -63,15 +70,25 @@ class Annotations:
         with self._session.write() as connection:
             annotation_rows.remove_note(connection, whole_number(note_id, "id of a note", FilterError))
 
+    def remove_notes(self, note_ids: Iterable[int]) -> list[int]:
+        """Remove those of these notes that still exist, and return the ids of their episodes."""
+        numbers = [whole_number(one, "id of a note", FilterError) for one in note_ids]
+        with self._session.write() as connection:
+            return annotation_rows.remove_notes(connection, numbers)
+
     def review(self, ids: Iterable[int], state: str, *, who: str = "") -> list[Review]:
         """Set the review state of episodes ("accepted", "rejected", or any text); the log keeps all entries."""
         with self._session.write() as connection:
             return annotation_rows.add_reviews(connection, episode_ids(ids), state=state, who=who)
 
-    def undo_review(self, ids: Iterable[int], *, who: str = "") -> list[Review]:
-        """Undo the last effective review of each episode; the log keeps both entries. Return the new ones."""
+    def undo_review(self, ids: Iterable[int], *, who: str = "", reviews: Iterable[int] | None = None) -> list[Review]:
+        """Undo the last effective review of each episode; the log keeps both entries. Return the new ones.
+
+        reviews: ids of reviews; episodes whose last effective review is another one stay as they are.
+        """
+        only = None if reviews is None else {whole_number(one, "id of a review", FilterError) for one in reviews}
         with self._session.write() as connection:
-            return annotation_rows.undo_reviews(connection, episode_ids(ids), who=who)
+            return annotation_rows.undo_reviews(connection, episode_ids(ids), who=who, reviews_only=only)
 
     def audit(self, ids: Iterable[int]) -> list[Review]:
         """Return all review entries of these episodes, including undone ones and undos, the oldest first."""
@@ -87,6 +104,17 @@ class Annotations:
         """Remove a score from episodes and return how many had it."""
         with self._session.write() as connection:
             return annotation_rows.drop_scores(connection, name, ids=episode_ids(ids))
+
+    def swap_scores(
+        self, name: str, values: Mapping[int, float | None], expected: Mapping[int, float | None] | None = None
+    ) -> dict[int, float | None]:
+        """Set a score by id, or remove it (None), and return the previous values of the episodes that were changed.
+
+        expected: only where the score still has this value, None for no score; by default everywhere.
+        """
+        with self._session.write() as connection:
+            by_id = dict(zip(episode_ids(values), values.values(), strict=True))
+            return annotation_rows.swap_scores(connection, name, values=by_id, expected=expected)
 
     def add_lineage(self, ids: Iterable[int], relation: str, source: str) -> int:
         """Record where episodes come from; return for how many that is new.

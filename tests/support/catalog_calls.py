@@ -125,6 +125,8 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "remove tag": lambda w: w.catalog.annotations.untag(w.ids[:3], "good"),
     "add score": lambda w: w.catalog.annotations.set_scores("quality", {w.ids[0]: 1.0}),
     "drop score": lambda w: w.catalog.annotations.drop_scores("quality", w.ids[:3]),
+    "swap scores": lambda w: w.catalog.annotations.swap_scores("quality", {w.ids[0]: 1.0, w.ids[1]: None}),
+    "remove notes": lambda w: w.catalog.annotations.remove_notes([w.notes[0][0].id]),
     "add lineage": lambda w: w.catalog.annotations.add_lineage(w.ids[:7], "trimmed_from", "uid"),
     "get by id": lambda w: w.catalog.episodes.get(w.ids[0]),
     "get by uid": lambda w: w.catalog.episodes.get(w.catalog.query.select().rows[0].uid),

@@ -6,13 +6,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
-from catalog.filters.parse import as_where
-from catalog.filters.where import Compare
+from bridge.web.undo import Change
 from wshard.errors import RequestError
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from catalog.records import Review
 
 _SHOWN: Final = 1000  # notes and reviews of one answer
 EPISODES: Final = (
@@ -40,38 +39,37 @@ def chosen_ids(call: ApiCall) -> list[int]:
 
 def tag_episodes(call: ApiCall) -> dict[str, Any]:
     """Add a tag to episodes, or remove it."""
-    ids, catalog = chosen_ids(call), call.archive.catalog
-    tag, untag = catalog.annotations.tag, catalog.annotations.untag
-    chosen = Compare("uid", "in", call["episodes"]) if call["episodes"] else as_where(call["where"])
-    had = set(catalog.query.ids(chosen & Compare("tag", "eq", call["name"])))
-    changed = [number for number in ids if (number in had) == call["remove"]]
-    act, back = (untag, tag) if call["remove"] else (tag, untag)
-    count = act(ids, call["name"])
-    return {"episodes": len(ids), "changed": count, **_undo(call, lambda: back(changed, call["name"]))}
+    ids, name, swap = chosen_ids(call), call["name"], call.archive.catalog.annotations.swap_tag
 
+    def change() -> Change:
+        changed = swap(ids, name, tagged=not call["remove"])
+        answer = {"episodes": len(ids), "changed": len(changed)}
+        return Change(answer, changed, lambda some: swap(some, name, tagged=call["remove"]), ("tag", name), ids)
 
-def _undo(call: ApiCall, act: Callable[[], object]) -> dict[str, int]:
-    return {"undo": call.archive.undos.remember(call.account.name, act)}
+    return call.archive.undos.make(call.account.name, change)
 
 
 def undo_change(call: ApiCall) -> dict[str, Any]:
-    """Undo a change of annotations for all of its episodes."""
-    call.archive.undos.run(call["undo"], call.account.name)
-    return {"undone": call["undo"]}
+    """Undo a change of annotations, where they are still as it left them, and name the other episodes."""
+    undone = call.archive.undos.run(call["undo"], call.account.name)
+    total = len(undone.changed_since)
+    rows = call.archive.catalog.episodes.rows(undone.changed_since[:_SHOWN])
+    changed_since = [{"uid": row.uid, "episode_id": row.episode_id} for row in rows.values()]
+    answer = {"undone": call["undo"], "episodes": len(undone.reverted)}
+    return {**answer, "changed_since": changed_since, "changed_since_total": total}
 
 
 def write_notes(call: ApiCall) -> dict[str, Any]:
     """Write a note about episodes."""
-    annotations = call.archive.catalog.annotations
-    notes = annotations.add_note(chosen_ids(call), call["text"], who=call.account.name)
-    numbers = [one.id for one in notes]
+    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
 
-    def take_away() -> None:
-        for number in numbers:
-            annotations.remove_note(number)
+    def change() -> Change:
+        notes = annotations.add_note(ids, call["text"], who=call.account.name)
+        answer = {"items": [asdict(one) for one in notes[:_SHOWN]], "total": len(notes)}
+        numbers = {one.episode_id: one.id for one in notes}
+        return Change(answer, numbers, lambda some: annotations.remove_notes(numbers[one] for one in some))
 
-    undo = _undo(call, take_away)
-    return {"items": [asdict(one) for one in notes[:_SHOWN]], "total": len(notes), **undo}
+    return call.archive.undos.make(call.account.name, change)
 
 
 def remove_note(call: ApiCall) -> dict[str, Any]:
@@ -82,30 +80,43 @@ def remove_note(call: ApiCall) -> dict[str, Any]:
 
 def review_episodes(call: ApiCall) -> dict[str, Any]:
     """Set the review state of episodes, or undo the last review of each."""
-    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
+    ids, annotations, who = chosen_ids(call), call.archive.catalog.annotations, call.account.name
     if (call["state"] is None) != call["undo"]:
         raise RequestError("expected a state, or undo")
+
+    def answer(reviews: list[Review]) -> dict[str, Any]:
+        return {"items": [asdict(one) for one in reviews[:_SHOWN]], "total": len(reviews), "episodes": len(ids)}
+
+    def change() -> Change:
+        reviews = annotations.review(ids, call["state"], who=who)
+        numbers = {one.episode_id: one.id for one in reviews}
+
+        def revert(some: set[int]) -> list[int]:
+            undone = annotations.undo_review(some, who=who, reviews=numbers.values())
+            return [one.episode_id for one in undone]
+
+        return Change(answer(reviews), numbers, revert)
+
     if call["undo"]:
-        reviews, undo = annotations.undo_review(ids, who=call.account.name), {}
-    else:
-        reviews = annotations.review(ids, call["state"], who=call.account.name)
-        undo = _undo(call, lambda: annotations.undo_review(ids, who=call.account.name))
-    return {"items": [asdict(one) for one in reviews[:_SHOWN]], "total": len(reviews), "episodes": len(ids), **undo}
+        return answer(annotations.undo_review(ids, who=who))
+    return call.archive.undos.make(who, change)
 
 
 def set_scores(call: ApiCall) -> dict[str, Any]:
     """Set a score of episodes, or remove it if no value is given."""
-    ids, name, catalog = chosen_ids(call), call["name"], call.archive.catalog
-    facts = catalog.query.facts(ids, parts=["scores"])
-    before = {number: found.scores[name] for number, found in facts.items() if name in found.scores}
-    drop, rate = catalog.annotations.drop_scores, catalog.annotations.set_scores
+    ids, name, swap = chosen_ids(call), call["name"], call.archive.catalog.annotations.swap_scores
+    values = dict.fromkeys(ids, call["value"])
 
-    def restore() -> None:
-        drop(name, [number for number in ids if number not in before])
-        rate(name, before)
+    def change() -> Change:
+        before = swap(name, values)
+        answer = {"episodes": len(ids), "changed": len(before)}
+        return Change(answer, before, lambda some: swap(name, _only(before, some), values), ("score", name), ids)
 
-    changed = drop(name, ids) if call["value"] is None else rate(name, dict.fromkeys(ids, call["value"]))
-    return {"episodes": len(ids), "changed": changed, **_undo(call, restore)}
+    return call.archive.undos.make(call.account.name, change)
+
+
+def _only(values: dict[int, float | None], ids: set[int]) -> dict[int, float | None]:
+    return {number: value for number, value in values.items() if number in ids}
 
 
 def _change(path: str, summary: str, answer: Any, *parameters: Parameter) -> Endpoint:
@@ -141,7 +152,7 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/undos",
-        "Take back a change of tags, notes, reviews or scores",
+        "Take back a change of tags, notes, reviews or scores, where nobody has changed the same since",
         undo_change,
         (Parameter("undo", "number `undo` in the response to the change", int, required=True, least=0, most=1 << 40),),
         changes=True,

@@ -120,6 +120,37 @@ def test_reviews_are_undone_one_by_one_and_the_audit_keeps_all(catalog: Catalog)
     assert [audit[2].undoes, audit[3].undoes] == [audit[1].id, audit[0].id]
 
 
+def test_changes_are_reverted_only_where_nothing_else_has_changed(catalog: Catalog) -> None:
+    said = catalog.annotations
+    mine = {one.episode_id: one.id for one in said.review([1, 2], "accepted", who="ann")}
+    said.review([1], "rejected", who="bob")
+    assert [one.episode_id for one in said.undo_review([1, 2], who="ann", reviews=mine.values())] == [2]
+    assert catalog.query.ids("review:rejected") == catalog.query.ids("review:*") == [1]
+
+    assert said.swap_tag([1, 2, 99], "good", tagged=True) == [1, 2]
+    said.untag([1], "good")
+    assert said.swap_tag([1, 2], "good", tagged=False) == [2]
+    assert said.swap_tag([1, 2], "good", tagged=False) == []
+
+    said.set_scores("rating", {2: 3.0})
+    before = said.swap_scores("rating", {1: 1.0, 2: 1.0, 99: 1.0})
+    assert before == {1: None, 2: 3.0}
+    said.set_scores("rating", {1: 5.0})
+    assert said.swap_scores("rating", before, {1: 1.0, 2: 1.0}) == {2: 1.0}
+    assert {number: facts.scores for number, facts in catalog.query.facts([1, 2]).items()} == {
+        1: {"rating": 5.0},
+        2: {"rating": 3.0},
+    }
+    assert said.swap_scores("rating", {1: None, 2: None}, {1: 5.0, 2: None}) == {1: 5.0}
+    with pytest.raises(FilterError, match="finite"):
+        said.swap_scores("rating", {1: float("nan")})
+
+    notes = said.add_note([1, 2], "slips")
+    said.remove_note(notes[0].id)
+    assert said.remove_notes([one.id for one in notes]) == [2]
+    assert catalog.query.ids("text:slips") == []
+
+
 @given(steps=st.lists(st.sampled_from(("a", "b", "undo")), max_size=12))
 def test_undoing_is_taking_the_last_review_off_a_stack(steps: list[str], tmp_path_factory) -> None:
     stack: list[str] = []

@@ -1,5 +1,5 @@
 // Changes that people make: each can be undone, one after another, also on the pages that one goes to next.
-import { get, post } from "../base/api.js";
+import { ApiError, get, post } from "../base/api.js";
 import { h, say } from "../base/dom.js";
 import { plural } from "../base/format.js";
 import { askText, confirmed, openDialog } from "../base/keys.js";
@@ -8,6 +8,7 @@ import { askText, confirmed, openDialog } from "../base/keys.js";
 
 const DONE = "wshard-done";
 const MOST = 50; // that the server remembers
+const NAMED = 5; // episodes in a message
 /** @type {Set<() => void>} */
 const watchers = new Set();
 
@@ -39,7 +40,22 @@ async function change(label, path, body) {
   for (const act of watchers) act();
 }
 
-/** Take the last change back. */
+/**
+ * What was undone, and where it was not: others have changed the same since.
+ * @param {string} label
+ * @param {import("../base/api.js").Json} undone
+ */
+function sayUndone(label, { episodes, changed_since: others, changed_since_total: total }) {
+  if (!total) {
+    say(`undone: ${label}`);
+    return;
+  }
+  const names = others.slice(0, NAMED).map((/** @type {import("../base/api.js").Json} */ one) => one.episode_id || one.uid).join(", ");
+  const more = total > NAMED ? ` and ${total - NAMED} more` : "";
+  say(`undone in ${plural(episodes, "episode")}: ${label}; changed by others since, and left as it is: ${names}${more}`, { error: true });
+}
+
+/** Take the last change back, where nobody has changed the same since. */
 export async function undoLast() {
   const done = changesDone();
   const last = done.pop();
@@ -49,9 +65,9 @@ export async function undoLast() {
   }
   sessionStorage.setItem(DONE, JSON.stringify(done));
   try {
-    await post("/api/undos", { undo: last.undo });
-    say(`undone: ${last.label}`);
+    sayUndone(last.label, await post("/api/undos", { undo: last.undo }));
   } catch (error) {
+    if (error instanceof ApiError && error.status !== 409) sessionStorage.setItem(DONE, JSON.stringify([...done, last]));
     say(error instanceof Error ? error.message : String(error), { error: true });
   }
   for (const act of watchers) act();
