@@ -213,7 +213,7 @@ def swap_scores(
     """Set a score, or remove it (None), where it is as expected, and return the previous values of the changed ones."""
     among_ids = one_of(connection, score.c.episode_row, values)
     statement = select(score.c.episode_row, score.c.value).where(among_ids, score.c.name == name)
-    current: dict[int, float] = dict(connection.execute(statement).tuples().all())
+    current: dict[int, float] = dict(connection.execute(statement).all())
     previous = {
         number: current.get(number)
         for number in find_existing(connection, values)
