@@ -15,7 +15,8 @@ from wshard.data.tensors import as_numpy, as_tensor, is_tensor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Dataset, Item
+    from wshard.data.batch import Item
+    from wshard.data.dataset import Dataset
 
 _SIZE: Final = 1 << 26  # of address space; pages are only allocated when they are written
 _ALIGNED: Final = 64

@@ -93,6 +93,11 @@ class Dataset(Sequence[Item]):
         return True
 
     @property
+    def revision(self) -> int:
+        """A number that grows when episodes are added or removed, as in a ReplayBuffer."""
+        return 0
+
+    @property
     def where(self) -> str:
         """The name of the data set in messages."""
         return type(self).__name__

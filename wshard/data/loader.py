@@ -6,6 +6,8 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from wshard.arguments import integer, whole_number
 from wshard.data.batch import collate
 from wshard.data.batch_slots import BatchSlots, SlotDataset
@@ -19,10 +21,9 @@ from wshard.messages import plural, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
 
 _PREFETCHED: Final = 2  # batches for each worker, as torch does it
 _IN_USE: Final = 3  # batches that a training loop may keep
@@ -32,9 +33,11 @@ class ClipLoader:
     """Yields the batches of an epoch, one epoch per iteration: stacked columns [batch_size, ...].
 
     The order is that of ClipSampler, which gets `options` (shuffle, seed, weights, rank, world_size); workers do not
-    affect it. `state_dict` counts the batches yielded, not those that workers have prefetched. num_workers: torch
-    worker processes, which persist between epochs. Raises DatasetError, NoClipsError for a data set without clips, and
-    for fewer than a batch with drop_last.
+    affect it. `state_dict` counts the batches yielded, not those that workers have prefetched. An iteration after one
+    that was left begins the next epoch, unless a state was loaded. num_workers: torch worker processes, which persist
+    between epochs and read for one iteration at a time. Of a ReplayBuffer, every batch is drawn from the clips that it
+    has then; workers have those of the beginning of the epoch. Raises DatasetError, NoClipsError for a data set without
+    clips, and for fewer than a batch with drop_last.
     """
 
     def __init__(
@@ -42,40 +45,68 @@ class ClipLoader:
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise DatasetError(f"dataset: expected a data set, as of load_dataset, found {shown(dataset)}")
-        if reason := explain_no_clips(dataset):
-            raise NoClipsError(reason)
         self.dataset = dataset
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
-        num_workers = whole_number(num_workers, "num_workers", DatasetError, least=0)
+        self.num_workers = num_workers = whole_number(num_workers, "num_workers", DatasetError, least=0)
         inherited = num_workers and dataset.fork_safe and forks_workers()
         self._slots = BatchSlots(_PREFETCHED * num_workers + _IN_USE if inherited else 0)
         self._requests = _Requests(self.sampler, self.batch_size, drop_last, self._slots)
+        self._check_clips()
+        self._workers: Any = None
+        self._finalizer: Any = None
+        self._revision = -1
+        self._iteration = 0
+
+    def _check_clips(self) -> None:
+        if reason := explain_no_clips(self.dataset):
+            raise NoClipsError(reason)
         if not len(self._requests):
             count = f"found {plural(len(self.sampler), 'clip')}"
             raise NoClipsError(f"expected a whole batch of {self.batch_size}, as drop_last omits smaller ones, {count}")
-        self._workers: Any = None
-        if num_workers:
-            slot_dataset = SlotDataset(dataset, self._slots)
-            self._workers = worker_loader(slot_dataset, self._requests, num_workers, fork_safe=dataset.fork_safe)
-            # If the garbage collector finds torch's loader, it waits 5 seconds for each worker, as its queues may be
-            # closed already. The finalizer keeps a reference to it, so that it ends with this loader instead.
-            weakref.finalize(self, _release, self._workers).atexit = False
 
     def __len__(self) -> int:
         return len(self._requests)
 
     def __iter__(self) -> Iterator[Item]:
-        if self._workers is None:
-            read = (
-                collate(self.dataset.__getitems__(clips_of(epoch, numbers))) for _, epoch, numbers in self._requests
-            )
-        else:
-            read = (self._slots.read(written) for written in self._workers)
+        epoch, start = self.sampler.begin()
+        self._check_clips()
+        read = self._read_by_workers() if self.num_workers else self._read(epoch, start)
+        total = len(self.sampler)
         for batch in read:
-            self.sampler.position = min(self.sampler.position + self.batch_size, len(self.sampler))
+            start = min(start + self.batch_size, total)
+            self.sampler.advance(epoch, start)
             yield batch
-        self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
+        self.sampler.advance(epoch, None)
+
+    def _read(self, epoch: int, start: int) -> Iterator[Item]:
+        for numbers in self._requests.of(epoch, start, follow=True):
+            yield collate(self.dataset.__getitems__(clips_of(epoch, numbers)))
+
+    def _read_by_workers(self) -> Iterator[Item]:
+        self._iteration += 1
+        iteration = self._iteration
+        for written in self._start_workers():
+            batch = self._slots.read(written)
+            yield batch
+            if iteration != self._iteration:
+                raise DatasetError("loader: expected one iteration at a time with workers, found another one")
+
+    def _start_workers(self) -> Any:
+        """Return torch's loader; its workers are started anew for a data set that has changed."""
+        if self._workers is None or self._revision != self.dataset.revision:
+            if self._finalizer is not None:
+                self._finalizer()
+            slot_dataset = SlotDataset(self.dataset, self._slots)
+            self._workers = worker_loader(
+                slot_dataset, self._requests, self.num_workers, fork_safe=self.dataset.fork_safe
+            )
+            self._revision = self.dataset.revision
+            # If the garbage collector finds torch's loader, it waits 5 seconds for each worker, as its queues may be
+            # closed already. The finalizer keeps a reference to it, so that it ends with this loader instead.
+            self._finalizer = weakref.finalize(self, _release, self._workers)
+            self._finalizer.atexit = False
+        return self._workers
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume an equal loader after the last batch."""
@@ -112,6 +143,20 @@ class _Requests:
 
     def __iter__(self) -> Iterator[tuple[int | None, int, NDArray[np.int64]]]:
         self.slots.reclaim()
-        epoch, order = self.sampler.epoch, self.sampler.order(self.sampler.epoch)
-        for start in range(self.sampler.position, min(len(self) * self.batch_size, len(order)), self.batch_size):
-            yield self.slots.take(), epoch, order[start : start + self.batch_size]
+        epoch = self.sampler.epoch
+        for numbers in self.of(epoch, self.sampler.position, follow=False):
+            yield self.slots.take(), epoch, numbers
+
+    def of(self, epoch: int, first: int, *, follow: bool) -> Iterator[NDArray[np.int64]]:
+        """Yield the clip numbers of each batch from a position on; follow: those that there are at that time.
+
+        There are as many as when the epoch began. Raises NoClipsError if there are none any more.
+        """
+        order = self.sampler.order(epoch)
+        total = min(len(self) * self.batch_size, len(order))
+        for start in range(first, total, self.batch_size):
+            if follow and self.sampler.refresh():
+                order = np.resize(self.sampler.order(epoch), total)
+                if not len(self.sampler):
+                    raise NoClipsError("expected clips to draw until the end of the epoch, found that all were removed")
+            yield order[start : min(start + self.batch_size, total)]

@@ -15,7 +15,7 @@ from wshard.formats.base import open_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
     from wshard.data.source_dataset import Merges
 
     Place = str | os.PathLike[str] | None

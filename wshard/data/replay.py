@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
 
     Sampler = Callable[[int, "ReplayBuffer", int, int], Any]
 
@@ -60,6 +60,7 @@ class ReplayBuffer(Dataset):
         self._starts = np.zeros(0, np.int64)
         self._end = 0
         self._step = 0
+        self._revision = 0
         self._rng = np.random.default_rng(None if seed is None else whole_number(seed, "seed", DatasetError, least=0))
 
     # ---- writing -------------------------------------------------------------------------------------------------
@@ -93,6 +94,12 @@ class ReplayBuffer(Dataset):
         self.lengths, self._starts = lengths.astype(np.int32), starts.astype(np.int64)
         self.offsets = (np.cumsum(lengths) - lengths).astype(np.int64)
         self.clip_indices = ClipIndex(self.lengths, self.span)
+        self._revision += 1
+
+    @property
+    def revision(self) -> int:
+        """The number of changes of its episodes."""
+        return self._revision
 
     def _check(self, columns: Mapping[str, NDArray[Any]]) -> int:
         for key, array in columns.items():

@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 
 
 class EpochIndex(int):
-    """The number of a clip, and the epoch in which it is drawn."""
+    """The number of a clip, and the epoch in which it is drawn; `sampler` is notified if it goes to another process."""
 
     epoch: int
+    sampler: ClipSampler | None
 
     @classmethod
-    def of(cls, number: int, epoch: int) -> Self:
+    def of(cls, number: int, epoch: int, sampler: ClipSampler | None = None) -> Self:
         """Return the number of a clip with its epoch."""
         index = cls(number)
-        index.epoch = epoch
+        index.epoch, index.sampler = epoch, sampler
         return index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.sampler is not None:
+            self.sampler.is_ahead = True
+        return EpochIndex.of, (int(self), self.epoch)
 
 
 def clips_of(epoch: int, numbers: NDArray[np.int64]) -> list[EpochIndex]:
@@ -45,7 +51,8 @@ class ClipSampler:
     weights: one per clip; an epoch then has the same number of clips, drawn with replacement by weight. Default: those
     of the data set, if any. rank, world_size: every process draws its share; all shares have the same length, so the
     last clips may be repeated. `state_dict` after an epoch's first n numbers, passed to `load_state_dict`, makes the
-    next iteration continue after them. Raises DatasetError.
+    next iteration continue after them; otherwise an iteration after one that was left begins the next epoch. The
+    episodes of a ReplayBuffer are those that it has when an iteration begins. Raises DatasetError.
     """
 
     def __init__(
@@ -58,18 +65,49 @@ class ClipSampler:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        length = dataset if isinstance(dataset, int) else len(dataset)
-        self.length = whole_number(length, "clips", DatasetError, least=0)
+        self._dataset, self._weights = dataset, weights
         self.seed, self.shuffle = whole_number(seed, "seed", DatasetError, least=0), bool(shuffle)
-        clip_weights = getattr(dataset, "clip_weights", None) if weights is None else weights
-        self.weights = None if clip_weights is None else check_weights(clip_weights, self.length)
-        checksum = 0 if isinstance(dataset, int) or not hasattr(dataset, "checksum_clips") else dataset.checksum_clips()
-        self.clips = checksum if self.weights is None else crc32(self.weights.tobytes(), checksum)
+        self._read_clips()
         self.world_size = positive(world_size, "world_size")
         self.rank = whole_number(rank, "rank", DatasetError)
         if not 0 <= self.rank < self.world_size:
             raise DatasetError(f"rank: expected 0 to {self.world_size - 1}, found {rank}")
         self.epoch = self.position = 0
+        self.is_ahead = False
+        """Whether numbers were sent to workers, which read more of them than a training loop has got."""
+        self._iteration = (0, 0)  # epoch and first position of the last one
+        self._is_resumed = False
+
+    def _read_clips(self) -> None:
+        dataset = self._dataset
+        length = dataset if isinstance(dataset, int) else len(dataset)
+        self.length = whole_number(length, "clips", DatasetError, least=0)
+        weights = getattr(dataset, "clip_weights", None) if self._weights is None else self._weights
+        self.weights = None if weights is None else check_weights(weights, self.length)
+        checksum = 0 if isinstance(dataset, int) or not hasattr(dataset, "checksum_clips") else dataset.checksum_clips()
+        self.clips = checksum if self.weights is None else crc32(self.weights.tobytes(), checksum)
+        self._revision = getattr(dataset, "revision", 0)
+
+    def refresh(self) -> bool:
+        """Count the clips anew if episodes were added or removed; returns whether there were such."""
+        has_changed = getattr(self._dataset, "revision", 0) != self._revision
+        if has_changed:
+            self._read_clips()
+        return has_changed
+
+    def begin(self) -> tuple[int, int]:
+        """Begin an iteration; returns its epoch, and its first position: 0 unless a state was loaded."""
+        self.refresh()
+        if self.position and not self._is_resumed:
+            self.epoch, self.position = self.epoch + 1, 0
+        self._is_resumed = self.is_ahead = False
+        self._iteration = (self.epoch, self.position)
+        return self._iteration
+
+    def advance(self, epoch: int, position: int | None) -> None:
+        """Record how far the iteration of an epoch is, None: at its end; that of a later epoch prevails."""
+        if epoch >= self.epoch:
+            self.epoch, self.position = (epoch + 1, 0) if position is None else (epoch, position)
 
     def __len__(self) -> int:
         return (self.length + self.world_size - 1) // self.world_size
@@ -87,14 +125,27 @@ class ClipSampler:
         return np.resize(numbers, total)[self.rank :: self.world_size] if self.length else numbers
 
     def __iter__(self) -> Iterator[int]:
-        epoch, order = self.epoch, self.order(self.epoch)
-        for number in order[self.position :].tolist():
-            self.position += 1
-            yield EpochIndex.of(number, epoch)
-        self.epoch, self.position = epoch + 1, 0
+        epoch, start = self.begin()
+        for position, number in enumerate(self.order(epoch)[start:].tolist(), start + 1):
+            self.advance(epoch, position)
+            yield EpochIndex.of(number, epoch, self)
+        self.advance(epoch, None)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to resume an equal sampler from here."""
+    def state_dict(self, clips: int | None = None) -> dict[str, Any]:
+        """Return the state to resume an equal sampler from here.
+
+        clips: how many of the last iteration the training loop has got, for loaders with workers, which read ahead of
+        it. Raises DatasetError where it is missing.
+        """
+        if clips is not None:
+            epoch, start = self._iteration
+            position = start + whole_number(clips, "clips", DatasetError, least=0)
+            return self._identity() | {"epoch": epoch, "position": min(position, len(self))}
+        if self.is_ahead:
+            raise DatasetError(
+                "state: expected clips that are read in this process; worker processes are ahead of the training loop: "
+                "use ClipLoader, or say how many clips of this epoch it has got: state_dict(clips=...)"
+            )
         return self._identity() | {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -107,9 +158,10 @@ class ClipSampler:
         if epoch is None or position is None or epoch < 0 or not 0 <= position <= len(self):
             given = f"{shown(state.get('epoch'))} and {shown(state.get('position'))}"
             raise DatasetError(f"state: expected epoch and position >= 0, at most {len(self)} clips, found {given}")
-        self.epoch, self.position = epoch, position
+        self.epoch, self.position, self._is_resumed = epoch, position, True
 
     def _identity(self) -> dict[str, Any]:
+        self.refresh()
         names = ("length", "clips", "seed", "shuffle", "rank", "world_size")
         return {name: getattr(self, name) for name in names}
 

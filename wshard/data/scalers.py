@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Dataset, Item
+    from wshard.data.batch import Item
+    from wshard.data.dataset import Dataset
 
 _EPS: Final = 1e-8
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
     from wshard.data.lane_columns import LaneColumn
     from wshard.formats.base import Source
 

@@ -69,11 +69,11 @@ def stack_batch(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return columns
 
 
-def worker_seed() -> int | None:
-    """Return the base seed that a torch loader drew for its current workers, equal in all; None outside of a worker."""
+def worker_seeds() -> tuple[int, ...]:
+    """Return the seed that a torch loader drew for this worker process; () outside of a worker."""
     torch = sys.modules.get("torch")
     worker_info = None if torch is None else torch.utils.data.get_worker_info()
-    return None if worker_info is None else int(worker_info.seed - worker_info.id)
+    return () if worker_info is None else (int(worker_info.seed),)
 
 
 def forks_workers() -> bool:

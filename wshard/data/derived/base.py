@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
 
 
 class DerivedDataset(Dataset):
@@ -31,6 +31,7 @@ class DerivedDataset(Dataset):
         super().__init__(lengths, offsets, *((dataset.frameskip, dataset.num_steps) if same_clips else ()))
         self.dataset = dataset
         self.weights = dataset.weights
+        self._revision = dataset.revision
 
     @property
     def as_tensors(self) -> bool:
@@ -79,13 +80,16 @@ class DerivedDataset(Dataset):
         return episodes, steps
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        check_revision(self.dataset, self._revision)
         return self.dataset._take(column, *self._map_to_source(episodes, steps))  # noqa: SLF001  (of the same base)
 
     def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        check_revision(self.dataset, self._revision)
         items = self.dataset._rows(*self._map_to_source(episodes, starts), count)  # noqa: SLF001  (as above)
         return self._transformed(items)
 
     def _load(self, episode: int, steps: range) -> Item:
+        check_revision(self.dataset, self._revision)
         episodes, starts = self._map_to_source(np.array([episode]), np.array([steps.start]))
         start = int(starts[0])
         item = self.dataset._load(int(episodes[0]), range(start, start + len(steps)))  # noqa: SLF001  (as above)
@@ -102,6 +106,15 @@ def check_without_goals(dataset: Dataset) -> None:
     """Raise DatasetError for a data set with goals, which depend on the numbers of its own clips."""
     if dataset.has_goals:
         raise DatasetError("expected a data set without goals: make the GoalDataset last, of what is made of others")
+
+
+def check_revision(dataset: Dataset, revision: int) -> None:
+    """Raise DatasetError if episodes were added to a data set, or removed, since another one was made of it."""
+    if dataset.revision != revision:
+        raise DatasetError(
+            f"{dataset.where}: expected the episodes that it had when this data set was made of it, found others: "
+            f"make it anew after writing"
+        )
 
 
 def list_columns(dataset: Dataset, requested: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from wshard.data.dataset import Dataset
-from wshard.data.derived.base import check_without_goals, list_columns
+from wshard.data.derived.base import check_revision, check_without_goals, list_columns
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.messages import shown
 
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
 
 
 class _SeveralDatasets(Dataset):
     datasets: list[Dataset]
+    _revisions: list[int]
+
+    def _check_revisions(self) -> None:
+        for dataset, revision in zip(self.datasets, self._revisions, strict=True):
+            check_revision(dataset, revision)
 
     def checksum_clips(self) -> int:
         """Return a checksum that changes with the clips."""
@@ -42,6 +47,7 @@ class MergeDataset(_SeveralDatasets):
 
     def __init__(self, datasets: Sequence[Dataset], keys_from_dataset: Sequence[Sequence[str]] | None = None) -> None:
         self.datasets = _check_alike(datasets)
+        self._revisions = [dataset.revision for dataset in self.datasets]
         first = self.datasets[0]
         for number, other in enumerate(self.datasets):
             if not np.array_equal(other.lengths, first.lengths):
@@ -77,10 +83,12 @@ class MergeDataset(_SeveralDatasets):
         return self._owners[column].is_action(column)
 
     def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        self._check_revisions()
         parts = [dataset._rows(episodes, starts, count) for dataset in self.datasets]  # noqa: SLF001  (of the same base)
         return self._transformed([self._join(items) for items in zip(*parts, strict=True)])
 
     def _load(self, episode: int, steps: range) -> Item:
+        self._check_revisions()
         return self._transform(self._join([dataset._load(episode, steps) for dataset in self.datasets]))  # noqa: SLF001
 
     def _join(self, items: Sequence[Item]) -> Item:
@@ -95,6 +103,7 @@ class MergeDataset(_SeveralDatasets):
         return self._owners.get(column, self.datasets[0])._group(column, rows, axis, count)  # noqa: SLF001  (as above)
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        self._check_revisions()
         if column not in self._owners:
             raise EntryNotFoundError(f"no column {column!r}; there are {', '.join(self._owners)}")
         return self._owners[column]._take(column, episodes, steps)  # noqa: SLF001  (of the same base)
@@ -113,6 +122,7 @@ class ConcatDataset(_SeveralDatasets):
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         self.datasets = _check_alike(datasets)
+        self._revisions = [dataset.revision for dataset in self.datasets]
         first = self.datasets[0]
         for number, other in enumerate(self.datasets):
             _check_columns(first, other, f"datasets: number {number} ({other.where})")
@@ -142,6 +152,7 @@ class ConcatDataset(_SeveralDatasets):
         return self.datasets[0].is_action(column)
 
     def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        self._check_revisions()
         owners = self._owners_of(episodes)
         merged: list[Item] = [{}] * len(episodes)
         for owner in np.unique(owners).tolist():
@@ -156,6 +167,7 @@ class ConcatDataset(_SeveralDatasets):
         return np.searchsorted(self._first_episodes, episodes, side="right") - 1
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
+        self._check_revisions()
         owners = self._owners_of(episodes)
         parts: dict[int, Any] = {}
         for owner in np.unique(owners).tolist():
@@ -167,6 +179,7 @@ class ConcatDataset(_SeveralDatasets):
         return ordered if ordered and isinstance(ordered[0], str) else np.stack(ordered)
 
     def _load(self, episode: int, steps: range) -> Item:
+        self._check_revisions()
         owner = int(self._owners_of(np.array([episode]))[0])
         first = int(self._first_episodes[owner])
         return self._transform(self.datasets[owner]._load(episode - first, steps))  # noqa: SLF001  (as above)

@@ -13,7 +13,7 @@ from wshard.data.batch import ClipBatch
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.derived.base import DerivedDataset, list_columns
 from wshard.data.sampler import EpochIndex
-from wshard.data.tensors import worker_seed
+from wshard.data.tensors import worker_seeds
 from wshard.errors import DatasetError
 from wshard.messages import shown
 
@@ -36,7 +36,8 @@ class GoalDataset(DerivedDataset):
     uniform distance, and of the current step, which is current_goal_offset steps from the clip's start (by default its
     last). goal_keys: {column: name of the goal}, by default pixels and proprio. draws "index": a goal depends only on
     seed, epoch and the clip's number, whatever the workers and order; "sequence": one generator draws them in sequence,
-    like the original. The epoch is that of the sampler (ClipSampler), or set_epoch.
+    like the original. The epoch is that of the sampler (ClipSampler), or set_epoch; without either, how often this
+    data set has drawn a goal for the clip before.
     """
 
     has_goals = True
@@ -73,6 +74,7 @@ class GoalDataset(DerivedDataset):
         self.goal_keys = _check_keys(dataset, goal_keys)
         self.seed = secrets.randbits(63) if seed is None else whole_number(seed, "seed", DatasetError, least=0)
         self.epoch: int | None = None
+        self._draws: NDArray[np.uint32] | None = None
         self._sequence = np.random.default_rng(seed) if draws == "sequence" else None
         self._current_offset = (self.current_goal_offset - 1) * dataset.frameskip
         has_future_goals = probabilities[_GEOMETRIC] > 0 or probabilities[_UNIFORM] > 0
@@ -87,7 +89,7 @@ class GoalDataset(DerivedDataset):
         return [*self.dataset.column_names, *self.goal_keys.values()]
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which selects the goals; for loaders whose sampler has no epoch."""
+        """Set the epoch, which selects the goals of loaders whose sampler has no epoch, and makes them reproducible."""
         self.epoch = whole_number(epoch, "epoch", DatasetError, least=0)
 
     def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
@@ -96,20 +98,34 @@ class GoalDataset(DerivedDataset):
         items = self._clips(episodes, starts, self.num_steps)
         if not self.goal_keys:
             return items
-        goals = [self._draw(*clip) for clip in zip(map(_epoch_of, numbers), numbers, episodes, starts, strict=True)]
+        epochs = [self._count(number) for number in numbers]
+        goals = [self._draw(*clip) for clip in zip(epochs, numbers, episodes, starts, strict=True)]
         return self._add_goals(items, *np.array(goals, np.int64).T)
 
     def goal_of(self, number: int) -> tuple[int, int]:
-        """Return episode and timestep of the goal of a clip in the current epoch."""
+        """Return episode and timestep of the goal of a clip in the current epoch, or the one that was drawn last."""
         episodes, starts = self.clip_indices.locate([number])
-        return self._draw(_epoch_of(number), number, episodes[0], starts[0])
+        return self._draw(self._epoch_of(number), number, episodes[0], starts[0])
 
-    def _draw(self, epoch: int | None, number: int, episode: Any, start: Any) -> tuple[int, int]:
+    def _epoch_of(self, number: int) -> tuple[int, ...]:
+        """Return what distinguishes this goal of a clip from its other ones."""
+        epoch = number.epoch if isinstance(number, EpochIndex) else self.epoch
+        if epoch is not None:
+            return (epoch,)
+        draws = 0 if self._draws is None else max(int(self._draws[number]) - 1, 0)
+        return (*worker_seeds(), draws)
+
+    def _count(self, number: int) -> tuple[int, ...]:
+        if self._sequence is None and self.epoch is None and not isinstance(number, EpochIndex):
+            if self._draws is None:
+                self._draws = np.zeros(len(self), np.uint32)
+            self._draws[number] += 1
+        return self._epoch_of(number)
+
+    def _draw(self, epoch: tuple[int, ...], number: int, episode: Any, start: Any) -> tuple[int, int]:
         rng = self._sequence
         if rng is None:
-            goal_epoch = epoch if epoch is not None else self.epoch
-            goal_epoch = worker_seed() or 0 if goal_epoch is None else goal_epoch
-            rng = np.random.default_rng((self.seed, goal_epoch, int(number) % len(self)))
+            rng = np.random.default_rng((self.seed, *epoch, int(number) % len(self)))
         return self._draw_from(rng, int(episode), int(start))
 
     def _draw_from(self, rng: np.random.Generator, episode: int, start: int) -> tuple[int, int]:
@@ -161,7 +177,3 @@ def _check_keys(dataset: Dataset, goal_keys: Any) -> dict[str, str]:
         if not isinstance(name, str) or name in available or name in [*goal_keys.values()][:number]:
             raise DatasetError(f"goal_keys: expected a new name for the goal of {key!r}, found {shown(name)}")
     return dict(goal_keys)
-
-
-def _epoch_of(number: int) -> int | None:
-    return number.epoch if isinstance(number, EpochIndex) else None

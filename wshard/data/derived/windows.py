@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Item
+    from wshard.data.batch import Item
 
 _ENDS = ("reward", "terminated", "truncated")
 
