@@ -127,6 +127,7 @@ fuzz: $(VENV)/.dev
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis
 	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error --timeout 3600 tests/bridge/index/test_contract.py -k "TestEmbeddedIndex and random"
+	@WSHARD_LIVES=20 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/bridge/index/test_contract.py tests/bridge/deepdata/test_contract.py -k lives
 
 products: $(VENV)/.dev
 	@WSHARD_PRODUCTS=all $(BIN)/pytest -W error -n 2 tests/bridge/maintenance/test_fsck.py tests/bridge/quality/test_check.py \

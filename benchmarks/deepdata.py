@@ -90,7 +90,7 @@ def run(url: str, folder: Path) -> None:
     settings = read_settings(url)
     with (
         Catalog.open(folder / "catalog.db", create=True) as catalog,
-        DeepDataIndex(catalog, folder / "index", settings, few=0) as index,
+        DeepDataIndex(catalog, folder / "index", settings, always_ask=True) as index,
     ):
         print(f"{EPISODES} vectors of {DIM}: pushed at {fill(catalog, index):.0f}/s")
         name = collection_name(index._link(), make_space("benchmark", DIM).fingerprint)  # noqa: SLF001  (a look inside)

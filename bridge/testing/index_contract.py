@@ -13,6 +13,7 @@ from bridge.index.base import Match
 from bridge.index.stored_rows import read_vectors
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.filter_promises import FilterPromises
+from bridge.testing.life_promises import LifePromises
 from bridge.testing.shelf import TOLERANCE, check, top
 from bridge.testing.space_promises import SpacePromises
 from catalog.filters.where import EVERYTHING, build_where
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["IndexContract", "check", "top"]
 
 
-class IndexContract(FilterPromises, SpacePromises):
-    """Tests that hold for every vector index: of its answers, of changes, of filters, of Spaces."""
+class IndexContract(FilterPromises, LifePromises, SpacePromises):
+    """Tests that hold for every vector index: of its answers, of changes, of filters, of lives, of Spaces."""
 
     def test_an_empty_index_answers_with_nothing(self, tmp_path: Path) -> None:
         with self.shelf(tmp_path) as shelf:

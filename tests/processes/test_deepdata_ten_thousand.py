@@ -122,7 +122,7 @@ def test_thousands_of_episodes_survive_two_kills(server, tmp_path):
     found, killed = vectors(), []
     with (
         Catalog.open(tmp_path / "catalog.db", create=True) as catalog,
-        DeepDataIndex(catalog, tmp_path / "index", server.settings, throttle=server.throttle) as index,
+        DeepDataIndex(catalog, tmp_path / "index", server.settings, throttle=server.throttle, always_ask=True) as index,
     ):
         ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(EPISODES)])]
         second = threading.Thread(target=kill_when_half_full, args=(catalog, index._link().place, server, killed))
@@ -136,7 +136,9 @@ def test_thousands_of_episodes_survive_two_kills(server, tmp_path):
         assert killed
         assert killed[0] < EPISODES - 100, "the second kill came too late to matter"
 
-        with DeepDataIndex(catalog, tmp_path / "index", server.settings, throttle=server.throttle) as later:
+        with DeepDataIndex(
+            catalog, tmp_path / "index", server.settings, throttle=server.throttle, always_ask=True
+        ) as later:
             begun = time.perf_counter()
             later.upsert(SPACE, [])  # what the next run of ingest does
             print(f"caught up in {time.perf_counter() - begun:.1f} s")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Bench:
     """shelf keeps ledger, index and the right answers in step; fake is the server."""
 
-    def __init__(self, folder: Path, fake: Fake, url: str, catalog: Catalog) -> None:
-        self.folder, self.fake, self.url, self.catalog = folder, fake, url, catalog
+    def __init__(self, folder: Path, fake: Fake, url: str, catalog: Catalog, *, always_ask: bool = True) -> None:
+        self.folder, self.fake, self.url, self.catalog, self.always_ask = folder, fake, url, catalog, always_ask
         self.space = make_space()
         self.opened: list[DeepDataIndex] = []
         self.shelf = Shelf(catalog, self.open(), exact=False)
@@ -36,7 +36,9 @@ class Bench:
         """Open an index as another process would."""
         token = options.pop("token", None)
         settings = Settings(self.url, token=token, rpm=0, batch=options.pop("batch", 20))
-        self.opened.append(DeepDataIndex(self.catalog, self.folder / "index", settings, **{"few": 0, **options}))
+        self.opened.append(
+            DeepDataIndex(self.catalog, self.folder / "index", settings, **{"always_ask": self.always_ask, **options})
+        )
         return self.opened[-1]
 
     def again(self, **options: Any) -> DeepDataIndex:
@@ -94,11 +96,11 @@ class Deaf:
 
 
 @contextmanager
-def bench(folder: Path, **options: Any) -> Iterator[Bench]:
+def bench(folder: Path, *, always_ask: bool = True, **options: Any) -> Iterator[Bench]:
     (folder / "server").mkdir(parents=True, exist_ok=True)
     fake = Fake(folder / "server", **options)
     with Catalog.open(folder / "catalog.db", create=True) as catalog, serving(fake.respond) as server:
-        made = Bench(folder, fake, server.url, catalog)
+        made = Bench(folder, fake, server.url, catalog, always_ask=always_ask)
         try:
             yield made
         finally:

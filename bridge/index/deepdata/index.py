@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 class DeepDataIndex:
     """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
 
-    folder holds lock files. few: filters that at most so many episodes pass are answered from the ledger, which is
-    faster than the server. audit_s: seconds after which the server is audited again; a broken connection makes an audit
-    due at once. throttle: shared by several clients of one server. Connects on first use.
+    folder holds lock files. Small Spaces, and filters that few vectors pass, are answered from the ledger, which is
+    faster and exact; always_ask: not so. audit_s: seconds after which the server is audited again; a broken connection
+    makes an audit due at once. throttle: shared by several clients of one server. Connects on first use.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class DeepDataIndex:
         folder: Path,
         settings: Settings,
         *,
-        few: int = 64,
+        always_ask: bool = False,
         audit_s: float = 60.0,
         throttle: Throttle | None = None,
     ) -> None:
         self._catalog = catalog
         self._folder = folder
         self._settings = settings
-        self._max_local = few
+        self._always_ask = always_ask
         self._wire = Wire(settings, throttle=throttle)
         self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
@@ -129,7 +129,8 @@ class DeepDataIndex:
         examined, exact = 0, len(view.rest) >= view.vectors
         is_sufficient = exact
         is_local = view.is_local or self._trust.is_broken(space.fingerprint)
-        if not (exact or is_local or (passing is not None and len(passing) <= self._max_local)):
+        is_local = is_local or (view.is_faster_here(passing) and not self._always_ask)
+        if not (exact or is_local):
             examined, is_sufficient = self._ask(view, best, query, request, passing)
             is_sufficient = is_sufficient and not self._trust.is_broken(space.fingerprint)
         if not is_sufficient:
@@ -270,7 +271,7 @@ class DeepDataIndex:
         now = self._catalog.instant()
         key = (now.clock, -1, -1, now.history) if copy is None else copy.state
         if cached is None or cached[0] != key:
-            cached = (key, look(link, space, space_id))
+            cached = (key, look(link, space, space_id, always_ask=self._always_ask))
             self._views[space.fingerprint] = cached
         return cached[1]
 

@@ -150,10 +150,13 @@ def _names(target: Target, near: Near, refs: list[str], vectors: list[bytes]) ->
     landed = target.link.catalog.index_copies.known(target.copy.id, {*refs, *candidates})
     names: list[str] = []
     present = {*landed}
-    for ref, name in zip(refs, candidates, strict=True):
+    successors: dict[str, str] = {}  # of documents that have been removed since `near` saw them
+    for ref, candidate in zip(refs, candidates, strict=True):
+        name = successors.get(candidate, candidate)
         if ref not in present and name not in present:
-            if name != ref:  # the document has been removed since
+            if name != ref:
                 near.replace(name, ref)
+                successors[name] = ref
             present.add(ref)
         names.append(ref if ref in present else name)
     return names

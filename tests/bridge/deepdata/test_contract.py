@@ -13,6 +13,7 @@ from deepdata_replay import serving
 
 from bridge.index.deepdata.index import DeepDataIndex
 from bridge.index.deepdata.settings import Settings
+from bridge.testing.brute_force import unit_vectors
 from bridge.testing.filter_promises import FilterPromises
 from bridge.testing.index_contract import IndexContract
 from bridge.testing.shelf import Promises
@@ -22,23 +23,47 @@ from wshard.errors import VectorIndexError
 class _OnAServer(Promises):
     exact = False
     filters = 30
-    few = 0  # so that every filter goes to the server
+    always_ask = True
     batch = 250
     token = None
     throttle = None
+    fake = None
 
     @pytest.fixture(autouse=True)
-    def _server(self):
+    def _server(self, tmp_path):
         self.opened = []
-        with serving(Fake(auth=f"token:{self.token}" if self.token else "open").respond) as server:
+        self.fake = Fake(tmp_path, auth=f"token:{self.token}" if self.token else "open")
+        with serving(self.fake.respond) as server:
             self.settings = Settings(server.url, token=self.token, rpm=0, batch=self.batch)
             yield
             for index in self.opened:
                 index.close()
 
     def open_index(self, catalog, folder):
-        self.opened.append(DeepDataIndex(catalog, folder, self.settings, few=self.few, throttle=self.throttle))
+        self.opened.append(
+            DeepDataIndex(catalog, folder, self.settings, always_ask=self.always_ask, throttle=self.throttle)
+        )
         return self.opened[-1]
+
+    def damage(self, folder):
+        if self.fake is None:  # a live server is left alone
+            return []
+        return [self.fake.stop, lambda: self.fake.restart(graceful=False), self.lose_documents, self.add_foreign]
+
+    def lose_documents(self):
+        for collection in self.collections():
+            lost = {*[*collection.documents][::3]}
+            collection.documents = {n: document for n, document in collection.documents.items() if n not in lost}
+            collection.nodes = [node for node in collection.nodes if node[0] not in lost]
+            collection.matrix = None
+
+    def add_foreign(self):
+        for collection in self.collections():
+            vector = unit_vectors(1, 1000 + collection.next_id)[0]
+            collection.add({"embedding": vector.tolist()}, {"uid": "of another archive"})
+
+    def collections(self):
+        return [collection for named in self.fake.tenants.values() for collection in named.values()]
 
 
 class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer, IndexContract):
@@ -47,7 +72,7 @@ class TestDeepDataIndexOfATenantInSmallBatches(_OnAServer, IndexContract):
 
 
 class TestDeepDataIndexThatAnswersNarrowFiltersItself(_OnAServer, FilterPromises):
-    few = 64
+    always_ask = False
 
 
 @pytest.mark.skipif(not LIVE, reason="no live server: DEEPDATA_URL is not set")

@@ -69,3 +69,16 @@ def test_s4_nearly_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_p
             assert np.array_equal(point.vectors, vectors[ids.index(point.episode)])
         made.shelf.bury(ids, made.space)
         assert made.collection.documents == {}
+
+
+def test_two_vectors_near_one_that_was_removed_are_sent_and_found(tmp_path):
+    with bench(tmp_path) as made:
+        ids, near = made.shelf.register(3), np.repeat(unit_vectors(1, 5), 3, axis=0)
+        near[:, 1] += (0, 1e-4, 2e-4)
+        vectors = (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float32)
+        made.shelf.put(made.space, {ids[0]: vectors[:1]})
+        made.shelf.bury(ids[:1], made.space)
+        made.shelf.put(made.space, {ids[1]: vectors[1:2], ids[2]: vectors[2:]})
+        assert len(made.collection.documents) == 1
+        assert made.shelf.index.audit(made.space, full=True).state == "ok"
+        assert len(check(made.shelf, made.space, vectors[0], top(5))) == 2

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import signal
 
+import numpy as np
 import pytest
-from deepdata_bench import Bench, filled
+from deepdata_bench import Bench, bench, filled
 from deepdata_fake import Fake
 from deepdata_process import Process
 from deepdata_replay import serving
 
 from bridge.index.base import Request
+from bridge.index.deepdata import search
 from bridge.index.deepdata.http import Call, Wire
 from bridge.index.deepdata.settings import Settings
-from bridge.testing.brute_force import unit_vectors
+from bridge.testing.brute_force import DIM, unit_vectors
 from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
 from catalog.filters.where import Compare, build_where
@@ -49,8 +51,22 @@ def test_scores_are_the_ledgers_whatever_the_server_says(filled):
         check(filled.shelf, filled.space, unit_vectors(1, seed)[0], top(5, where))
 
 
-def test_few_episodes_are_answered_from_the_ledger(filled):
-    filled.again(few=64)
+def test_tight_groups_are_compared_here_and_exactly_where_that_is_faster(tmp_path):
+    rng, centres = np.random.default_rng(1), unit_vectors(15, 1)
+    with bench(tmp_path, always_ask=False) as made:
+        ids = made.shelf.register(300)
+        raw = centres[np.arange(300) % 15] + 5e-3 * rng.normal(size=(300, DIM))
+        vectors = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+        made.shelf.put(made.space, {id_: vectors[at : at + 1] for at, id_ in enumerate(ids)})
+        made.collection.documents.clear()  # as if the graph led to none of them
+        for at in range(0, 300, 40):
+            assert check(made.shelf, made.space, vectors[at], top(10))
+            assert made.shelf.index.search(made.space, vectors[at], top(10)).exact
+
+
+def test_few_vectors_are_answered_from_the_ledger(filled, monkeypatch):
+    monkeypatch.setattr(search, "_LOADED_NUMBERS", 0)  # so that the Space is too large to be loaded
+    filled.again(always_ask=False)
     filled.check()
     filled.fake.requests.clear()
     where = Compare("episode_id", "in", [f"episode_{number:06d}" for number in range(9)])

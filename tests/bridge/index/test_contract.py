@@ -392,6 +392,8 @@ DOUBLES = [
     (_MissingIsAnyReward, "test_random_filters_give_what_brute_force_gives"),
     (_PostFiltering, "test_random_filters_give_what_brute_force_gives"),
     (_UnstableTies, "test_random_filters_give_what_brute_force_gives"),
+    (_OnlyWhatItWasTold, "test_random_lives_give_what_brute_force_gives"),
+    (_Appending, "test_random_lives_give_what_brute_force_gives"),
     (_MixingSpaces, "test_two_spaces_never_mix"),
     (_Hospitable, "test_a_space_that_the_archive_does_not_hold_is_refused"),
     (_ServingTheRetired, "test_a_space_that_was_replaced_is_refused"),
