@@ -24,7 +24,7 @@ from wshard.messages import shown
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bridge.index.base import VectorIndex
     from bridge.results import EpisodeRef
@@ -146,6 +146,18 @@ def open_archive(
     except BaseException:
         catalog.close()
         raise
+
+
+def archive_of(
+    target: str | os.PathLike[str] | Archive, *, archive: str | os.PathLike[str] | None = None, token: str | None = None
+) -> tuple[Archive, Callable[[], None]]:
+    """Return an open archive and what closes it: nothing for one that is passed open. Raises as open_archive."""
+    if isinstance(target, Archive):
+        if archive is not None or token is not None:
+            raise QueryError("archive, token: expected neither of them with an open Archive")
+        return target, lambda: None
+    opened = open_archive(target, archive=archive, token=token)
+    return opened, opened.close
 
 
 def restore_archive(

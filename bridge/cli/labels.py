@@ -66,13 +66,11 @@ def evaluate(
     from bridge.evaluation.compare import evaluate_label, evaluate_search
     from bridge.search.retriever import TrajectoryRetriever
     from bridge.support.progress import watched
-    from catalog.location import archive_named
 
     with open_named(archive) as opened, watched() as progress:
         report_unknown(opened.catalog, where)
         evaluated = evaluate_label(opened, label, where or "", k=k, progress=progress)
-        with TrajectoryRetriever(archive_named(archive)) as retriever:
-            default = evaluate_search(retriever, opened, label, where or "", k=k, progress=progress)
+        default = evaluate_search(TrajectoryRetriever(opened), opened, label, where or "", k=k, progress=progress)
     every = evaluated if default is None else [default, *evaluated]
     if as_json:
         from bridge.present.reports import present_evaluation

@@ -41,6 +41,9 @@ WindowsOption = Annotated[
     str | None,
     typer.Option("--windows", help="Window plan to search, if several were ingested.", metavar="PLAN"),
 ]
+SearchedLanesOption = Annotated[
+    str | None, typer.Option("--lanes", help="Search only Spaces of exactly these lanes, e.g. state,reward.")
+]
 WorkersOption = Annotated[
     int, typer.Option("--workers", min=1, help="Processes for reading and embedding, including this one.")
 ]
@@ -134,10 +137,10 @@ def index_target(index: str | None, archive: str | Path | None, timeout: float |
     return index if timeout is None else f"{index}{'&' if '?' in index else '?'}timeout={timeout:.6f}"
 
 
-def open_named(archive: str | None, index: str | None = None) -> Archive:
-    """Open the archive given by --archive, with the index given by --index."""
+def open_named(archive: str | None, index: str | None = None, timeout: float | None = None) -> Archive:
+    """Open the archive given by --archive, with the index given by --index, and its time limit."""
     from bridge.archive import open_archive
     from catalog.location import archive_named
 
     named = archive_named(archive)
-    return open_archive(index_target(index, named), archive=named)
+    return open_archive(index_target(index, named, timeout), archive=named)

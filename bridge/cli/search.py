@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bridge.cli import options
 from catalog.cli import common
-from catalog.cli.common import find_episode, format_number, open_catalog, parse_range, print_table, shorten
+from catalog.cli.common import format_number, parse_range, print_table, shorten
 from wshard.cli.common import JsonOption, parse_span, print_json, printable, reported
-from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from bridge.archive import Archive
     from bridge.results import Hits
-    from bridge.search.query.fit import Query
     from bridge.search.retriever import TrajectoryRetriever
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
@@ -49,7 +46,7 @@ def search(
     min_length: common.MinLengthOption = None,
     where: common.WhereOption = None,
     embedder: options.EmbedderOption = None,
-    lanes: options.LanesOption = None,
+    lanes: options.SearchedLanesOption = None,
     expand: Annotated[
         int | None, typer.Option(min=0, help="Query expansion: number of top hits to add to the query.")
     ] = None,
@@ -84,14 +81,14 @@ def search(
     used = None if span is None else parse_span(span)
     wanted: dict[str, Any] = {"text": text, "expand": expand, "plain": plain, "least": least, "where": where}
     wanted |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
-    wanted |= {"alignment": alignment, "exclude_self": exclude_self}
-    with _open_retriever(archive, index, timeout, embedder, lanes, sentences=sentences) as (retriever, named):
+    wanted |= {"alignment": alignment, "exclude_self": exclude_self, "like": like or (), "unlike": unlike or ()}
+    with options.open_named(archive, index, timeout) as opened:
+        retriever = _retriever(opened, embedder, lanes, sentences=sentences)
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps
             wanted |= {"windows": None if windows is None else options.parse_windows(windows), "distinct": distinct}
-        wanted |= _read_examples(named, like, unlike)
-        example = None if query is None else read_query(query, named, used)
+        example = None if query is None else query if used is None else (query, *used)
         hits = find(example, top, env or None, min_length, parse_range(reward), **wanted)
     if as_json:
         from bridge.present.hits import present_hits
@@ -125,7 +122,7 @@ def moments(
     min_length: common.MinLengthOption = None,
     where: common.WhereOption = None,
     embedder: options.EmbedderOption = None,
-    lanes: options.LanesOption = None,
+    lanes: options.SearchedLanesOption = None,
     explain: options.ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -136,13 +133,13 @@ def moments(
         raise typer.BadParameter("--from and --to require QUERY; for --like append @START:STOP")
     if start is not None and stop is not None and start >= stop:
         raise typer.BadParameter(f"--from and --to: expected FROM < TO, found {start}:{stop}")
-    span = None if start is None and stop is None else (start, stop)
     wanted: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
     wanted |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     wanted |= {"windows": None if windows is None else options.parse_windows(windows)}
-    with _open_retriever(archive, index, timeout, embedder, lanes) as (retriever, named):
-        wanted |= _read_examples(named, like, unlike)
-        example = None if query is None else read_query(query, named, span)
+    wanted |= {"like": like or (), "unlike": unlike or ()}
+    with options.open_named(archive, index, timeout) as opened:
+        retriever = _retriever(opened, embedder, lanes)
+        example = None if query is None else (query, start, stop)
         hits = retriever.search_moments(example, top, env or None, min_length, parse_range(reward), **wanted)
     if as_json:
         from bridge.present.hits import present_hits
@@ -156,30 +153,12 @@ def moments(
             typer.echo(f"fewer than {top}: other candidates were excluded by {chosen}", err=True)
 
 
-@contextmanager
-def _open_retriever(
-    archive: str | None,
-    index: str | None,
-    timeout: float | None,
-    embedder: str | None,
-    lanes: str | None,
-    *,
-    sentences: str | None = None,
-) -> Iterator[tuple[TrajectoryRetriever, Path | str]]:
-    """Open the archive for searching, and yield it with its name."""
+def _retriever(
+    archive: Archive, embedder: str | None, lanes: str | None, *, sentences: str | None = None
+) -> TrajectoryRetriever:
     from bridge.search.retriever import TrajectoryRetriever
-    from catalog.location import archive_named
 
-    named, names = archive_named(archive), options.parse_lanes(lanes)
-    target = options.index_target(index, named, timeout)
-    opened = TrajectoryRetriever(target, embedder, lanes=names, archive=named, sentences=sentences)
-    with opened as retriever:
-        yield retriever, named
-
-
-def _read_examples(archive: Path | str, like: list[str] | None, unlike: list[str] | None) -> dict[str, list[Query]]:
-    given = {"like": like, "unlike": unlike}
-    return {name: [read_query(one, archive) for one in texts or ()] for name, texts in given.items()}
+    return TrajectoryRetriever(archive, embedder, lanes=options.parse_lanes(lanes), sentences=sentences)
 
 
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
@@ -230,40 +209,3 @@ def _print_spaces(hits: Hits) -> None:
     if others:
         listed = printable("; ".join(map(describe, others)))
         typer.echo(f"also available (--embedder, --lanes, --windows or --env): {listed}", err=True)
-
-
-def read_query(text: str, archive: Path | str, span: tuple[int | None, int | None] | None = None) -> Query:
-    """Return the file or array that a text names, or a span of it: as `span` [start, stop), or as NAME@START:STOP."""
-    import numpy as np
-
-    from bridge.episodes.open import exists
-    from wshard.errors import MissingFileError, QueryError
-    from wshard.open import local_path
-    from wshard.types import Array
-
-    found = EpisodeSpan.parse(text)
-    address, own = found.address, None if (found.start, found.stop) == (0, None) else (found.start, found.stop)
-    if span is not None and own is not None:
-        raise QueryError(f"{text}: expected one span, found @START:STOP and also --span, --from or --to")
-    span = span or own
-    path = Path(local_path(address.uri))
-    if path.suffix == ".npy" and path.is_file():
-        try:
-            array: Array = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
-        rows = array[slice(*span)] if span is not None and array.ndim else array
-        if not rows.size:
-            raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
-        if span is not None and array.ndim and (span[1] or 0) > len(array):
-            raise QueryError(f"{path}: expected a span within shape {list(array.shape)}, found {span}")
-        return rows
-    if not exists(EpisodeAddress(address.uri)):
-        with open_catalog(archive) as opened:
-            address = find_episode(opened, str(address)).address
-        if not exists(EpisodeAddress(address.uri)):
-            raise MissingFileError(
-                f"the file of {text!r} is missing: {address.uri}: restore it, or ingest its new location"
-            )
-    place = str(address) if address.key else Path(local_path(address.uri))
-    return place if span is None else (place, *span)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from bridge.archive import Archive, open_archive
+from bridge.archive import Archive, archive_of
 from bridge.index.base import Request
 from bridge.results import Hits
 from bridge.search.changes import ChangeCheck
@@ -56,18 +56,18 @@ _check_count: Final = partial(whole_number, what="top_k", error=QueryError, leas
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: required only for a
-    callable, or to choose if the archive has several; it must be the one used at ingest. The name of an embedder of
-    this library also selects its other parameters if none were embedded with the default ones. lanes: search only
-    Spaces of exactly these lanes, preferably without weights; a mapping also selects the weights. sentences: the text
-    encoder used at ingest, or its folder; text= then also finds similar meanings.
+    deepdata_url: an open Archive, which stays open, or with archive and token as for TrajectoryIngestor; the archive
+    must exist. embedder: required only for a callable, or to choose if the archive has several; it must be the one used
+    at ingest. The name of an embedder of this library also selects its other parameters if none were embedded with the
+    default ones. lanes: search only Spaces of exactly these lanes, preferably without weights; a mapping also selects
+    the weights. sentences: the text encoder used at ingest, or its folder; text= then also finds similar meanings.
 
     Other processes may ingest concurrently: each search sees everything that was committed before it.
     """
 
     def __init__(
         self,
-        deepdata_url: PathLike,
+        deepdata_url: PathLike | Archive,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -76,7 +76,7 @@ class TrajectoryRetriever:
         sentences: AnyTextEncoder | None = None,
     ) -> None:
         names, encoder = named_lanes(lanes), None if sentences is None else as_text_encoder(sentences)
-        self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
+        self._archive, self._close = archive_of(deepdata_url, archive=archive, token=token)
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
         self._stored = StoredVectors(self._archive)
@@ -96,8 +96,8 @@ class TrajectoryRetriever:
         self.close()
 
     def close(self) -> None:
-        """Close the archive."""
-        self._archive.close()
+        """Close the archive, unless it was passed open."""
+        self._close()
 
     def search_similar_episodes(  # noqa: PLR0913  (each option by its name)
         self,

@@ -34,7 +34,7 @@ class ServedArchive:
     """
 
     def __init__(self, place: str | os.PathLike[str], *, index: str | None = None) -> None:
-        self.place, self._index = place, index
+        self.place = place
         self.archive: Archive = open_archive(index or place, archive=place)
         self.jobs = Jobs()
         self.undos = Undos()
@@ -73,10 +73,9 @@ class ServedArchive:
         with self.searching:
             retriever = self._retrievers.get((embedder, lanes))
             if retriever is None:
-                target = self._index or self.place
-                retriever = TrajectoryRetriever(target, embedder, lanes=lanes or None, archive=self.place)
+                retriever = TrajectoryRetriever(self.archive, embedder, lanes=lanes or None)
                 while len(self._retrievers) >= _MOST_RETRIEVERS:
-                    self._retrievers.pop(next(iter(self._retrievers))).close()
+                    del self._retrievers[next(iter(self._retrievers))]
                 self._retrievers[embedder, lanes] = retriever
             return retriever
 
@@ -108,6 +107,4 @@ class ServedArchive:
         if self._warming is not None:
             self._warming.join()
         self.jobs.close()
-        for retriever in self._retrievers.values():
-            retriever.close()
         self.archive.close()

@@ -80,7 +80,6 @@ def _is_filter(text: str) -> bool:
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     """Return the episode with this address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
-    from catalog.filters.where import Compare
     from catalog.values import storable
     from wshard.errors import EntryNotFoundError, QueryError
 
@@ -95,24 +94,17 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
         raise QueryError(f"expected one episode, found a location of {len(in_file)}: name one of them: {keys}")
     if not storable(name):
         raise EntryNotFoundError(f"{name!r} is not in this archive: its names and paths are text in UTF-8")
-    try:
-        return opened.episodes.get(name)
-    except EntryNotFoundError:
-        page = opened.query.select(Compare("episode_id", "eq", name), limit=10)
-    if len(page.rows) == 1:
-        return page.rows[0]
-    if not page.rows:
-        if in_file:
-            raise EntryNotFoundError(
-                f"{address.uri}: this archive has {len(in_file)} of its episodes, but no {address.key!r}"
-            )
-        # Path.exists raises for names too long for a file, which an id may be
-        if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
-            raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
-        hint = ": filters are given as --where, as in `wshard ls --where ...`" if _is_filter(name) else ""
-        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive{hint}")
-    places = "\n".join(f"  {row.uid}  {shorten(str(row.address))}" for row in page.rows)
-    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
+    if (row := opened.episodes.named(name)) is not None:
+        return row
+    if in_file:
+        raise EntryNotFoundError(
+            f"{address.uri}: this archive has {len(in_file)} of its episodes, but no {address.key!r}"
+        )
+    # Path.exists raises for names too long for a file, which an id may be
+    if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
+        raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
+    hint = ": filters are given as --where, as in `wshard ls --where ...`" if _is_filter(name) else ""
+    raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive{hint}")
 
 
 def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
 
 from catalog.database import roots as places
 from catalog.database.engine import absolute_path, one_of
@@ -16,7 +18,7 @@ from catalog.values import storable
 from catalog.vectors import ledger
 from wshard.arguments import episode_ids, whole_number
 from wshard.episode.protocol import read_as
-from wshard.errors import EntryNotFoundError, FilterError
+from wshard.errors import EntryNotFoundError, FilterError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     )
     from catalog.session import Session
     from wshard.episode.protocol import EpisodeAddress
+
+_LISTED: Final = 10  # episodes of one id, in an error
 
 
 class Episodes:
@@ -118,6 +122,20 @@ class Episodes:
         if not rows:
             raise EntryNotFoundError(f"expected the {column.name} of a catalogued episode, found {ref!r}")
         return rows[0]
+
+    def named(self, name: str) -> EpisodeRow | None:
+        """Return the episode of that uid or episode_id, None without one; QueryError for an id of several."""
+        if not storable(name):
+            return None
+        with self._session.read() as connection:
+            rows = pages.load_rows(connection, episode.c.uid == name, base=self._session.base)
+            if not rows:
+                found = select(episode.c.id).where(episode.c.episode_id == name).order_by(episode.c.id).limit(_LISTED)
+                rows = pages.load_ids(connection, connection.scalars(found).all(), base=self._session.base)
+        if len(rows) > 1:
+            listed = "\n".join(f"  {row.uid}  {row.address}" for row in rows)
+            raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{listed}")
+        return rows[0] if rows else None
 
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
         """Return the episodes with these ids; unknown ids are ignored."""

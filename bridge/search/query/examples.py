@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
 from bridge.episodes.open import OpenLocations, exists
-from bridge.results import EpisodeRef, make_ref
+from bridge.results import EpisodeRef
 from bridge.search.query.fit import cut, refuse
-from catalog.filters.where import Compare
+from bridge.search.query.names import EpisodeNames, NamedEpisode
 from wshard.arguments import whole_number
-from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
-from wshard.errors import EntryNotFoundError, FormatError, QueryError
+from wshard.episode.protocol import EpisodeAddress
+from wshard.errors import FormatError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.messages import shown
 
@@ -65,7 +65,7 @@ class ExampleReader:
     def __init__(
         self, catalog: Catalog, read_as: Callable[[EpisodeAddress], str], lanes: Callable[[], Collection[str]]
     ) -> None:
-        self._catalog = catalog
+        self._names = EpisodeNames(catalog)
         self._read_as = read_as
         self._lanes = lanes
         self._episodes: dict[object, Episode] = {}
@@ -85,19 +85,17 @@ class ExampleReader:
         if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
             if len(query) != 3:
                 raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
-            start, stop = _check_step(query[1]), _check_step(query[2])
-            address = EpisodeAddress.parse(os.fspath(query[0]))
-            return self._read_named(self._find(query[0], address) or address, start, stop)
+            return self._read_text(query[0], _check_step(query[1]), _check_step(query[2]))
         return Example(query)
 
-    def _read_text(self, text: str | os.PathLike[str]) -> Example:
-        """Return the episode, or the span, that a path, an address, an episode_id or a uid names."""
+    def _read_text(self, text: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> Example:
+        """Return the episode, the span or the array that a text names."""
         if not os.fspath(text):
             refuse(text)
-        span = EpisodeSpan.parse(os.fspath(text))
-        catalogued = self._find(text, span.address)
-        whole = (span.start, span.stop) == (0, None)
-        return self._read_named(catalogued or span.address, None if whole else span.start, span.stop)
+        named = self._names.resolve(text, start, stop)
+        if isinstance(named, NamedEpisode):
+            return self._read_named(named.episode, named.start, named.stop)
+        return Example(named)
 
     def _read_named(self, name: EpisodeRef | EpisodeAddress, start: int | None, stop: int | None) -> Example:
         """Return timesteps of an episode; all of it if neither start nor stop is given."""
@@ -123,20 +121,6 @@ class ExampleReader:
             with name.open() as file:
                 return _read_lanes(file, self._lanes())
         return _load_at(name, self._lanes())
-
-    def _find(self, text: str | os.PathLike[str], address: EpisodeAddress) -> EpisodeRef | None:
-        """Return the catalogued episode of that uid or episode_id, None without one; QueryError for several."""
-        name = address.uri
-        if not isinstance(text, str) or not name or address.key or os.path.lexists(name):
-            return None
-        try:
-            rows = [self._catalog.episodes.get(name)]
-        except EntryNotFoundError:
-            rows = [*self._catalog.query.select(Compare("episode_id", "eq", name), limit=10).rows]
-        if len(rows) > 1:
-            places = "\n".join(f"  {row.uid}  {row.address}" for row in rows)
-            raise QueryError(f"query: several episodes have the id {name!r}; give the uid or the file:\n{places}")
-        return make_ref(rows[0], 1.0, (0, 0)) if rows else None
 
 
 def _read_lanes(file: EpisodeReader, embedded: Collection[str]) -> Episode:

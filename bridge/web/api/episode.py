@@ -15,6 +15,7 @@ from bridge.episodes.residuals import read_residuals
 from bridge.episodes.series import read_series
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.present.episodes import present_details
+from bridge.search.query.names import parse_uid_span
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from wshard.errors import QueryError, RequestError, WShardError
 
@@ -67,7 +68,7 @@ def show_history(call: ApiCall) -> dict[str, Any]:
 
 def show_series(call: ApiCall) -> dict[str, Any]:
     """Return lanes of spans of episodes; where an episode cannot be read, its error in place of its lanes."""
-    spans = [read_span(text) for text in call["of"]]
+    spans = [parse_uid_span(text) for text in call["of"]]
     if len(spans) * call["points"] > _MOST_NUMBERS:
         raise RequestError(f"expected at most {_MOST_NUMBERS} numbers: ask for fewer points or episodes", 413)
     items = []
@@ -106,15 +107,6 @@ def default_lanes(file: EpisodeReader) -> list[str]:
         and not (name.startswith("time/") or is_event_lane(file, name))
     ]
     return sorted(names, key=lambda name: (order.get(name.partition("/")[0], 3), name))
-
-
-def read_span(text: str) -> tuple[str, int, int | None]:
-    """Read `UID` or `UID@START:STOP`; raises QueryError."""
-    uid, at, span = text.partition("@")
-    start, colon, stop = span.partition(":")
-    if at and not (colon and all(part.isdecimal() and len(part) < 16 for part in (start, stop) if part)):
-        raise QueryError(f"expected UID or UID@START:STOP, found {text!r}")
-    return uid, int(start or 0), int(stop) if stop else None
 
 
 def show_picture(call: ApiCall) -> Response:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.present.hits import present_hits
-from bridge.web.api.episode import read_span
+from bridge.search.query.names import EpisodeNames
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from embedders.space import Space
@@ -15,18 +14,6 @@ from wshard.errors import QueryError
 if TYPE_CHECKING:
     from bridge.results import EpisodeRef, Hits
     from bridge.search.retriever import TrajectoryRetriever
-    from bridge.web.served import ServedArchive
-
-
-def read_example(archive: ServedArchive, text: str) -> EpisodeRef:
-    """Return the episode of `UID`, or the timesteps of `UID@START:STOP`, as a query. Raises QueryError."""
-    uid, start, stop = read_span(text)
-    ref = archive.episode(uid)
-    whole = (start, stop) == (0, None)
-    span = (start, ref.span[1] if stop is None else stop)
-    if not whole and not 0 <= span[0] < span[1] <= ref.span[1]:
-        raise QueryError(f"expected timesteps 0 <= start < stop <= {ref.span[1]}, found {span[0]}:{span[1]}")
-    return replace(ref, span=(0, 0) if whole else span)
 
 
 def search_episodes(call: ApiCall) -> dict[str, Any]:
@@ -61,8 +48,9 @@ def search_moments(call: ApiCall) -> dict[str, Any]:
 
 def _find(call: ApiCall, find: Any) -> Hits:
     archive = call.archive
-    query = None if call["query"] is None else read_example(archive, call["query"])
-    examples = {name: [read_example(archive, text) for text in call[name]] for name in ("like", "unlike")}
+    read = EpisodeNames(archive.catalog).of_uid
+    query = None if call["query"] is None else read(call["query"])
+    examples = {name: [read(text) for text in call[name]] for name in ("like", "unlike")}
     if call["embedder"] is not None:  # any other name could be that of code to import
         embedders = {Space.from_json(row.definition).embedder for row in archive.catalog.vectors.spaces()}
         if call["embedder"] not in embedders:

@@ -109,4 +109,7 @@ def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
 def test_a_span_is_stated_once(home):
     for verb, *more in (("search", "--span", "3:9"), ("moments", "--from", 3), ("moments", "--to", 9)):
         told = run(verb, "task-1-1@2:8", *more, "--archive", home / "archive", code=1).stderr
-        assert told == "error: task-1-1@2:8: expected one span, found @START:STOP and also --span, --from or --to\n"
+        assert told == (
+            "error: task-1-1@2:8: expected one span, found @START:STOP and also --span, --from, --to or "
+            "(name, start, stop)\n"
+        )
