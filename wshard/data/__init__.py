@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     )
     from wshard.data.replay import ReplayBuffer, classic_filter
     from wshard.data.sampler import ClipSampler
-    from wshard.data.scalers import IdentityScaler, PercentileScaler, ZScoreScaler, column_normalizer, get_scaler
+    from wshard.data.scalers import (
+        IdentityScaler,
+        PercentileScaler,
+        WrapTorchTransform,
+        ZScoreScaler,
+        column_normalizer,
+        get_scaler,
+    )
     from wshard.data.source_dataset import SourceDataset
     from wshard.data.writers import (
         EPISODE_DATA_KEY,
@@ -83,6 +90,7 @@ __all__ = [
     "VideoDataset",
     "VideoWriter",
     "WindowDataset",
+    "WrapTorchTransform",
     "Writer",
     "ZScoreScaler",
     "classic_filter",
@@ -136,6 +144,7 @@ __getattr__ = importer(
         "VideoWriter": "wshard.data.writers",
         "WRITE_MODES": "wshard.container.draft",
         "WindowDataset": "wshard.data.derived.windows",
+        "WrapTorchTransform": "wshard.data.scalers",
         "Writer": "wshard.data.registry",
         "ZScoreScaler": "wshard.data.scalers",
         "classic_filter": "wshard.data.replay",

@@ -101,7 +101,12 @@ def _choose_destination(
 def _write(data: Sequence[Dataset], destination: Path, format_name: str, options: dict[str, Any], title: str) -> Path:
     format_ = get_format(format_name)
     with format_.open_writer(destination, **options) as writer:
-        writer.write_episodes(_read(data, title, _common_episode_data(data) if format_.supports_episode_data else ()))
+        episodes = _read(data, title, _common_episode_data(data) if format_.supports_episode_data else ())
+        if hasattr(writer, "write_episodes"):
+            writer.write_episodes(episodes)
+        else:
+            for episode in episodes:
+                writer.write_episode(episode)
     return destination
 
 

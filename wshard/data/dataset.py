@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from wshard.arguments import integer, whole_numbers
-from wshard.data.batch import ClipBatch, Item
+from wshard.data.batch import ClipBatch, Item, defines_slices, load_slice, take_slices
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.tensors import as_tensor
 from wshard.errors import DatasetError, EntryNotFoundError, StepError
@@ -38,7 +38,7 @@ class Dataset(Sequence[Item]):
 
     A clip covers num_steps * frameskip timesteps: observations are every frameskip-th of them; `action` has all of
     them, [num_steps, frameskip * A], row by row. transform: applied to an item before its actions are reshaped. lengths
-    [episodes]; offsets [episodes]: cumulative lengths. A subclass defines `column_names` and `_take`. Items have
+    [episodes]; offsets [episodes]: cumulative lengths. A subclass defines `column_names` and `_load_slice`. Items have
     tensors if torch is installed and as_tensors is True, else arrays; images are [T, C, H, W].
     """
 
@@ -70,18 +70,28 @@ class Dataset(Sequence[Item]):
     @property
     def column_names(self) -> list[str]:
         """The names of the columns of an item."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: expected a property column_names, a list of names")
+
+    def _load_slice(self, ep_idx: int, start: int, end: int) -> Item:
+        """Return the timesteps [start, end) of an episode: rows of each column as in items, images channels first."""
+        if type(self)._take is Dataset._take:  # noqa: SLF001  (neither is defined)
+            name = type(self).__name__
+            raise NotImplementedError(f"{name}: expected a method _load_slice(ep_idx, start, end) that returns columns")
+        return {name: self._as_shown(name, self.column_rows(name, ep_idx, start, end)) for name in self.column_names}
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         """Return rows [clips, n, *row] of a column: the timesteps `steps` [clips, n] of an episode each.
 
-        A list of one text per clip, for a column of texts.
+        A list of one text per clip, for a column of texts. Readers define it in place of `_load_slice`.
         """
-        raise NotImplementedError
+        taken = take_slices(self, episodes, steps)
+        if column not in taken:
+            raise EntryNotFoundError(f"no column {column!r}; there are {', '.join(taken) or 'none'}")
+        return taken[column]
 
-    def is_image(self, column: str) -> bool:
-        """Return True for a column of images, which items contain with channels first."""
-        raise NotImplementedError
+    def is_image(self, column: str) -> bool:  # noqa: ARG002  (slices have channels first already)
+        """Return True for a column of images that items contain with channels first, and `_take` with channels last."""
+        return False
 
     def is_action(self, column: str) -> bool:
         """Return True for a column of actions; items contain the actions of all timesteps."""
@@ -147,29 +157,37 @@ class Dataset(Sequence[Item]):
     def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
         """Return several clips at once, which costs less than one by one."""
         episodes, starts = self.clip_indices.locate(numbers)
-        return self._clips(episodes, starts, self.num_steps)
+        return self._make_clips(episodes, starts, self.num_steps)
 
-    def _clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
-        items = self._rows(episodes, starts, count)
+    def _make_clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+        items = self._read_clips(episodes, starts, count)
         if isinstance(items, ClipBatch):
-            columns = {name: self._group(name, rows, 2, count) for name, rows in items.columns.items()}
+            columns = {name: self._group_actions(name, rows, 2, count) for name, rows in items.columns.items()}
             return ClipBatch(columns, len(items))
-        return [{name: self._group(name, rows, 1, count) for name, rows in item.items()} for item in items]
+        return [{name: self._group_actions(name, rows, 1, count) for name, rows in item.items()} for item in items]
 
-    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _read_clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         """Return clips with the action of every timestep, transformed."""
-        dense = starts[:, None] + np.arange(count * self.frameskip)
-        strided = dense[:, :: self.frameskip]
-        columns = {
-            name: self._present(name, self._take(name, episodes, dense if self.is_action(name) else strided))
-            for name in self.column_names
-        }
-        return self._transformed(ClipBatch(columns, len(episodes)))
+        columns = self._read_columns(episodes, starts[:, None] + np.arange(count * self.frameskip))
+        return self._transform_all(ClipBatch(columns, len(episodes)))
 
-    def _transformed(self, items: Sequence[Item]) -> Sequence[Item]:
-        return items if self.transform is None else [self._transform(item) for item in items]
+    def _read_columns(self, episodes: NDArray[np.int64], dense: NDArray[np.int64]) -> Item:
+        """Return rows of all columns as they are in items: of actions every timestep, of others every frameskip-th."""
+        if defines_slices(type(self)):
+            taken = take_slices(self, episodes, dense)
+            taken = {
+                name: rows if self.is_action(name) or isinstance(rows, list) else rows[:, :: self.frameskip]
+                for name, rows in taken.items()
+            }
+        else:
+            steps = {True: dense, False: dense[:, :: self.frameskip]}
+            taken = {name: self._take(name, episodes, steps[self.is_action(name)]) for name in self.column_names}
+        return {name: self._as_shown(name, rows) for name, rows in taken.items()}
 
-    def _transform(self, item: Item) -> Item:
+    def _transform_all(self, items: Sequence[Item]) -> Sequence[Item]:
+        return items if self.transform is None else [self._apply_transform(item) for item in items]
+
+    def _apply_transform(self, item: Item) -> Item:
         if self.transform is None:
             return item
         result: object = self.transform(item)
@@ -177,13 +195,13 @@ class Dataset(Sequence[Item]):
             raise DatasetError(f"transform: expected it to return an item, a dict of columns, found {shown(result)}")
         return cast("Item", result)
 
-    def _present(self, column: str, rows: Any) -> Any:
+    def _as_shown(self, column: str, rows: Any) -> Any:
         """Convert rows to the form of items: images with channels first, tensors."""
         if self.channels_first and isinstance(rows, np.ndarray) and self.is_image(column):
             rows = np.moveaxis(rows, -1, -3)
         return as_tensor(rows) if self.as_tensors else rows
 
-    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
+    def _group_actions(self, column: str, rows: Any, axis: int, count: int) -> Any:
         """Return the actions of `count` steps, [count, frameskip * A]: skipped timesteps one after the other."""
         if not self.is_action(column) or not hasattr(rows, "reshape"):
             return rows
@@ -210,22 +228,17 @@ class Dataset(Sequence[Item]):
                     f"episode {episode}: expected a multiple of frameskip {self.frameskip} timesteps with actions, "
                     f"found {end - start}"
                 )
-            rows = self._load(episode, range(start, end))
-            items.append({name: self._group(name, column, 1, count) for name, column in rows.items()})
+            rows = self._load_steps(episode, range(start, end))
+            items.append({name: self._group_actions(name, column, 1, count) for name, column in rows.items()})
         return items
 
     def load_episode(self, episode_idx: int) -> Item:
         """Return a whole episode: observations every frameskip timesteps, the action of every timestep."""
-        return self._load(episode_idx, range(self._length_of(episode_idx)))
+        return self._load_steps(episode_idx, range(self._length_of(episode_idx)))
 
-    def _load(self, episode: int, steps: range) -> Item:
-        dense = np.arange(steps.start, steps.stop)[None, :]
-        episode_indices = np.array([episode])
-        item = {}
-        for name in self.column_names:
-            rows = self._take(name, episode_indices, dense if self.is_action(name) else dense[:, :: self.frameskip])
-            item[name] = self._present(name, rows)[0]
-        return self._transform(item)
+    def _load_steps(self, episode: int, steps: range) -> Item:
+        columns = self._read_columns(np.array([episode]), np.arange(steps.start, steps.stop)[None, :])
+        return self._apply_transform({name: rows[0] for name, rows in columns.items()})
 
     def _length_of(self, episode: int) -> int:
         index = integer(episode)
@@ -273,7 +286,9 @@ class Dataset(Sequence[Item]):
     def read_episode(self, episode: int, *, encoded: bool = False) -> Item:  # noqa: ARG002  (nothing is encoded here)
         """Return all columns of an episode as stored arrays; encoded: frames as they are encoded."""
         length = self._length_of(episode)
-        return {name: self.column_rows(name, episode, 0, length) for name in self.column_names}
+        item = load_slice(self, episode, 0, length) if defines_slices(type(self)) else dict.fromkeys(self.column_names)
+        numbers = {name: rows for name, rows in item.items() if rows is not None and not isinstance(rows, str)}
+        return {name: numbers.get(name, self.column_rows(name, episode, 0, length)) for name in item}
 
     def get_dim(self, col: str) -> int:
         """Return the number of values per row of a column."""

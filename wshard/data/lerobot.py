@@ -91,8 +91,8 @@ class LeRobotAdapter(SourceDataset):
             return steps
         return super()._take(column, episodes, steps)
 
-    def _present(self, column: str, rows: Any) -> Any:
+    def _as_shown(self, column: str, rows: Any) -> Any:
         if column == "pixels":
             rows = rows.astype(np.float32) / 255
-        presented = super()._present(column, rows)
+        presented = super()._as_shown(column, rows)
         return presented[:, 0] if column == "pixels" and self.num_steps == 1 and presented.shape[1] == 1 else presented

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Writer(Protocol):
-    """Writes episodes {column: values of the timesteps}, inside `with`."""
+    """Writes episodes {column: values of the timesteps}, inside `with`; convert needs no write_episodes."""
 
     def __enter__(self) -> Self: ...
 

@@ -185,7 +185,7 @@ class ReplayBuffer(Dataset):
     def _sample(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> dict[str, Any]:
         transform, self.transform = self.transform, None
         try:
-            return collate(self._clips(episodes, starts, count))
+            return collate(self._make_clips(episodes, starts, count))
         finally:
             self.transform = transform
 

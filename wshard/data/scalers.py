@@ -12,9 +12,10 @@ import numpy as np
 from wshard.arguments import array_of, finite_number
 from wshard.data.tensors import as_float_tensor, as_numpy
 from wshard.errors import DatasetError, EntryNotFoundError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -42,25 +43,33 @@ class Scaler(ABC):
     def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the original rows of scaled rows [..., D]."""
 
-    def __call__(self, data: Any) -> Any:
+    def transform(self, data: Any) -> Any:
         """Return scaled data."""
         return self._apply(self._map, data)
 
-    def inverse(self, data: Any) -> Any:
+    __call__ = transform
+
+    def inverse_transform(self, data: Any) -> Any:
         """Return the original values of scaled data."""
         return self._apply(self._unmap, data)
+
+    inverse = inverse_transform
+
+    def fit_transform(self, data: Any) -> Any:
+        """Fit on rows, and return them scaled."""
+        return self.fit(data).transform(data)
 
     def _apply(self, function: Any, data: Any) -> Any:
         return as_float_tensor(function(np.asarray(as_numpy(data))), like=data)
 
 
 class ZScoreScaler(Scaler):
-    """(x - mean) / max(std, eps); mean and std [1, D] of the population."""
+    """(x - mean) / max(std, eps); mean and std [1, D] of the population, unless they are given."""
 
-    def __init__(self, eps: float = _EPS) -> None:
-        self.eps = eps
-        self.mean: NDArray[Any] = np.zeros((1, 1))
-        self.std: NDArray[Any] = np.ones((1, 1))
+    def __init__(self, mean: Any = None, std: Any = None, eps: float = _EPS) -> None:
+        self.eps = finite_number(eps, "eps", DatasetError)
+        self.mean = _numbers(mean, "mean", np.zeros((1, 1)))
+        self.std = _numbers(std, "std", np.ones((1, 1)))
 
     def fit(self, data: Any) -> Self:
         """Fit on rows."""
@@ -96,14 +105,16 @@ class ZScoreScaler(Scaler):
 
 
 class PercentileScaler(Scaler):
-    """Maps the percentiles low and high to -1 and 1, and clips values outside."""
+    """Maps the percentiles low and high to -1 and 1, and clips values outside; q_low, q_high: known values of them."""
 
-    def __init__(self, low: float = 1, high: float = 99) -> None:
+    def __init__(
+        self, low: float = 1.0, high: float = 99.0, q_low: Any = None, q_high: Any = None, eps: float = _EPS
+    ) -> None:
         if not 0 <= finite_number(low, "low", DatasetError) < finite_number(high, "high", DatasetError) <= 100:
             raise DatasetError(f"percentiles: expected 0 <= low < high <= 100, found {low} and {high}")
-        self.low, self.high = low, high
-        self.q_low: NDArray[Any] = np.zeros(1)
-        self.q_high: NDArray[Any] = np.ones(1)
+        self.low, self.high, self.eps = low, high, finite_number(eps, "eps", DatasetError)
+        self.q_low = _numbers(q_low, "q_low", np.zeros(1))
+        self.q_high = _numbers(q_high, "q_high", np.ones(1))
 
     def fit(self, data: Any) -> Self:
         """Fit on rows."""
@@ -112,7 +123,7 @@ class PercentileScaler(Scaler):
 
     def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
         low, high = _fit_shape(self.q_low, rows), _fit_shape(self.q_high, rows)
-        scaled: NDArray[Any] = np.clip(2 * (rows - low) / np.maximum(high - low, _EPS) - 1, -1, 1)
+        scaled: NDArray[Any] = np.clip(2 * (rows - low) / np.maximum(high - low, self.eps) - 1, -1, 1)
         return scaled
 
     def _unmap(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -149,29 +160,37 @@ def get_scaler(method: str = "zscore", **kw: Any) -> Scaler:
     return _SCALERS[method](**kw)
 
 
-class ColumnNormalizer:
-    """A transform of items: the scaled column `source` becomes `target`."""
+class WrapTorchTransform:
+    """A transform of items: the column `target` becomes what a function, `lambd`, returns for the column `source`."""
 
-    def __init__(self, source: str, target: str, scaler: Scaler) -> None:
-        self.source, self.target, self.scaler = source, target, scaler
+    def __init__(self, lambd: Callable[[Any], Any], source: str = "image", target: str = "image") -> None:
+        if not callable(lambd):
+            raise DatasetError(f"transform: expected a function of a column, found {shown(lambd)}")
+        self.lambd, self.source, self.target = lambd, source, target
+
+    @property
+    def scaler(self) -> Any:
+        """The function, where it is a scaler of column_normalizer."""
+        return self.lambd
 
     def __call__(self, item: Item) -> Item:
-        """Return the item with the scaled column."""
+        """Return the item with the new column."""
         if self.source not in item:
             raise EntryNotFoundError(f"normalizer: no column {self.source!r}; there are {', '.join(item)}")
-        return {**item, self.target: self.scaler(item[self.source])}
+        return {**item, self.target: self.lambd(item[self.source])}
 
     def __repr__(self) -> str:
-        """Return the columns and the kind of the scaler."""
-        return f"<ColumnNormalizer: {self.source} -> {self.target} by {type(self.scaler).__name__}>"
+        """Return the columns and the kind of the function."""
+        return f"<WrapTorchTransform: {self.source} -> {self.target} by {type(self.lambd).__name__}>"
 
 
 def column_normalizer(
     dataset: Dataset, source: str, target: str, method: str = "zscore", **kw: Any
-) -> ColumnNormalizer:
+) -> WrapTorchTransform:
     """Fit a scaler on a column of a data set, episode by episode, and return it as a transform.
 
-    The scaler has the hash of the data in `source_hash`. Percentiles need the whole column in memory.
+    The scaler, its `lambd`, has the hash of the data in `source_hash`. Percentiles need the whole column in memory. Of
+    a data set of another class, the column is what its get_col_data returns.
     """
     scaler, digest = get_scaler(method, **kw), hashlib.sha256(str(source).encode())
     parts = _parts_of(dataset, source, digest)
@@ -181,16 +200,34 @@ def column_normalizer(
         part_list = list(parts)
         scaler.fit(np.concatenate(part_list) if part_list else np.zeros((0, 1)))
     scaler.source_hash = digest.hexdigest()
-    return ColumnNormalizer(source, target, scaler)
+    return WrapTorchTransform(scaler, source, target)
 
 
 def _parts_of(dataset: Dataset, column: str, digest: Any) -> Iterator[NDArray[Any]]:
-    for episode, length in enumerate(dataset.lengths.tolist()):
-        rows = dataset.column_rows(column, episode, 0, length)
+    for rows in _columns_of(dataset, column):
         if not isinstance(rows, np.ndarray):
             raise DatasetError(f"column {column!r}: expected numbers to scale, found texts")
         digest.update(np.ascontiguousarray(rows).data)
         yield rows
+
+
+def _columns_of(dataset: Dataset, column: str) -> Iterator[Any]:
+    if hasattr(dataset, "column_rows"):
+        yield from (
+            dataset.column_rows(column, episode, 0, length) for episode, length in enumerate(dataset.lengths.tolist())
+        )
+    else:
+        yield as_numpy(dataset.get_col_data(column))
+
+
+def _numbers(values: Any, name: str, default: NDArray[Any]) -> NDArray[Any]:
+    """Return statistics that were given as float64, or the default."""
+    if values is None:
+        return default
+    numbers = array_of(as_numpy(values), name, DatasetError)
+    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+        raise DatasetError(f"{name}: expected finite numbers, found {shown(values)}")
+    return np.atleast_1d(numbers.astype(np.float64))
 
 
 def _rows_of(data: Any) -> NDArray[Any]:

@@ -47,7 +47,8 @@ SIGNATURES = {  # those that the original states; options of this project follow
     "convert": "source, dest, *, source_format=None, dest_format='lance', cache_dir=None, progress=True, **kwargs",
     "merge": "sources, dest, *, dest_format='lance', source_formats=None, mode='error', cache_dir=None, "
     "progress=True, **kwargs",
-    "PercentileScaler": "low=1, high=99",
+    "ZScoreScaler": "mean=None, std=None, eps=1e-08",
+    "PercentileScaler": "low=1.0, high=99.0, q_low=None, q_high=None, eps=1e-08",
     "get_scaler": "method='zscore', **kw",
     "column_normalizer": "dataset, source, target, method='zscore', **kw",
     "register_format": "cls",
@@ -57,7 +58,7 @@ SIGNATURES = {  # those that the original states; options of this project follow
 }
 OTHER_NAMES = [
     *("FORMATS", "WRITE_MODES", "EPISODE_DATA_KEY", "Format", "Writer", "split_episode_data", "validate_write_mode"),
-    *("classic_filter", "get_cache_dir", "ensure_dir_exists", "ZScoreScaler", "IdentityScaler"),
+    *("classic_filter", "get_cache_dir", "ensure_dir_exists", "IdentityScaler", "WrapTorchTransform"),
 ]
 
 POINTS = {  # section 19 of what is known of the original: what must be better, and where that is tested

@@ -199,7 +199,7 @@ def test_a_column_is_fitted_episode_by_episode(tmp_path):
     write_hdf5(tmp_path / "a.h5", columns)
     data = HDF5Dataset(path=tmp_path / "a.h5")
     found = column_normalizer(data, "proprio", "scaled")
-    assert repr(found) == "<ColumnNormalizer: proprio -> scaled by ZScoreScaler>"
+    assert repr(found) == "<WrapTorchTransform: proprio -> scaled by ZScoreScaler>"
     whole = ZScoreScaler().fit(columns["proprio"])
     assert np.allclose(found.scaler.mean, whole.mean, rtol=1e-12)
     assert np.allclose(found.scaler.std, whole.std, rtol=1e-12)

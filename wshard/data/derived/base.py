@@ -83,23 +83,23 @@ class DerivedDataset(Dataset):
         check_revision(self.dataset, self._revision)
         return self.dataset._take(column, *self._map_to_source(episodes, steps))  # noqa: SLF001  (of the same base)
 
-    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _read_clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         check_revision(self.dataset, self._revision)
-        items = self.dataset._rows(*self._map_to_source(episodes, starts), count)  # noqa: SLF001  (as above)
-        return self._transformed(items)
+        items = self.dataset._read_clips(*self._map_to_source(episodes, starts), count)  # noqa: SLF001  (as above)
+        return self._transform_all(items)
 
-    def _load(self, episode: int, steps: range) -> Item:
+    def _load_steps(self, episode: int, steps: range) -> Item:
         check_revision(self.dataset, self._revision)
         episodes, starts = self._map_to_source(np.array([episode]), np.array([steps.start]))
         start = int(starts[0])
-        item = self.dataset._load(int(episodes[0]), range(start, start + len(steps)))  # noqa: SLF001  (as above)
-        return self._transform(item)
+        item = self.dataset._load_steps(int(episodes[0]), range(start, start + len(steps)))  # noqa: SLF001  (as above)
+        return self._apply_transform(item)
 
-    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
-        return self.dataset._group(column, rows, axis, count)  # noqa: SLF001  (as above)
+    def _group_actions(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        return self.dataset._group_actions(column, rows, axis, count)  # noqa: SLF001  (as above)
 
-    def _present(self, column: str, rows: Any) -> Any:
-        return self.dataset._present(column, rows)  # noqa: SLF001  (as above)
+    def _as_shown(self, column: str, rows: Any) -> Any:
+        return self.dataset._as_shown(column, rows)  # noqa: SLF001  (as above)
 
 
 def check_without_goals(dataset: Dataset) -> None:

@@ -82,25 +82,25 @@ class MergeDataset(_SeveralDatasets):
         """Return True for a column of actions."""
         return self._owners[column].is_action(column)
 
-    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _read_clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         self._check_revisions()
-        parts = [dataset._rows(episodes, starts, count) for dataset in self.datasets]  # noqa: SLF001  (of the same base)
-        return self._transformed([self._join(items) for items in zip(*parts, strict=True)])
+        parts = [dataset._read_clips(episodes, starts, count) for dataset in self.datasets]  # noqa: SLF001  (of the same base)
+        return self._transform_all([self._join(items) for items in zip(*parts, strict=True)])
 
-    def _load(self, episode: int, steps: range) -> Item:
+    def _load_steps(self, episode: int, steps: range) -> Item:
         self._check_revisions()
-        return self._transform(self._join([dataset._load(episode, steps) for dataset in self.datasets]))  # noqa: SLF001
+        return self._apply_transform(self._join([dataset._load_steps(episode, steps) for dataset in self.datasets]))  # noqa: SLF001
 
     def _join(self, items: Sequence[Item]) -> Item:
         """Merge the items of one clip in each data set: each column comes from the data set that owns it."""
         item_by_dataset = {id(dataset): item for dataset, item in zip(self.datasets, items, strict=True)}
         return {key: item_by_dataset[id(owner)][key] for key, owner in self._owners.items()}
 
-    def _present(self, column: str, rows: Any) -> Any:
-        return self._owners[column]._present(column, rows)  # noqa: SLF001  (as above)
+    def _as_shown(self, column: str, rows: Any) -> Any:
+        return self._owners[column]._as_shown(column, rows)  # noqa: SLF001  (as above)
 
-    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
-        return self._owners.get(column, self.datasets[0])._group(column, rows, axis, count)  # noqa: SLF001  (as above)
+    def _group_actions(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        return self._owners.get(column, self.datasets[0])._group_actions(column, rows, axis, count)  # noqa: SLF001  (as above)
 
     def _take(self, column: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Any:
         self._check_revisions()
@@ -151,17 +151,17 @@ class ConcatDataset(_SeveralDatasets):
         """Return True for a column of actions."""
         return self.datasets[0].is_action(column)
 
-    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _read_clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         self._check_revisions()
         owners = self._owners_of(episodes)
         merged: list[Item] = [{}] * len(episodes)
         for owner in np.unique(owners).tolist():
             positions = np.flatnonzero(owners == owner)
             local = episodes[positions] - self._first_episodes[owner]
-            items = self.datasets[owner]._rows(local, starts[positions], count)  # noqa: SLF001  (of the same base)
+            items = self.datasets[owner]._read_clips(local, starts[positions], count)  # noqa: SLF001  (of the same base)
             for position, item in zip(positions.tolist(), items, strict=True):
                 merged[position] = item
-        return self._transformed(merged)
+        return self._transform_all(merged)
 
     def _owners_of(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(self._first_episodes, episodes, side="right") - 1
@@ -178,17 +178,17 @@ class ConcatDataset(_SeveralDatasets):
         ordered = [parts[position] for position in range(len(episodes))]
         return ordered if ordered and isinstance(ordered[0], str) else np.stack(ordered)
 
-    def _load(self, episode: int, steps: range) -> Item:
+    def _load_steps(self, episode: int, steps: range) -> Item:
         self._check_revisions()
         owner = int(self._owners_of(np.array([episode]))[0])
         first = int(self._first_episodes[owner])
-        return self._transform(self.datasets[owner]._load(episode - first, steps))  # noqa: SLF001  (as above)
+        return self._apply_transform(self.datasets[owner]._load_steps(episode - first, steps))  # noqa: SLF001  (as above)
 
-    def _present(self, column: str, rows: Any) -> Any:
-        return self.datasets[0]._present(column, rows)  # noqa: SLF001  (as above)
+    def _as_shown(self, column: str, rows: Any) -> Any:
+        return self.datasets[0]._as_shown(column, rows)  # noqa: SLF001  (as above)
 
-    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:
-        return self.datasets[0]._group(column, rows, axis, count)  # noqa: SLF001  (as above)
+    def _group_actions(self, column: str, rows: Any, axis: int, count: int) -> Any:
+        return self.datasets[0]._group_actions(column, rows, axis, count)  # noqa: SLF001  (as above)
 
 
 def _check_columns(first: Dataset, other: Dataset, where: str) -> None:

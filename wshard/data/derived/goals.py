@@ -95,7 +95,7 @@ class GoalDataset(DerivedDataset):
     def __getitems__(self, numbers: Sequence[int]) -> Sequence[Item]:
         """Return several clips with their goals."""
         episodes, starts = self.clip_indices.locate(numbers)
-        items = self._clips(episodes, starts, self.num_steps)
+        items = self._make_clips(episodes, starts, self.num_steps)
         if not self.goal_keys:
             return items
         epochs = [self._count(number) for number in numbers]
@@ -146,10 +146,10 @@ class GoalDataset(DerivedDataset):
     ) -> Sequence[Item]:
         if isinstance(items, ClipBatch):
             for key, name in self.goal_keys.items():
-                items.columns[name] = self._present(key, self._take(key, episodes, steps[:, None]))
+                items.columns[name] = self._as_shown(key, self._take(key, episodes, steps[:, None]))
             return items
         for item, episode, step in zip(items, episodes.tolist(), steps.tolist(), strict=True):
-            goal = self._load(episode, range(step, step + 1))
+            goal = self._load_steps(episode, range(step, step + 1))
             item |= {name: goal[key] for key, name in self.goal_keys.items()}
         return items
 

@@ -56,10 +56,10 @@ class WindowDataset(DerivedDataset):
         if n_step and "reward" not in dataset.column_names:
             raise DatasetError(f"n_step: expected a column 'reward', found {', '.join(dataset.column_names)}")
 
-    def _group(self, column: str, rows: Any, axis: int, count: int) -> Any:  # noqa: ARG002  (no action is skipped)
+    def _group_actions(self, column: str, rows: Any, axis: int, count: int) -> Any:  # noqa: ARG002  (no action is skipped)
         return rows
 
-    def _rows(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
+    def _read_clips(self, episodes: NDArray[np.int64], starts: NDArray[np.int64], count: int) -> Sequence[Item]:
         past = starts[:, None] + np.arange(count - self.history, count)
         coming = starts[:, None] + np.arange(self.chunk)
         columns: Item = {}
@@ -69,17 +69,17 @@ class WindowDataset(DerivedDataset):
                 columns |= self._padded(name, f"next_{name}", episodes, starts[:, None] + self.n_step)
         if self.n_step:
             columns |= self._returns(episodes, starts)
-        return self._transformed(ClipBatch(columns, len(episodes)))
+        return self._transform_all(ClipBatch(columns, len(episodes)))
 
-    def _load(self, episode: int, steps: range) -> Item:
-        return Dataset._load(self, episode, steps)  # noqa: SLF001  (of every timestep, untransformed)
+    def _load_steps(self, episode: int, steps: range) -> Item:
+        return Dataset._load_steps(self, episode, steps)  # noqa: SLF001  (of every timestep, untransformed)
 
     def _padded(self, column: str, name: str, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Item:
         inside = np.clip(steps, 0, self.lengths[episodes][:, None] - 1)
         rows, is_pad = self._take(column, episodes, inside), inside != steps
         if self.padding == "zero" and isinstance(rows, np.ndarray):
             rows[is_pad] = 0
-        return {name: self._present(column, rows), f"{name}_is_pad": self._as_item(is_pad)}
+        return {name: self._as_shown(column, rows), f"{name}_is_pad": self._as_item(is_pad)}
 
     def _returns(self, episodes: NDArray[np.int64], starts: NDArray[np.int64]) -> Item:
         steps = starts[:, None] + np.arange(self.n_step)
