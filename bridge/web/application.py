@@ -28,11 +28,12 @@ from bridge.web.api import (
     search,
     state,
 )
+from bridge.web.endpoints import receive_body, refuse
 from bridge.web.guard import Guard, Rules, read_cookie, set_cookie
 from bridge.web.openapi import describe_api
 from bridge.web.page_shell import render_page
 from wshard import __version__
-from wshard.errors import MissingExtraError
+from wshard.errors import MissingExtraError, RequestError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -95,15 +96,19 @@ def make_app(archive: ServedArchive, options: AppOptions) -> Starlette:
 
     def page_route(path: str, name: str) -> Route:
         async def show_page(request: Request) -> Response:
-            return render_page(name, archive.archive.place.name, request.state.csrf)
+            known = request.state
+            return render_page(name, archive.archive.place.name, csrf=known.csrf, role=known.account.role)
 
         return Route(path, show_page)
 
     async def show_login(_request: Request) -> Response:
-        return render_page("login", archive.archive.place.name, "", by_token=options.rules.sign_ins.by_token)
+        return render_page("login", archive.archive.place.name, by_token=options.rules.sign_ins.by_token)
 
     async def sign_in(request: Request) -> Response:
-        return _sign_in(await request.body(), options.rules)
+        try:
+            return _sign_in(await receive_body(request), options.rules)
+        except RequestError as error:
+            return refuse(error)
 
     async def sign_out(request: Request) -> Response:
         options.rules.sign_ins.sign_out(read_cookie(request, options.rules.cookie))

@@ -101,6 +101,15 @@ class ApiCall:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
+    def check_may_compute(self, what: str) -> None:
+        """Raise RequestError unless the account may start jobs; for routes that read, and compute what is missing."""
+        if self.account.role != "editor":
+            raise RequestError(
+                f"expected an account that may start jobs, to compute {what}: this one is read-only, and is shown "
+                "what an editor has had computed",
+                403,
+            )
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -166,7 +175,8 @@ async def _leave(request: Request, cancellation: Cancellation) -> None:
     cancellation.cancel()
 
 
-async def _read_body(request: Request) -> dict[str, Any]:
+async def receive_body(request: Request) -> bytes:
+    """Return the body of a request; RequestError for one that is too large or too slow."""
     data = bytearray()
     with anyio.move_on_after(_BODY_S) as limit:
         async for piece in request.stream():
@@ -175,6 +185,11 @@ async def _read_body(request: Request) -> dict[str, Any]:
                 raise RequestError(f"expected a body of at most {MAX_BODY} bytes", 413)
     if limit.cancelled_caught:
         raise RequestError(f"expected the body within {_BODY_S:g} seconds", 408)
+    return bytes(data)
+
+
+async def _read_body(request: Request) -> dict[str, Any]:
+    data = await receive_body(request)
     try:
         parsed = json.loads(data or b"{}")
     except (ValueError, RecursionError):

@@ -37,6 +37,7 @@ class Job:
     ended: float | None = None
     result: Any = None
     error: str = ""
+    key: object = field(default=None, repr=False)
     stopped: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def stage(self, what: str, total: int) -> None:
@@ -65,18 +66,21 @@ class Jobs:
         self._pool = ThreadPoolExecutor(1, "job")
         self._beside = ThreadPoolExecutor(2, "lasting job")
 
-    def start(self, kind: str, work: Callable[[Job], Any], *, who: str = "", lasting: bool = False) -> Job:
-        """Begin a job, or return the one of that kind that is waiting or running already.
+    def start(
+        self, kind: str, work: Callable[[Job], Any], *, key: object = None, who: str = "", lasting: bool = False
+    ) -> Job:
+        """Begin a job, or return the one that is waiting or running already and does the same.
 
-        lasting: it runs until it is stopped, beside the others.
+        key: equal for jobs that do the same, by default the kind. lasting: it runs until it is stopped, beside the
+        others.
         """
         with self._lock:
             for running in self._jobs.values():
-                if running.kind == kind and running.state in ("waiting", "running"):
+                if running.key == (key or kind) and running.state in ("waiting", "running"):
                     return running
             if sum(job.state == "waiting" for job in self._jobs.values()) >= _MAX_JOBS // 2:
                 raise RequestError("expected fewer jobs: too many are waiting", 429)
-            job = Job(next(self._numbers), kind, who)
+            job = Job(next(self._numbers), kind, who, key=key or kind)
             self._jobs[job.id] = job
             for old in list(self._jobs)[:-_MAX_JOBS]:
                 if self._jobs[old].state not in ("waiting", "running"):

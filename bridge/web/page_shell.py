@@ -19,6 +19,6 @@ def _template() -> Template:
     return Environment(loader=PackageLoader("bridge.web"), autoescape=True).get_template(_TEMPLATE)
 
 
-def render_page(page: str, archive: str, csrf: str, *, by_token: bool = False) -> HTMLResponse:
-    """Return the page of that name; by_token: it asks for an account's token."""
-    return HTMLResponse(_template().render(page=page, archive=archive, csrf=csrf, by_token=by_token))
+def render_page(page: str, archive: str, *, csrf: str = "", role: str = "", by_token: bool = False) -> HTMLResponse:
+    """Return the page of that name; role: that of the account; by_token: it asks for an account's token."""
+    return HTMLResponse(_template().render(page=page, archive=archive, csrf=csrf, role=role, by_token=by_token))

@@ -38,6 +38,7 @@ class ServedArchive:
         self.archive: Archive = open_archive(index or place, archive=place)
         self.jobs = Jobs()
         self.undos = Undos()
+        self.exporting = threading.Lock()  # whose name is free is decided for one export at a time
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.searching = threading.Lock()  # searches are CPU-bound: in parallel they would only slow each other down
         self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FOLDER: Final = ".exports"
 """In the folder of the archive; ingest, which may be of a folder around that, leaves hidden folders alone."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_SUFFIXES: Final = {"lance": ".lance", "lance_video": ".lance", "hdf5": ".h5"}
+_SUFFIXES: Final = {"lance": ".lance", "hdf5": ".h5"}
 _SHOWN: Final = 20
 _PIECE: Final = 1 << 20
 
@@ -55,11 +55,24 @@ def start_export(call: ApiCall) -> dict[str, Any]:
         folder.mkdir(exist_ok=True)
         return _convert(job, spans, target)
 
-    return present_job(archive.jobs.start(f"export {name}", convert, who=call.account.name))
+    who = call.account.name
+    with archive.exporting:
+        _check_is_own(call, name)
+        key = ("export", target.location, who, *spans)
+        return present_job(archive.jobs.start(f"export {name}", convert, key=key, who=who))
+
+
+def _check_is_own(call: ApiCall, name: str) -> None:
+    """Raise RequestError for the name of an export of somebody else, whose episodes would be mixed with these."""
+    for job in call.archive.jobs.all():
+        if job.kind == f"export {name}" and job.who != call.account.name:
+            raise RequestError(f"name: {job.who or 'somebody else'} has an export {name!r}; choose another name", 409)
 
 
 def _suffix_of(format_name: str) -> str:
-    """Return what the name of a format's file ends with; "" for folders."""
+    """Return what the name of a format's file ends with; "" for folders, also of formats with a file per episode."""
+    if getattr(sink_class(format_name), "one_per_file", False):
+        return ""
     return _SUFFIXES.get(format_name) or FORMATS[format_name].suffix
 
 

@@ -39,6 +39,8 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
     if cached is not None and not call["fresh"]:
         return {**cached, "stale": cached["instant"] != _instant(archive)}
 
+    call.check_may_compute(f"the queue {name}")
+
     def work(progress: Progress) -> dict[str, int]:
         instant = _instant(archive)
         items = find(call, progress)
@@ -46,11 +48,8 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
         archive.keep_queue(key, queue)
         return {"total": len(items)}
 
-    return {
-        "job": present_job(
-            archive.jobs.start(" ".join(["queue", *(one for one in key if one)]), work, who=call.account.name)
-        )
-    }
+    kind = " ".join(["queue", *(one for one in key if one)])
+    return {"job": present_job(archive.jobs.start(kind, work, key=("queue", *key), who=call.account.name))}
 
 
 def _instant(archive: ServedArchive) -> str:

@@ -3,7 +3,7 @@ import { address, episodePath, get } from "./base/api.js";
 import { fill, h, say } from "./base/dom.js";
 import { listEvents } from "./base/events.js";
 import { clock as clockText, plural, shown } from "./base/format.js";
-import { onKey } from "./base/keys.js";
+import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
 import { Camera, VideoCamera } from "./components/cameras.js";
@@ -238,14 +238,14 @@ class EpisodePage {
     onKey("[", "the span begins here", () => this.chooseEnd(0));
     onKey("]", "the span ends here", () => this.chooseEnd(1));
     onKey("Escape", "clear the span", () => this.choose(null));
-    onKey("r", "review", () => askReview(target));
-    onKey("t", "tag", () => void askTag(target));
-    onKey("n", "note", () => void askNote(target));
-    onKey("c", "save as a collection", () => void askCollection(target));
+    onChangeKey("r", "review", () => askReview(target));
+    onChangeKey("t", "tag", () => void askTag(target));
+    onChangeKey("n", "note", () => void askNote(target));
+    onChangeKey("c", "save as a collection", () => void askCollection(target));
     onKey("j", "next episode of the list", () => void this.neighbour(1));
     onKey("k", "previous episode of the list", () => void this.neighbour(-1));
     for (const value of [1, 2, 3, 4, 5]) {
-      onKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value));
+      onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value));
     }
   }
 

@@ -2,7 +2,7 @@
 import { address, ApiError, episodePath, get, isAborted } from "./base/api.js";
 import { append, fill, h, say } from "./base/dom.js";
 import { plural } from "./base/format.js";
-import { onKey } from "./base/keys.js";
+import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./components/annotations.js";
 import { askColumns, column, DEFAULT } from "./components/columns.js";
@@ -43,6 +43,7 @@ class EpisodesPage {
     this.thumbnails = new Thumbnails(() => this.table.draw());
     this.empty = h("div", { class: "empty", hidden: true });
     this.control = new AbortController();
+    this.isValid = true; // the filter
   }
 
   begin() {
@@ -106,6 +107,7 @@ class EpisodesPage {
     try {
       // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
       const first = await this.fetchRows(0, this.table.blocks.size, signal);
+      this.isValid = true;
       this.box.report(null);
       this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, first, stay);
       this.showEmpty(first.length);
@@ -116,6 +118,7 @@ class EpisodesPage {
       void this.facets.show(this.where);
     } catch (error) {
       if (isAborted(error)) return;
+      this.isValid = !(error instanceof ApiError && error.status === 400);
       this.box.report(error);
       if (!(error instanceof ApiError) || error.status !== 400) say(String(error), { error: true });
     } finally {
@@ -198,7 +201,7 @@ class EpisodesPage {
       const found = await confirmAll(this.where, what);
       if (found) await act(found);
     };
-    const onAll = this.where && !count;
+    const onAll = this.where && this.isValid && !count;
     if (!count && !onAll) {
       fill(this.actions);
       return;
@@ -241,13 +244,13 @@ class EpisodesPage {
       if (row) location.assign(this.linkTo(row, this.table.current));
     });
     onKey("/", "to the filter", () => this.box.input.focus());
-    onKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));
-    onKey("t", "tag", () => this.withTargets((uids) => void askTag({ episodes: uids })));
-    onKey("n", "note", () => this.withTargets((uids) => void askNote({ episodes: uids })));
-    onKey("c", "save as a collection", () => this.withTargets((uids) => void askCollection({ episodes: uids })));
+    onChangeKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));
+    onChangeKey("t", "tag", () => this.withTargets((uids) => void askTag({ episodes: uids })));
+    onChangeKey("n", "note", () => this.withTargets((uids) => void askNote({ episodes: uids })));
+    onChangeKey("c", "save as a collection", () => this.withTargets((uids) => void askCollection({ episodes: uids })));
     onKey("Escape", "clear the selection", () => this.clearSelection());
     for (const value of [1, 2, 3, 4, 5]) {
-      onKey(String(value), `rate ${"★".repeat(value)}`, () =>
+      onChangeKey(String(value), `rate ${"★".repeat(value)}`, () =>
         this.withTargets((uids) => void rate(uids, value)));
     }
   }

@@ -3,8 +3,13 @@ import { append, h } from "./base/dom.js";
 
 /** @returns {string} the page to go on to, of this server only */
 function nextPage() {
-  const next = new URLSearchParams(location.search).get("next") || "/";
-  return /^\/(?![/\\])/.test(next) ? next : "/";
+  // Read as browsers read it: they leave out tabs and take "\\" for "/", so that "/\t/host" is another host.
+  try {
+    const next = new URL(new URLSearchParams(location.search).get("next") || "/", location.origin);
+    return next.origin === location.origin ? next.href : "/";
+  } catch {
+    return "/"; // no address at all
+  }
 }
 
 export async function showLogin() {

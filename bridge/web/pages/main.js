@@ -1,5 +1,7 @@
 // Show the page that the server named.
 import "./main.css";
+import { ApiError } from "./base/api.js";
+import { say } from "./base/dom.js";
 import { restoreTheme } from "./components/shell.js";
 
 /** @type {Record<string, () => Promise<unknown>>} */
@@ -15,5 +17,11 @@ const PAGES = {
   login: async () => (await import("./login_page.js")).showLogin(),
 };
 
+// What the server refuses is shown, whatever asked for it: a button must never do nothing without a word.
+window.addEventListener("unhandledrejection", (event) => {
+  if (!(event.reason instanceof ApiError)) return;
+  event.preventDefault();
+  say(event.reason.message, { error: true });
+});
 restoreTheme();
 await PAGES[document.body.dataset.page || ""]?.();

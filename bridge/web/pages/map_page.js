@@ -1,9 +1,9 @@
 // The map: episodes as points, like ones near one another; hover shows one, a lasso selects many.
-import { episodePath, get, isAborted, pictureUrl } from "./base/api.js";
+import { ApiError, episodePath, get, isAborted, pictureUrl } from "./base/api.js";
 import { coloursOfLabels, UNLABELLED } from "./base/colours.js";
 import { debounce, drawPicture, fill, h, say, themed } from "./base/dom.js";
 import { number, plain, plural } from "./base/format.js";
-import { onKey } from "./base/keys.js";
+import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { askCollection, askReview, askTag } from "./components/annotations.js";
 import { FilterBox } from "./components/filter_box.js";
@@ -58,9 +58,9 @@ class MapPage {
       return;
     }
     this.listen();
-    onKey("t", "tag the selection", () => this.act(askTag));
-    onKey("r", "review the selection", () => this.act(askReview));
-    onKey("c", "save the selection as a collection", () => this.act(askCollection));
+    onChangeKey("t", "tag the selection", () => this.act(askTag));
+    onChangeKey("r", "review the selection", () => this.act(askReview));
+    onChangeKey("c", "save the selection as a collection", () => this.act(askCollection));
     onKey("a", "select all points", () => this.select([...this.found.uids.keys()]));
     onKey("Escape", "clear the selection", () => this.select([]));
     onKey("+", "zoom in", () => this.points?.zoomAt(1.4, this.canvas.clientWidth / 2, this.canvas.clientHeight / 2));
@@ -95,10 +95,10 @@ class MapPage {
       this.select([]);
       const how = found.share === null ? this.method.selectedOptions[0].text : `principal components, ${Math.round(100 * found.share)} % of the variance`;
       fill(this.status, plural(found.total, "episode"), found.counts ? `, ${plural(found.uids.length, "point")}` : "", ` · ${how}`,
-        found.stale && h("span", {}, " · vectors have changed since ", h("button", { onclick: () => void this.load(true) }, "Compute again")));
+        found.stale && h("span", {}, " · vectors have changed since ", h("button", { class: "change", onclick: () => void this.load(true) }, "Compute again")));
     } catch (error) {
       if (isAborted(error)) return;
-      this.box.report(error);
+      this.box.report(error instanceof ApiError && error.status === 400 ? error : null);
       fill(this.status, h("span", { class: "problem" }, error instanceof Error ? error.message : String(error)));
     }
   }

@@ -2,7 +2,7 @@
 import { address, episodePath, get } from "./base/api.js";
 import { fill, h, say } from "./base/dom.js";
 import { plural } from "./base/format.js";
-import { onKey } from "./base/keys.js";
+import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askNote, askReview, askTag, rate, tag } from "./components/annotations.js";
 import { makeShell } from "./components/shell.js";
@@ -42,11 +42,11 @@ class ReviewPage {
     onKey("j", "next", () => this.move(1));
     onKey("k", "previous", () => this.move(-1));
     onKey("Enter", "open the episode", () => this.open());
-    onKey("r", "review", () => this.with((uid) => askReview({ episodes: [uid] })));
-    onKey("t", "tag", () => this.with((uid) => void askTag({ episodes: [uid] })));
-    onKey("n", "note", () => this.with((uid) => void askNote({ episodes: [uid] })));
-    onKey("d", "tag it duplicate", () => this.with((uid) => void tag({ episodes: [uid] }, "duplicate")));
-    for (const value of [1, 2, 3, 4, 5]) onKey(String(value), `rate ${"★".repeat(value)}`, () => this.with((uid) => void rate([uid], value)));
+    onChangeKey("r", "review", () => this.with((uid) => askReview({ episodes: [uid] })));
+    onChangeKey("t", "tag", () => this.with((uid) => void askTag({ episodes: [uid] })));
+    onChangeKey("n", "note", () => this.with((uid) => void askNote({ episodes: [uid] })));
+    onChangeKey("d", "tag it duplicate", () => this.with((uid) => void tag({ episodes: [uid] }, "duplicate")));
+    for (const value of [1, 2, 3, 4, 5]) onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => this.with((uid) => void rate([uid], value)));
     afterChange(() => void this.loadStates());
     window.addEventListener("popstate", () => void this.load());
     await offerSpaces(this.space);
@@ -85,7 +85,7 @@ class ReviewPage {
       this.at = Math.min(Math.max(0, this.items.length - 1), Number(localStorage.getItem(this.place)) || 0);
       fill(this.status, QUEUES[this.queue], ": ", plural(found.total, this.queue === "duplicates" ? "group" : this.queue === "leaks" ? "pair" : "episode"),
         found.stale && " · the archive has changed since ",
-        found.stale && h("button", { onclick: () => void this.load(true) }, "Look again"));
+        found.stale && h("button", { class: "change", onclick: () => void this.load(true) }, "Look again"));
       this.draw();
       await Promise.all([this.loadStates(), this.loadLanes()]);
     } catch (error) {

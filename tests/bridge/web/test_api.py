@@ -11,6 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import h5py
+import httpx
 import numpy as np
 import pytest
 from simplejpeg import decode_jpeg
@@ -20,6 +21,7 @@ from web_app import make_archive, need_pages, running_app
 from bridge import TrajectoryIngestor
 from bridge.cli.main import app as commands
 from bridge.curation.archive_vectors import read_chosen_vectors
+from bridge.web.accounts import Account, hash_token
 from bridge.web.api import listing, scatter
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
@@ -462,6 +464,41 @@ def test_exports_go_nowhere_else_and_can_be_stopped(client, app):
     assert ended(client, waiting)["state"] == "stopped"
     assert not (app.archive.archive.folder / ".exports" / "never").exists()
     assert client.get(f"/api/exports/{waiting['id']}/file").status_code == 404
+
+
+def test_every_format_can_be_exported_or_says_what_is_not_installed(client):
+    uid = get(client, "/api/episodes", where="episode:arm-03")["items"][0]["uid"]
+    jobs = {}
+    for one in get(client, "/api/formats")["items"]:
+        name = one["format"]
+        answer = client.post("/api/exports", json={"episodes": [uid], "format": name, "name": f"one-{name}"})
+        jobs[name] = answer.json()
+    for name, begun in jobs.items():
+        job = ended(client, begun)
+        assert (job["state"] == "done" and job["result"]["episodes"] == 1) or "pip install" in job["error"], (name, job)
+    assert jobs["rrd"]["kind"] == "export one-rrd"
+    assert jobs.keys() >= {"lance_video", "rrd", "wshard"}
+
+
+def test_exports_of_one_name_are_those_of_one_person(app, client):
+    uids = [row["uid"] for row in get(client, "/api/episodes", limit=2)["items"]]
+    going = threading.Event()
+    app.archive.jobs.start("busy with something", lambda _: going.wait(10))
+    try:
+        asked = {"format": "wshard", "name": "shared"}
+        first, again, other = (
+            client.post("/api/exports", json={**asked, "episodes": some}).json()["id"]
+            for some in (uids[:1], uids[:1], uids[1:])
+        )
+        assert first == again != other, "the same is done once, and other episodes are added"
+        app.sign_ins._accounts[hash_token("bob")] = Account("bob")
+        bob = {"authorization": "Bearer bob"}
+        answer = httpx.post(f"{app.url}/api/exports", json={**asked, "episodes": uids}, headers=bob)
+        assert (answer.status_code, "choose another name" in answer.text) == (409, True)
+    finally:
+        app.sign_ins._accounts.clear()
+        going.set()
+    assert [ended(client, get(client, f"/api/jobs/{one}"))["result"]["episodes"] for one in (first, other)] == [1, 1]
 
 
 def test_changes_of_all_that_pass_are_taken_back_where_they_changed_something(client):

@@ -133,6 +133,27 @@ def test_only_visible_rows_are_drawn_and_the_end_is_reached(listed, app):
     page.locator(".grid .rows .row", has_text="arm-00").wait_for()
 
 
+def test_an_invalid_filter_offers_no_action_on_all(page, app):
+    page.goto(f"{app.url}/?q=env:lift")
+    page.get_by_text("All matching:").wait_for()
+    box = page.get_by_label("Filter", exact=True)
+    box.fill("env:lift length:x")
+    box.press("Enter")
+    page.locator(".problem", has_text="length").wait_for()
+    page.get_by_text("All matching:").wait_for(state="detached")
+    box.fill("env:lift")
+    box.press("Enter")
+    page.get_by_text("All matching:").wait_for()
+
+
+def test_what_is_refused_to_a_button_is_shown(page, app):
+    page.goto(f"{app.url}/?q=env:lift")
+    page.get_by_text("All matching:").wait_for()
+    page.route("**/api/count*", lambda route: route.fulfill(status=409, json={"message": "the catalog is busy"}))
+    page.get_by_role("toolbar").get_by_role("button", name="Review").click()
+    page.locator(".message", has_text="the catalog is busy").wait_for()
+
+
 def test_keys_select_rate_review_and_undo(listed, app):
     page = listed
     catalog = app.archive.catalog

@@ -176,6 +176,16 @@ def test_bodies_are_limited_and_must_be_objects(client):
     for body in (b"[]", b"{", b"1", b'{"name": 1}', b'{"name": "x", "nothing": 1}', b"[" * 50_000, b"\xff"):
         assert client.post("/api/tags", content=body).status_code == 400
     assert client.post("/login", content=b"[" * 50_000).status_code == 401
+    with httpx.Client(base_url=str(client.base_url)) as stranger:
+        assert stranger.post("/login", content=endless()).status_code == 413, "no account is known yet"
+
+
+def test_odd_cookies_of_other_apps_do_not_matter(app, client):
+    session = client.cookies[f"wshard_{app.port}"]
+    with httpx.Client(base_url=app.url) as browser:
+        for odd in ("a=b c; d", '{"x": 1}', "=", "a[0]=1", 'q="unclosed', "name with blanks=1", "\x01=2"):
+            for cookie in (f"{odd}; wshard_{app.port}={session}", f"wshard_{app.port}={session}; {odd}"):
+                assert browser.get("/api/state", headers={"cookie": cookie}).status_code == 200, cookie
 
 
 def test_slow_clients_do_not_hold_up_others(app, client):
@@ -210,6 +220,29 @@ def test_a_reader_changes_nothing(tmp_path):
             path = path_of(endpoint).replace("uid", found).replace("/id", "/1").replace("/name", "/x")
             assert reader.request(endpoint.method, path, **sent).status_code == 403, endpoint.path
         assert reader.get("/api/state").json()["role"] == "reader"
+
+
+def test_what_a_reader_opens_starts_no_jobs_and_writes_nothing(tmp_path):
+    need_pages()
+    place = make_archive(tmp_path, 2)
+
+    def files():
+        return {path for path in place.rglob("*") if not path.name.endswith(("-wal", "-shm"))}
+
+    with running_app(place, role="reader") as app, app.client() as reader:
+        before = files()
+        found = reader.get("/api/episodes").json()["items"][0]["uid"]
+        for endpoint in (one for one in ENDPOINTS if not one.changes and one.method == "GET"):
+            path = path_of(endpoint).replace("uid", found).replace("/id", "/1")
+            reader.get(path, params={"of": found} if any(one.name == "of" for one in endpoint.parameters) else {})
+        for path in ("/api/queues/duplicates", "/api/queues/outliers?fresh=true", "/api/map?method=tsne"):
+            answer = reader.get(path)
+            assert (answer.status_code, "read-only" in answer.text) == (403, True), answer.text
+        assert reader.get("/api/map").json()["total"] == 2
+        assert reader.get("/api/jobs").json()["items"] == []
+        assert files() == before
+        app.archive.keep_queue(("duplicates", "", "", "", "", None), {"items": [], "total": 0, "instant": ""})
+        assert reader.get("/api/queues/duplicates").json()["total"] == 0, "what an editor had computed is shown"
 
 
 def test_the_catalog_stops_reading_for_a_browser_that_left(app):

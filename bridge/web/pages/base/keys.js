@@ -1,7 +1,7 @@
 // Keys of a page: one table, which the help shows. Not while somebody types.
-import { h } from "./dom.js";
+import { h, say } from "./dom.js";
 
-/** @typedef {{ key: string, about: string, act: (event: KeyboardEvent) => void }} Key */
+/** @typedef {{ key: string, about: string, act: (event: KeyboardEvent) => void, changes?: boolean }} Key */
 
 /** @type {Key[]} */
 const known = [];
@@ -13,6 +13,20 @@ const known = [];
  */
 export function onKey(key, about, act) {
   known.unshift({ key, about, act });
+}
+
+/**
+ * A key that changes the archive: a read-only account is told so instead.
+ * @param {string} key
+ * @param {string} about
+ * @param {(event: KeyboardEvent) => void} act
+ */
+export function onChangeKey(key, about, act) {
+  known.unshift({ key, about, act, changes: true });
+}
+
+function isReader() {
+  return document.body.dataset.role === "reader";
 }
 
 /** @param {EventTarget | null} target */
@@ -33,7 +47,8 @@ export function listen() {
     const found = known.find((one) => one.key === pressed);
     if (!found) return;
     event.preventDefault();
-    found.act(event);
+    if (found.changes && isReader()) say("expected an account that may change the archive: this one is read-only");
+    else found.act(event);
   });
   onKey("?", "show these keys", showKeys);
 }
@@ -44,7 +59,7 @@ const NAMES = /** @type {Record<string, string>} */ ({ " ": "space", ArrowLeft: 
 export function showKeys() {
   const seen = new Set();
   const rows = known
-    .filter((one) => !seen.has(one.key) && seen.add(one.key))
+    .filter((one) => !seen.has(one.key) && seen.add(one.key) && !(one.changes && isReader()))
     .reverse()
     .map((one) => h("tr", {}, h("td", {}, h("kbd", {}, NAMES[one.key] || one.key)), h("td", {}, one.about)));
   openDialog("Keys", h("table", { class: "keys" }, h("tbody", {}, rows)));

@@ -71,7 +71,7 @@ export function isRunning(job) {
 /** How far a job is, with what stops it. @param {Json} job @returns {(Node | string)[]} */
 export function jobProgress(job) {
   const bar = job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.what || job.kind });
-  const stop = h("button", { type: "button", onclick: () => void remove(`/api/jobs/${job.id}`) }, "Stop");
+  const stop = h("button", { class: "change", type: "button", onclick: () => void remove(`/api/jobs/${job.id}`) }, "Stop");
   return [h("p", {}, h("strong", {}, job.kind), ` ${job.state} `, isRunning(job) && bar,
     isRunning(job) && ` ${job.what} ${job.total ? `${number(job.done)} of ${number(job.total)}` : ""} `, isRunning(job) && stop),
   job.error ? h("p", { class: "problem" }, job.error) : ""];

@@ -2,7 +2,7 @@
 import { get } from "../base/api.js";
 import { fill, h } from "../base/dom.js";
 import { number } from "../base/format.js";
-import { listen, onKey, showKeys } from "../base/keys.js";
+import { listen, onChangeKey, onKey, showKeys } from "../base/keys.js";
 import { undoLast } from "./annotations.js";
 
 /** @type {[string, string, string][]} */
@@ -47,11 +47,10 @@ export function makeShell(title) {
     main);
   setTitle(title);
   listen();
-  onKey("u", "undo the last change", () => void undoLast());
+  onChangeKey("u", "undo the last change", () => void undoLast());
   onKey("g", "go to the episodes", () => location.assign("/"));
   void get("/api/state").then((state) => {
     fill(account, [state.account, state.role === "reader" ? "read-only" : ""].filter(Boolean).join(" · "));
-    document.body.dataset.role = state.role;
     begun = state.instant;
     onState((now) => showNews(news, now, state.episodes));
   }, () => {});
