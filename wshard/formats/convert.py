@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wshard.errors import FormatError
 from wshard.formats.base import open_sink, open_source
-from wshard.formats.detect import detect_format, format_of, known_format
+from wshard.formats.detect import format_of, format_to_write, known_format
 from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def save(
 
     compression: as in save_wshard. Raises the errors of load, and EpisodeError for data that the format cannot hold.
     """
-    guess = detect_format(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
+    guess = format_to_write(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
     with open_sink(path_or_file, known_format(format, guess, path_or_file), compression=compression) as sink:
         sink.write(ep)
 

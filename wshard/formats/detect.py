@@ -13,9 +13,11 @@ from wshard.container.layout import MAGIC
 from wshard.container.open_file import open_file
 from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
 from wshard.formats.base import OWN_DATA, load_matchers
+from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook
-from wshard.formats.table import FORMATS
+from wshard.formats.npz import ZIP_MAGIC, array_names
+from wshard.formats.table import FORMATS, OTHER_ARRAYS
 from wshard.types import Format
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ _SUFFIXES: Final = {
     ".hdf5": Format.MINARI,
     ".h5": Format.MINARI,
 }
-_MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
+_MAGICS: Final = {MAGIC: Format.WSHARD, ZIP_MAGIC: Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
 _ROS_1: Final = b"#ROS"  # of #ROSBAG V2.0
 _MAGIC_SIZE: Final = 4
 _MAX_CHILDREN: Final = 100  # paths in a folder whose format is detected for a message
@@ -81,11 +83,13 @@ def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher]
 
 def _detect_file(path: str | os.PathLike[str]) -> str:
     by_suffix = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (called very often: faster than pathlib)
-    if by_suffix not in (None, Format.MINARI):
+    if by_suffix not in (None, Format.MINARI, Format.DREAMER_V3):
         return by_suffix
     try:
         with open_file(path) as file:
             magic = file.read(_MAGIC_SIZE)
+            if magic == ZIP_MAGIC:
+                return _zip_kind(file, by_suffix)
     except (OSError, FormatError):
         return by_suffix or Format.UNKNOWN
     if magic == _ROS_1:
@@ -97,23 +101,38 @@ def _detect_file(path: str | os.PathLike[str]) -> str:
     return Format(kind) if kind and kind in _FORMAT_VALUES else Format.HDF5
 
 
+def _zip_kind(file: IO[bytes], by_suffix: Format | None = None) -> str:
+    """Return the format of a zip archive that no format recognises by its path, by the arrays in it."""
+    names = array_names(file)
+    if names is None or IS_FIRST in names:
+        return Format.DREAMER_V3  # damaged: opening it says how
+    return OTHER_ARRAYS if names or by_suffix else Format.UNKNOWN
+
+
 def detect_format_bytes(data: bytes) -> Format:
-    """Return the format by the first four bytes of a file, UNKNOWN if they are of none."""
+    """Return the format by the first four bytes of a file, UNKNOWN if they are of none; any zip archive may be an .npz.
+
+    `detect_format` looks into the file.
+    """
     return _MAGICS.get(bytes(data[:_MAGIC_SIZE]), Format.UNKNOWN)
 
 
 def format_of(location: Location) -> str:
-    """Return the format of a path, as detect_format, or of a file object, by its first bytes."""
+    """Return the format of a path, as detect_format, or of a file object, by its first bytes and names of arrays."""
     if isinstance(location, (str, os.PathLike)):
         return detect_format(location)
-    return detect_format_bytes(_peek(file_object(location, "read")))
-
-
-def _peek(file: IO[bytes]) -> bytes:
+    file = file_object(location, "read")
     position = file.tell()
     magic = file.read(_MAGIC_SIZE)
+    name = _zip_kind(file) if magic == ZIP_MAGIC else detect_format_bytes(magic)
     file.seek(position)
-    return magic
+    return name
+
+
+def format_to_write(path: str | os.PathLike[str]) -> str:
+    """Return the format of what is there, else the one of the suffix, also where other arrays are to be replaced."""
+    name = detect_format(path)
+    return Format.DREAMER_V3 if name == OTHER_ARRAYS else name
 
 
 def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from wshard.container.open_file import open_file
 from wshard.errors import FormatError
+from wshard.formats.npz import ZIP_MAGIC, array_names
 
 _MAX_NAMES: Final = 4096
 _HEAD_SIZE: Final = 4096
@@ -61,6 +62,17 @@ class LocationLook(os.PathLike[str]):
                 return file.read(_HEAD_SIZE)
         except (OSError, FormatError):
             return b""
+
+    @cached_property
+    def array_names(self) -> frozenset[str]:
+        """The names of the arrays of an .npz file, which may have any name; none for another or a damaged file."""
+        if not self.head.startswith(ZIP_MAGIC):
+            return frozenset()
+        try:
+            with open_file(self.path) as file:
+                return array_names(file) or frozenset()
+        except (OSError, FormatError):
+            return frozenset()
 
     def read_json(self, name: str) -> Any:
         """Return the JSON of a file of at most 16 MiB in the folder, None if there is no readable one."""

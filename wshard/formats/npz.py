@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.types import Array
 
+ZIP_MAGIC: Final = b"PK\x03\x04"
+"""What an .npz file begins with that has an array."""
+
 MAX_MEMBERS: Final = 10_000
 MAX_MEMBER_SIZE: Final = 1 << 30
 MAX_TOTAL_SIZE: Final = 1 << 32
@@ -56,6 +59,16 @@ def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str
         with open_file(source) as file:
             return _read_archive(file, os.fspath(source), names)
     return _read_archive(source, str(getattr(source, "name", "<file object>")), names)
+
+
+def array_names(file: IO[bytes]) -> frozenset[str] | None:
+    """Return the names of the arrays in an .npz file, without reading one; None for a file that is no zip archive."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except _FOREIGN:
+        return None
+    return frozenset(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
 
 def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) -> dict[str, Array]:

@@ -156,8 +156,17 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 }
 """Every format that this package reads or writes."""
 
+CONVERT_OWN_DATA: Final = "convert its rows to episode files: docs/formats.md#your-own-data"
+"""What to do with the rows of other data sets."""
+
+OTHER_ARRAYS: Final = "other_arrays"
+"""What detection says of an .npz file that is of no format."""
+
 UNREAD: Final[Mapping[str, str]] = {
     "rosbag1": "ROS 1 bags are not read: `mcap convert a.bag a.mcap` of the MCAP command line, or `rosbags-convert "
     "--src a.bag --dst a` of the package rosbags, makes a file or folder of one that is",
+    OTHER_ARRAYS: "expected an .npz file of a known format: DreamerV3, which has is_first, or OGBench, which has "
+    "observations, actions, terminals and qpos; found other arrays. If it is one of them nevertheless, name it "
+    f"(--format dreamerv3 or ogbench); else {CONVERT_OWN_DATA}",
 }
 """Formats that are recognised and not read: what to do with their files."""

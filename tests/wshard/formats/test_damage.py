@@ -53,6 +53,7 @@ def _write_pt(place: Path, _: object) -> None:
 
 def _write_ogbench(place: Path, _: object) -> None:
     rows = {"observations": np.random.default_rng(0).random((20, 3)), "actions": np.zeros((20, 2))}
+    rows["qpos"] = rows["observations"]
     np.savez(place, **rows, terminals=np.arange(20) % 10 == 9)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import zipfile
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.container.open_file import open_file
 from wshard.episode.lanes import DONE, REWARD
 from wshard.errors import FormatError
 from wshard.formats.d4rl.ends import FlatSpan, flatten_flags, split_at_flags
@@ -14,6 +13,7 @@ from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.look import LocationLook
+from wshard.formats.table import CONVERT_OWN_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
 
-_ZIP_MAGIC: Final = b"PK\x03\x04"
-_ARRAYS: Final = frozenset({"observations.npy", "actions.npy", "terminals.npy"})
+_ARRAYS: Final = frozenset({"observations", "actions", "terminals"})
+_STATE: Final = "qpos"  # of the simulator, which most of its files have
+_OF_D4RL: Final = frozenset({"timeouts", "next_observations"})  # whose last row of an episode has an action
+_OF_OTHERS: Final = _OF_D4RL | {"rewards", "is_first"}  # OGBench computes rewards when a file is loaded
+_DATASET_NAME: Final = re.compile(r"[a-z0-9-]+-v\d+(-val)?\.npz")
 _VALIDATION: Final = "-val"
 _BLOCKS: Final = {"actions": "action/actions", "rewards": REWARD}
 
@@ -44,16 +47,23 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
 
     @classmethod
     def matches(cls, location: str | os.PathLike[str]) -> bool:
-        """Return True for an .npz file with observations, actions and terminals."""
+        """Return True for observations, actions, terminals and states of the simulator, or a name of its data sets.
+
+        Rows with rewards, timeouts or next_observations are of other programs: their last actions count.
+        """
         look = location if isinstance(location, LocationLook) else LocationLook(location)
-        if not look.head.startswith(_ZIP_MAGIC):
-            return False
-        with open_file(look.path) as file, zipfile.ZipFile(file) as archive:
-            return {*archive.namelist()} >= _ARRAYS
+        names = look.array_names
+        is_own = _STATE in names or _DATASET_NAME.fullmatch(os.path.basename(look.path)) is not None  # noqa: PTH119
+        return is_own and names >= _ARRAYS and not names & _OF_OTHERS
 
     def _scan(self) -> Mapping[str, FlatSpan]:
         where = self.where_of("")
         rows = self._open(self._location)
+        if others := sorted(_OF_D4RL & {*rows.members}):
+            raise FormatError(
+                f"{where}: expected rows of OGBench, found {', '.join(others)}: rows whose last action of an episode "
+                f"counts, as of D4RL; {CONVERT_OWN_DATA}"
+            )
         count = rows.column("actions").shape[0]
         flags = flatten_flags(rows.column("terminals")[:], count, f"{where}: 'terminals'")
         return split_at_flags(flags)

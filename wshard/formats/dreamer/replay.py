@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -22,8 +20,11 @@ from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CodecError, FormatError, LaneError
 from wshard.formats.draft_sink import list_context_losses, list_losses
 from wshard.formats.dreamer.files import IS_FIRST, IS_LAST, STEPID, episode_of, id_of, length_of, save_dreamer, where_of
+from wshard.formats.dreamer.replay_files import SUFFIX, ReplayFile, file_of, files_in, is_replay, streams_of
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
+from wshard.formats.look import LocationLook
 from wshard.formats.npz import read_npz
+from wshard.formats.table import CONVERT_OWN_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,19 +36,7 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.types import Array, Episode
 
-_SUFFIX: Final = ".npz"
 _MAX_FILES_TRIED: Final = 8
-_NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
-
-
-@dataclass(frozen=True)
-class _File:
-    """One file of a replay folder, TIME-UUID-SUCCESSOR-LENGTH.npz; a file with another name is a separate stream."""
-
-    location: Location
-    uuid: str
-    successor: str
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -79,28 +68,28 @@ class DreamerSource(FilesSource[list[_Piece]]):
     )
 
     @staticmethod
-    def matches(location: Location) -> bool:
-        """Return True for a folder of replay files, by the first readable .npz file in it."""
-        folder = folder_of(location)
-        for path in [] if folder is None else nsmallest(_MAX_FILES_TRIED, folder.glob(f"*{_SUFFIX}")):
-            with contextlib.suppress(FormatError, OSError):  # of a damaged file, which must not hide the others
-                return _file_of(path) is not None or IS_FIRST in read_npz(path, (IS_FIRST,))
-        return False
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Return True for a file with is_first or a name of replay files, and for a folder with one of its first."""
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if not look.is_folder:
+            return is_replay(look)
+        folder = Path(look.path)
+        return any(is_replay(path) for path in nsmallest(_MAX_FILES_TRIED, folder.glob(f"*{SUFFIX}")))
 
     @cached_property
-    def _streams(self) -> list[list[_File]]:
+    def _streams(self) -> list[list[ReplayFile]]:
         folder = folder_of(self._location)
-        return [] if folder is None else list(_streams(_files_in(folder)))
+        return [] if folder is None else list(streams_of(files_in(folder)))
 
     @cached_property
-    def _stream_positions(self) -> dict[str, tuple[list[_File], int]]:
+    def _stream_positions(self) -> dict[str, tuple[list[ReplayFile], int]]:
         """The stream of each file of the folder, and its position there, by uuid."""
         return {file.uuid: (stream, number) for stream in self._streams for number, file in enumerate(stream)}
 
     def _scan(self) -> Mapping[str, list[_Piece]]:
         if folder_of(self._location) is not None:
             return _by_key(episode for stream in self._streams for episode in _episodes(stream))
-        file = _file_of(self._location) or _File(self._location, id_of(self._location), "", 0)
+        file = file_of(self._location) or ReplayFile(self._location, id_of(self._location), "", 0)
         episodes = _by_key(_episodes([file]))
         _refuse_torn(file)
         return {"": next(iter(episodes.values()))} if len(episodes) == 1 else episodes
@@ -125,7 +114,20 @@ class DreamerSource(FilesSource[list[_Piece]]):
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        return _load(self._find(key), key or id_of(self._location))
+        pieces = self._find(key)
+        if folder_of(self._location) is not None:
+            for piece in pieces:
+                self._expect_replay(piece)
+        return _load(pieces, key or id_of(self._location))
+
+    def _expect_replay(self, piece: _Piece) -> None:
+        """Refuse other arrays among files of a replay, such as weights; without flags in any, each is an episode."""
+        path = os.fspath(cast("str", piece.location))
+        if piece.stop and not is_replay(path) and self.matches(os.fspath(cast("str", self._location))):
+            raise FormatError(
+                f"{path}: expected {IS_FIRST!r}, as in other files of the folder: move the file to another folder; "
+                f"if it has episodes, {CONVERT_OWN_DATA}"
+            )
 
 
 def _by_key(keyed_pieces: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[_Piece]]:
@@ -137,7 +139,7 @@ def _by_key(keyed_pieces: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[
     return episodes
 
 
-def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
+def _episodes(stream: Iterable[ReplayFile]) -> Iterator[tuple[str, list[_Piece]]]:
     """Yield the key and the pieces of each episode of a stream; flags are read only as far as it is consumed.
 
     A damaged file belongs to the episode that was unfinished before it, and so do rows after it until the next start.
@@ -165,11 +167,11 @@ def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
         yield key, pieces
 
 
-def _refuse_torn(file: _File) -> None:
+def _refuse_torn(file: ReplayFile) -> None:
     """Refuse a file with an episode that begins in the file before it or continues in the next one."""
     if not file.successor or not isinstance(file.location, (str, os.PathLike)):
         return
-    files = _files_in(Path(file.location).parent)
+    files = files_in(Path(file.location).parent)
     previous = next((other_file for other_file in files.values() if other_file.successor == file.uuid), None)
     following = files.get(file.successor)
     for other_file, later_file in ((previous, file), (following, following)):
@@ -179,38 +181,6 @@ def _refuse_torn(file: _File) -> None:
                 f"{file.location}: expected whole episodes, found one that {verb} "
                 f"in {Path(where_of(other_file.location)).name}: read the folder (load_dreamer reads the file as it is)"
             )
-
-
-def _file_of(location: Location) -> _File | None:
-    """Parse the name of a file of a replay folder; None for another name or a file object."""
-    match = _NAME.fullmatch(Path(location).stem) if isinstance(location, (str, os.PathLike)) else None
-    return _File(location, match[2], match[3], int(match[4])) if match else None
-
-
-def _files_in(folder: Path) -> dict[str, _File]:
-    """Return the files of a folder by uuid."""
-    files: dict[str, _File] = {}
-    for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        file = _file_of(path) or _File(path, path.stem, "", 0)
-        if file.uuid not in files or files[file.uuid].steps < file.steps:  # a file that grew was saved again
-            files[file.uuid] = file
-    return files
-
-
-def _streams(files: Mapping[str, _File]) -> Iterator[list[_File]]:
-    """Yield the files of each stream in order; bounds of streams follow from the names alone."""
-    followers = {file.successor for file in files.values()}
-    heads = [uuid for uuid in files if uuid not in followers]
-    seen: set[str] = set()
-    for head in (*heads, *files):  # after the heads, files that form a cycle
-        stream = []
-        uuid = head
-        while uuid in files and uuid not in seen:
-            seen.add(uuid)
-            stream.append(files[uuid])
-            uuid = files[uuid].successor
-        if stream:
-            yield stream
 
 
 def _first_flags(location: Location) -> Array:
@@ -265,7 +235,7 @@ class DreamerSink(FilesSink):
         "predictions, uncertainties and residuals",
         "bf16, which becomes float32",
     )
-    suffix = _SUFFIX
+    suffix = SUFFIX
 
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         if CodecPlan.of(compression).compresses:
