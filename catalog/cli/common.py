@@ -160,7 +160,7 @@ def _report_slip(opened: Catalog, clause: Compare) -> None:
     value = clause.value
     if clause.field == "text" and isinstance(value, str) and value.upper() in KEYWORDS:
         typer.echo(f"{value!r} is a word of tasks and notes: the keyword is {value.upper()}", err=True)
-    if clause.op == "between" and isinstance(value, tuple) and value[0] > value[1]:
+    if clause.op == "between" and not clause.about.timed and isinstance(value, tuple) and value[0] > value[1]:
         typer.echo(printable(f"{where_text(clause)} matches nothing: its low end is above its high one"), err=True)
     if clause.op == "eq" and clause.field.startswith("meta.") and isinstance(value, int | float):
         text = replace(clause, value=where_text(clause).rpartition(":")[2])

@@ -16,6 +16,7 @@ from catalog.database.engine import one_of
 from catalog.database.schema import episode, note, review, score, tag
 from catalog.filters.parse import parse_where
 from catalog.filters.saved_queries import resolve_saved_queries
+from catalog.filters.times import EXPECTED_TIME, normal_time, span_of
 from catalog.query.facts import load_notes, load_reviews
 from catalog.query.pages import load_matching_ids
 from catalog.vectors.ledger import advance
@@ -174,13 +175,21 @@ def _add_tags(connection: Connection, number: int, names: Sequence[str]) -> int:
     return len(new_names)
 
 
+def _read_time(text: str) -> str:
+    """Return a time as it is stored: UTC. Other programs write documents, too."""
+    time = normal_time(check_text(text, "a time"))
+    if time is None:
+        raise FilterError(f"expected {EXPECTED_TIME}, found {shown(text)}")
+    return span_of(time)[0]  # type: ignore[index]  # it is a time
+
+
 def _add_notes(connection: Connection, number: int, notes: Sequence[Entry]) -> int:
     """Add notes, except those that exist, or existed and were removed."""
     columns = (note.c.text, note.c.who, note.c.at)
     present = Counter(tuple(row) for row in connection.execute(select(*columns).where(note.c.episode_row == number)))
     new_notes = []
     for imported in notes:
-        key = (check_text(imported["text"], "a note"), check_who(imported["who"]), check_text(imported["at"], "a time"))
+        key = (check_text(imported["text"], "a note"), check_who(imported["who"]), _read_time(imported["at"]))
         if present[key]:
             present[key] -= 1
         else:
@@ -201,7 +210,7 @@ def _add_reviews(connection: Connection, number: int, reviews: Sequence[Entry]) 
     for imported in reviews:
         state = None if imported["state"] is None else check_text(imported["state"], "a review state")
         undoes = None if imported["undoes"] is None else ids[imported["undoes"]]
-        key = (state, check_who(imported["who"]), check_text(imported["at"], "a time"), undoes)
+        key = (state, check_who(imported["who"]), _read_time(imported["at"]), undoes)
         if matching_ids := present.get(key):
             ids.append(matching_ids.pop(0))
             continue

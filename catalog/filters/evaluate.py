@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.database.roots import join
-from catalog.filters.fields import SPREAD
+from catalog.filters.fields import SPREAD, TEXT_OPERATORS
+from catalog.filters.times import bounds_of
 from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
 from catalog.full_text import contains_phrase, texts
 from catalog.records import EpisodeRow, Facts
@@ -88,6 +89,11 @@ def meets(clause: Compare, value: Any) -> bool:
         return True
     if clause.field == "text":
         return contains_phrase(value, clause.value)
+    if clause.about.timed and clause.op not in TEXT_OPERATORS:
+        return any(
+            (start is None or start <= value) and (stop is None or value < stop)
+            for start, stop in bounds_of(clause.op, clause.values)
+        )
     if clause.about.type is None:
         value = _as_kind(value, clause.kind)
     return value is not None and _TESTS[clause.op](value, clause.value)

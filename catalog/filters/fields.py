@@ -58,6 +58,9 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
 finding; `root`: the folder that an episode's path is relative to; `vectors`: their number in a space; `asset`: the role
 of a file of an episode that consists of several."""
 
+TIMES: Final = frozenset({"ingested_at", "reviewed_at", "note_at"})
+"""Fields whose values are times: see times.py."""
+
 FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
     {"meta": None, "score": float, "lane": float, "lineage": str}
 )
@@ -118,6 +121,11 @@ class Field:
         if self.root == "lane":
             return STATISTICS[self.parts[1]]
         return FIELDS[self.root] if self.root in FIELDS else FAMILIES[self.root]
+
+    @property
+    def timed(self) -> bool:
+        """Whether its values are times."""
+        return self.root in TIMES
 
     @property
     def many(self) -> bool:

@@ -30,6 +30,7 @@ from catalog.database.sql_functions import contains, json_element, json_exists
 from catalog.database.text_search import search_words
 from catalog.filters.evaluate import OPERATORS, meets
 from catalog.filters.sql_fields import rows_of, statistic, value_of, values_by_key
+from catalog.filters.times import bounds_of
 from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
 from catalog.full_text import phrase
 
@@ -102,6 +103,8 @@ def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -
     """Return the comparison of an expression with the clause's value."""
     if clause.op == "exists":
         return column.is_not(None)
+    if clause.about.timed and clause.op not in _TEXT_TESTS:
+        return or_(false(), *(_within(column, *bounds) for bounds in bounds_of(clause.op, clause.values)))
     if clause.op == "in":
         # A list is bound with one type, and integers beyond 2**53 are not exact as floats.
         floats = [value for value in clause.values if isinstance(value, float)]
@@ -113,6 +116,12 @@ def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -
     if clause.op == "between":
         return and_(column >= values[0], column <= values[1])
     return cast("ColumnElement[bool]", OPERATORS[clause.op](column, values[0]))
+
+
+def _within(column: ColumnElement[Any], start: str | None, stop: str | None) -> ColumnElement[bool]:
+    """Return the condition that there is a value, from start on and before stop."""
+    bounds = [column >= literal(start)] if start is not None else []
+    return and_(column.is_not(None), *bounds, *([column < literal(stop)] if stop is not None else []))
 
 
 def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:

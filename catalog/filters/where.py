@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any, Final, NoReturn, TypeAlias
 
 from catalog.filters.fields import TEXT_OPERATORS, Field, field_of
+from catalog.filters.times import EXPECTED_TIME, normal_time
 from catalog.full_text import words
 from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
 from wshard.errors import FilterError
@@ -259,6 +260,10 @@ def _normal_scalar(field: Field, op: str, value: object) -> Scalar:
     value = to_python() if callable(to_python) else value
     if field.root == "text" and isinstance(value, str) and not words(value):
         raise FilterError(f"expected a word to search for in {field.name}, found {value!r}")
+    if field.timed and op not in TEXT_OPERATORS:
+        if (time := normal_time(value)) is None:
+            raise FilterError(f"expected {EXPECTED_TIME} for {field.name}, found {shown(value)}")
+        return time
     type_ = _value_type(field, op, value)
     if type_ is str and isinstance(value, str) and storable(value):
         return value

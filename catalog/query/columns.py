@@ -35,7 +35,6 @@ PLAIN: Final = (
 """The default columns, followed by score.NAME for every score in use."""
 
 _NOT_FIELDS: Final = ("tags", "metadata")  # these are not fields of filters
-_TIMES: Final = ("ingested_at", "reviewed_at", "note_at")
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Column:
     @property
     def timed(self) -> bool:
         """Whether its values are times: UTC, in ISO 8601."""
-        return self.field is not None and self.field.root in _TIMES
+        return self.field is not None and self.field.timed
 
     def value(self, row: EpisodeRow, facts: Facts = NO_FACTS) -> Any:
         """Return the value of an episode: a value, a list, or None; facts must have the parts of parts_needed."""

@@ -38,6 +38,7 @@ FIELD_NAMES = (
 )
 """A field of every kind; only collections, which must be there, are left out."""
 
+_TIMES = ("2000", "3000", "2026-11", "2024-01-01", "2024-01-01T09:00+09:00", "2024-01-01T00:00:00Z", "9999")
 _POOLS: dict[str, tuple[Any, ...]] = {
     "tag": (*TAGS, "absent"),
     "text": WORDS,
@@ -45,11 +46,11 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "note": (*PHRASES, "cube", "P"),
     "review": ("accepted", "rejected", "acc"),
     "reviewer": ("ann", "bob", ""),
-    "reviewed_at": ("2000", "3000"),
-    "ingested_at": ("2000", "3000"),
+    "reviewed_at": _TIMES,
+    "ingested_at": _TIMES,
     "space": ("fingerprint", "other"),
     "note_by": ("ann", "bob", "", "a"),
-    "note_at": ("2000", "3000"),
+    "note_at": _TIMES,
     "space_family": ("family", "other", "fam"),
     "space_state": ("building", "active"),
     "vectors": (0, 1, 2),
