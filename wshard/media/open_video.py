@@ -54,6 +54,8 @@ def translate_errors(where: str) -> Iterator[None]:
         if error.errno in _SYSTEM_ERRORS:
             raise
         raise CodecError(f"{where}: the video cannot be decoded: {error.strerror or error}") from error
+    except av.codec.codec.UnknownCodecError as error:
+        raise CodecError(f"{where}: expected a codec that the installed PyAV has, found {error}") from error
 
 
 class OpenVideo:

@@ -38,7 +38,8 @@ def _copy_packets(video: OpenVideo, first: int, stop: int) -> tuple[bytes, int]:
     preceding_count = sum(packet.pts < first_tick for packet in copied)
     file = io.BytesIO()
     with import_av().open(file, "w", format="mp4") as target:
-        stream: Any = target.add_stream_from_template(video.stream)
+        # Opaque: the codec's parameters are copied, so that no encoder of the name of the decoder is needed.
+        stream: Any = target.add_stream_from_template(video.stream, opaque=True)
         for packet in copied:
             packet.pts, packet.dts, packet.stream = packet.pts - key, packet.dts - key, stream
             target.mux(packet)
