@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from wshard.errors import EpisodeError
+from wshard.errors import CodecError, EpisodeError, WShardError
 from wshard.formats.base import Sink, Source, open_sink, open_source
 from wshard.formats.contract.source import assert_same
 from wshard.formats.detect import detect_format
+from wshard.media.frames import ImageFrames
+from wshard.media.images import encode_image
 from wshard.testing import make_episode
 from wshard.types import Channel, Episode
 
@@ -83,6 +86,21 @@ class SinkContract:
             with self.open_sink(place) as sink:
                 sink.write(make_episode())
         assert places[0].read_bytes() == places[1].read_bytes()
+
+
+class _LastUnreadable(Sequence[bytes]):
+    """PNG frames of a file that is damaged behind the others."""
+
+    def __init__(self, count: int) -> None:
+        self._image, self._count = encode_image(np.zeros((16, 16, 3), np.uint8), "png"), count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: Any) -> Any:
+        if number == self._count - 1:
+            raise CodecError(f"frame {number} is damaged")
+        return self._image
 
 
 def _read_files(folder: Path) -> dict[str, bytes]:
@@ -197,6 +215,17 @@ class CollectionSinkContract:
                 act(sink)
         except ZeroDivisionError:
             assert error is not None
+
+    def test_an_episode_whose_frames_cannot_be_read_is_refused_alone(self, tmp_path: Path) -> None:
+        frames = Channel.of("rgb", ImageFrames("png", _LastUnreadable(4)))
+        bad = replace(self.make(0), id="bad", env_id="other", observations=self.make(0).observations | {"rgb": frames})
+        with open_sink(tmp_path / self.place, self.name) as sink:
+            for number in (0, 1):
+                with pytest.raises(WShardError):
+                    sink.write(bad)
+                sink.write(self.make(number))
+        self._assert_there(tmp_path, 0, 1)
+        assert all(found.observations.keys() == self.make(0).observations.keys() for found in self._read(tmp_path))
 
     def test_equal_episodes_give_equal_bytes(self, tmp_path: Path) -> None:
         found = []

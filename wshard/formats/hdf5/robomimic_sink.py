@@ -93,14 +93,19 @@ class RobomimicSink(Hdf5Sink):
         if isinstance(ep.metadata.get("task"), str):
             group.attrs["language_instruction"] = ep.metadata["task"]
         self._add_filters(ep, group)
+        self._put_environment(ep, self._file[_DATA])
 
-    def _check_environment(self, ep: Episode, data: Any) -> None:
-        """Write the environment of the first episode; raises EpisodeError if that of another one differs."""
-        env_args = environment_of(ep)
+    def _put_environment(self, ep: Episode, data: Any) -> None:
+        """Write the environment of the first episode."""
         if ENV_ARGS not in data.attrs:
-            data.attrs[ENV_ARGS] = json.dumps(env_args, indent=4)
+            data.attrs[ENV_ARGS] = json.dumps(environment_of(ep), indent=4)
             if isinstance(ep.metadata.get(_PROBLEM), dict):
                 data.attrs[_PROBLEM] = json.dumps(ep.metadata[_PROBLEM])
+
+    def _check_environment(self, ep: Episode, data: Any) -> None:
+        """Raise EpisodeError if the environment of an episode is not that of the first."""
+        env_args = environment_of(ep)
+        if ENV_ARGS not in data.attrs:
             return
         existing = json_attribute(data, ENV_ARGS, self._where)
         if existing != env_args:

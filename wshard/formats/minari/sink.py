@@ -83,6 +83,14 @@ class MinariSink(Hdf5Sink):
     def _key(self, name: str) -> str:
         return name.rpartition("_")[2]
 
+    def _add(self, ep: Episode, draft: Path) -> str:
+        before = self._metadata
+        try:
+            return super()._add(ep, draft)
+        except BaseException:
+            self._metadata = before  # spaces of an episode that was refused are not those of the data set
+            raise
+
     def _fill(self, ep: Episode, group: Any) -> None:
         observations = {name: channel for name, channel in ep.observations.items() if not name.startswith(_INFOS)}
         if not observations or not ep.actions:

@@ -56,11 +56,14 @@ class FolderRowsSink(RowsSink):
         self._lengths: list[int] = []
         return known, count
 
+    def _column_of(self, name: str, block: str, rows: Any) -> StepColumn:
+        if not _NAME.fullmatch(name) or name[0] == ".":
+            raise EpisodeError(f"{self.path}: column {name!r}: expected a name that a file can have")
+        return super()._column_of(name, block, rows)
+
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         known = self._columns or {}
         for name, rows in columns.items():
-            if not _NAME.fullmatch(name) or name[0] == ".":
-                raise EpisodeError(f"{self.path}: column {name!r}: expected a name that a file can have")
             if known[name].encoding == self.frame_encoding:
                 folder = self._draft.path / name
                 folder.mkdir(exist_ok=True)
@@ -75,11 +78,9 @@ class FolderRowsSink(RowsSink):
         if is_text:
             self._spools[name].write("".join(f"{text.encode().hex()}\n" for text in rows).encode())
         else:
-            if rows.dtype.kind == "V":
-                raise EpisodeError(f"{self.path}: column {name!r}: an .npz file cannot hold {rows.dtype}")
             self._spools[name].write(np.ascontiguousarray(rows).data.cast("B") if rows.size else b"")
 
-    def _write_frames(self, folder: Path, channel: Channel) -> None:
+    def _write_frames(self, folder: Path, frames: Any) -> None:
         raise NotImplementedError
 
     def _publish(self) -> None:
@@ -146,8 +147,11 @@ class ImageFolderSink(FolderRowsSink):
     frame_encoding = "jpeg"
     source = ImageFolderSource
 
-    def _write_frames(self, folder: Path, channel: Channel) -> None:
-        for step, image in enumerate(image_bytes(channel, _QUALITY)):
+    def _encode_frames(self, channel: Channel) -> list[bytes]:
+        return [*image_bytes(channel, _QUALITY)]
+
+    def _write_frames(self, folder: Path, frames: Any) -> None:
+        for step, image in enumerate(frames):
             (folder / f"ep_{self.count}_step_{step}.jpeg").write_bytes(image)
 
 
@@ -159,8 +163,11 @@ class VideoFolderSink(FolderRowsSink):
     fps: float = 25
     codec: str = "libx264"
 
-    def _write_frames(self, folder: Path, channel: Channel) -> None:
-        (folder / f"ep_{self.count}{VIDEO_SUFFIX}").write_bytes(encode_mp4(channel, self.fps, self.codec))
+    def _encode_frames(self, channel: Channel) -> bytes:
+        return encode_mp4(channel, self.fps, self.codec)
+
+    def _write_frames(self, folder: Path, frames: Any) -> None:
+        (folder / f"ep_{self.count}{VIDEO_SUFFIX}").write_bytes(frames)
 
 
 def _is_frame(name: str) -> bool:

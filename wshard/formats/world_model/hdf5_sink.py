@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.container.draft import Draft
-from wshard.errors import EpisodeError
 from wshard.formats.hdf5.late_errors import LateErrorFile
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
@@ -76,8 +75,6 @@ class ColumnsHDF5Sink(RowsSink):
         return self._datasets[name]
 
     def _create_column(self, column: StepColumn) -> None:
-        if column.dtype.kind == "V":
-            raise EpisodeError(f"{self.path}: column {column.name!r}: an HDF5 file of columns cannot hold it")
         dtype = import_h5py().string_dtype() if column.encoding == TEXT else column.dtype
         size = 16 if column.encoding == TEXT else max(column.dtype.itemsize * int(np.prod(column.shape)), 1)
         dataset = self._create(column.name, dtype, column.shape, max(1, _CHUNK_SIZE // size) if size < _ROW_SIZE else 1)

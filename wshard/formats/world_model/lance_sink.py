@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from wshard.container.draft import WriteMode
     from wshard.formats.base import Location
+    from wshard.types import Channel
 
 _OWN: Final = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_refs", ".lance-reserved"})
 _BUFFER_SIZE: Final = 1 << 26
@@ -85,6 +86,9 @@ class LanceSink(RowsSink):
         version: int = import_library("lance", "lance").dataset(table).version
         return version
 
+    def _encode_frames(self, channel: Channel) -> Any:
+        return [*image_bytes(channel, self.quality)]
+
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         self._batches.append(self._make_batch(columns, length))
         self._buffered += self._batches[-1].nbytes
@@ -109,9 +113,7 @@ class LanceSink(RowsSink):
         if column.encoding == TEXT:
             return pa.array(rows, pa.string()), about
         if column.encoding:
-            return pa.array(image_bytes(rows, self.quality), pa.binary()), about
-        if rows.dtype.kind == "V":
-            raise EpisodeError(f"{self.path}: column {column.name!r}: a Lance table cannot hold {rows.dtype}")
+            return pa.array(rows, pa.binary()), about
         flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
         width = int(np.prod(column.shape))
         about |= {SHAPE: json.dumps(column.shape).encode()}

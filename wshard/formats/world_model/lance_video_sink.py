@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.formats.world_model.columns import StepColumn
+    from wshard.types import Channel
 
 _VIDEO_TABLES: Final = f"*{VIDEOS}{SUFFIX}"
 _BLOB: Final = {"lance-encoding:blob": "true"}
@@ -58,11 +59,14 @@ class LanceVideoSink(LanceSink):
         self._open_statements(side_table(self._table, EPISODES), count)
         return known, count
 
+    def _encode_frames(self, channel: Channel) -> bytes:
+        return encode_mp4(channel, self.fps, self.codec)
+
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         known = self._columns or {}
         videos = {name: rows for name, rows in columns.items() if known[name].encoding == self.frame_encoding}
         super()._append({name: rows for name, rows in columns.items() if name not in videos}, length)
-        self._write_videos({name: encode_mp4(one, self.fps, self.codec) for name, one in videos.items()})
+        self._write_videos(videos)
 
     def _write_videos(self, videos: Mapping[str, bytes]) -> None:
         """Add rows to the table of videos in the draft."""

@@ -76,7 +76,7 @@ class RowsSink(ABC):
 
     @abstractmethod
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
-        """Write the rows of an episode: arrays, lists of texts, and channels of images."""
+        """Write the rows of an episode: arrays, lists of texts, and frames as _encode_frames returns them."""
 
     @abstractmethod
     def _publish(self) -> None:
@@ -114,22 +114,33 @@ class RowsSink(ABC):
             if name in columns:
                 raise EpisodeError(f"{self.path}: column {name!r}: expected another name: the format reserves it")
         found = {name: self._column_of(name, block, rows) for name, (block, rows) in columns.items()}
+        opaque = next((column for column in found.values() if column.dtype.kind == "V"), None)
+        if opaque is not None:
+            raise EpisodeError(f"{self.path}: column {opaque.name!r}: the format cannot hold {opaque.dtype}")
         empty = None if self.stores_empty_rows else next((one for one in found.values() if 0 in one.shape), None)
         if empty is not None:
             where, shape = f"{self.path}: column {empty.name!r}", list(empty.shape)
             raise EpisodeError(f"{where}: expected at least one number a timestep, found {shape}")
-        if self._columns is None:
-            self._columns = found
-        compare_columns(self._columns, found, f"{self.path}: episode {ep.id!r}", self.other_shape)
+        known = found if self._columns is None else self._columns
+        compare_columns(known, found, f"{self.path}: episode {ep.id!r}", self.other_shape)
+        rows = {name: self._encode(columns[name][1]) for name in known}  # raises before anything is written
         self._add_statements(stated or {}, f"{self.path}: episode {ep.id!r}")
+        self._columns = known
         try:
             with self._name_disk_errors():
-                self._append({name: columns[name][1] for name in self._columns}, ep.length)
+                self._append(rows, ep.length)
         except BaseException:
             self._state = "failed"
             raise
         self.count += 1
         return str(self.count - 1)
+
+    def _encode(self, rows: Any) -> Any:
+        return self._encode_frames(rows) if isinstance(rows, Channel) else rows
+
+    def _encode_frames(self, channel: Channel) -> Any:
+        """Return the frames of a lane as they are stored; raises EpisodeError, CodecError."""
+        raise NotImplementedError
 
     def _add_statements(self, stated: Mapping[str, Any], where: str) -> None:
         if stated:
@@ -259,7 +270,7 @@ def _dtype_of(column: StepColumn) -> str:
     return "text" if column.encoding == TEXT else str(column.dtype.newbyteorder("="))
 
 
-def image_bytes(channel: Channel, quality: int) -> Any:
+def image_bytes(channel: Channel, quality: int) -> Iterator[bytes]:
     """Yield the JPEG of each frame, unchanged if the lane is already encoded so."""
     frames = channel.encoded
     for step in range(channel.length):
