@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from wshard.conversion.jobs import OpenSources
 from wshard.conversion.staging import StagedParts
 from wshard.episode.encode_cameras import encode_cameras
-from wshard.errors import FormatError, WShardError
+from wshard.errors import EpisodeError, FormatError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ class Conversion:
                 fingerprint: object = astuple(
                     self._sources.source_of(job.span.address).fingerprint(job.span.address.key)
                 )
-            except (WShardError, OSError) as error:
+            except Exception as error:  # noqa: BLE001  (reading the episode reports it)
                 fingerprint = str(error)
             yield [repr(job), fingerprint]
 
@@ -117,7 +117,7 @@ class Conversion:
             try:
                 info = self._sources.source_of(job.span.address).info(job.span.address.key)
                 losses.update(self._sink.losses(info))
-            except WShardError:
+            except Exception:  # noqa: BLE001, S112
                 continue
             if next_id is not None:
                 losses["id: becomes the number of the episode"] += job.name_of(info.id) != next_id(offset)
@@ -154,7 +154,12 @@ class Conversion:
         if episode is None or (self._resumes and self._sink.has(episode.id)):
             return None
         with self._naming_target():
-            self._sink.write(episode)
+            try:
+                self._sink.write(episode)
+            except (WShardError, OSError, MemoryError):
+                raise
+            except Exception as error:
+                raise EpisodeError(f"episode {episode.id!r}: {_name_error(error)}") from error
         if self._parts is not None:
             self._parts.count(episode)
         return episode.length
@@ -189,6 +194,14 @@ class Conversion:
             return replace(encode_cameras(_load_span(source, job), self._target.encode), id=id_)
         except WShardError as error:
             return error
+        except Exception as error:  # noqa: BLE001  (of a library, for data that it did not expect)
+            failure = FormatError(f"{job.span.address}: {_name_error(error)}")
+            failure.__cause__ = error
+            return failure
+
+
+def _name_error(error: Exception) -> str:
+    return f"expected an episode that can be read and written, found {type(error).__name__}: {error}"
 
 
 def _load_span(source: Source, job: ConversionJob) -> Episode:
