@@ -176,8 +176,12 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
             yield locate(path)
         else:  # a location, or a file of one, which may be missing
             above = (parent.as_posix() for parent in Path(path).parents)
-            candidates = (path, *(folder for folder in above if f"{folder}/".startswith(f"{place}/")))
-            yield from (locate(candidate) for candidate in candidates if matched(candidate, matchers, {}) is not None)
+            folders = [folder for folder in above if f"{folder}/".startswith(f"{place}/")]
+            found = {folder: matcher for folder in folders if (matcher := matched(folder, matchers, {})) is not None}
+            yield from map(locate, found)
+            in_location = folders[:1] == [*found][:1] or any(matcher.whole for matcher in found.values())
+            if not in_location and matched(path, matchers, {}) is not None:
+                yield locate(path)
 
 
 def _below(folder: str, matchers: Matchers) -> Iterator[str]:

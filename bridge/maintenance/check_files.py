@@ -135,12 +135,13 @@ def scan_folders(
 
 
 def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterator[FoundEpisode]:
-    """Yield the episodes in a folder, and in locations that it is or contains."""
+    """Yield the episodes in a folder, and in locations that it is or else contains."""
     others = [place]
+    is_location = matched(place, matchers, {}) is not None
     for path in (f"{place}/{name}" for name in names):
         if is_episode(posixpath.basename(path)):
             yield FoundEpisode(EpisodeAddress(path))
-        else:
+        elif not is_location:
             others.append(path)
     for path in others:
         matcher = matched(path, matchers, {})
