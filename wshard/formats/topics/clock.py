@@ -36,12 +36,19 @@ class EpisodeClock:
 
     @property
     def hz(self) -> float | None:
-        """The rate by the median step, None if it is unknown."""
-        step = float(np.median(np.diff(self.stamps))) if len(self.stamps) > 1 else 0.0
+        """The rate by the median step between stamps, of as many messages as share one; None if it is unknown."""
+        stamps = np.unique(self.stamps)
+        step = float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
+        step *= (len(stamps) - 1) / max(len(self.stamps) - 1, 1)
         return float(f"{_NS / step:.{_DIGITS}g}") if step > 0 else None
 
-    def pick(self, stamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each timestep the number of the latest message that was recorded by then, the first one before."""
+    def pick(self, topic: str, stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for each timestep the number of a topic's latest message that was recorded by then, else of its first.
+
+        Each message of the clock's own topic is a timestep, also where several share a stamp.
+        """
+        if self.topic and topic == self.topic:
+            return np.arange(len(stamps))
         found = np.searchsorted(stamps, self.stamps, side="right") - 1
         return np.maximum(found, 0)
 

@@ -39,6 +39,8 @@ _ACTION: Final = re.compile("cmd|action|command", re.IGNORECASE)
 _HIDDEN: Final = re.compile("(^|/)_")  # topics that the action servers of ROS 2 use among themselves
 _TASKS: Final = frozenset({"task", "instruction", "language_instruction"})
 
+_SUCCESS: Final = {"true": True, "1": True, "false": False, "0": False}  # in metadata of MCAP, which are texts
+
 
 @dataclass
 class _Camera:
@@ -101,7 +103,7 @@ class TopicEpisode:
     def _pick(self, topic: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the messages of a topic that timesteps show, each once, and which of them each timestep shows."""
         if topic not in self._picks:
-            picked = self._clock.pick(self._stamps[topic])
+            picked = self._clock.pick(topic, self._stamps[topic])
             self._picks[topic] = np.unique(picked, return_inverse=True)
         return self._picks[topic]
 
@@ -176,6 +178,8 @@ class TopicEpisode:
         for note in self._log.notes.values():
             if isinstance(note, dict) and isinstance(note.get("task"), str):
                 found.setdefault("task", note["task"])
+            if isinstance(note, dict) and (success := _SUCCESS.get(str(note.get("success")).lower())) is not None:
+                found.setdefault("success", success)
         counts = {name: len(stamps) for name, stamps in self._stamps.items()}
         types = {name: {"type": self._log.topics[name].type, "messages": count} for name, count in counts.items()}
         found |= {"clock": self._clock.describe(), "topics": types}
