@@ -38,9 +38,11 @@ def name_lanes(lanes: Mapping[str, Declaration]) -> dict[str, LaneColumn]:
 
 
 def choose_column(columns: Mapping[str, LaneColumn], name: str) -> LaneColumn | None:
-    """Return a column by its name or that of its lane; None if there is none."""
+    """Return a column by its name, that of its lane, or that in Lance tables; None if there is none."""
     blocks = (name, f"signal/{name}", f"action/{name}")
-    return columns.get(name) or next((column for column in columns.values() if column.block in blocks), None)
+    found = columns.get(name) or next((column for column in columns.values() if column.block in blocks), None)
+    stored = [column for key, column in columns.items() if key.replace("/", "_").replace(".", "_") == name]
+    return stored[0] if found is None and len(stored) == 1 else found
 
 
 def find_columns(info: EpisodeInfo, *, texts: bool) -> dict[str, LaneColumn]:

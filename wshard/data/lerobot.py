@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.data.cache import find_repository
+from wshard.data.cache import download_repository, find_repository
 from wshard.data.source_dataset import SourceDataset, list_names
 from wshard.data.writers import refuse_option
-from wshard.errors import DatasetError, SourceNotFoundError
+from wshard.errors import DatasetError
 from wshard.formats.base import open_source
 from wshard.messages import shown
 
@@ -27,7 +27,7 @@ SCHEME: Final = "lerobot://"
 
 
 class LeRobotAdapter(SourceDataset):
-    """Clips of a LeRobot data set: at `root`, or else of the repository in a cache of this machine.
+    """Clips of a LeRobot data set: at `root`, or else of the repository, which is downloaded unless a cache has it.
 
     Columns: the primary camera is `pixels`, float32 from 0 to 1, without the time axis if num_steps is 1; `action`;
     `observation.state` is `proprio`; and those of key_aliases {native: name}. `ep_idx` and `step_idx` count episodes
@@ -54,9 +54,7 @@ class LeRobotAdapter(SourceDataset):
         if key_aliases is not None and not isinstance(key_aliases, Mapping):
             raise DatasetError(f"key_aliases: expected {{native name: name}}, found {shown(key_aliases)}")
         requested, cached = list_names(keys_to_load, "keys_to_load"), list_names(keys_to_cache, "keys_to_cache")
-        folder = Path(root) if root is not None else find_repository(repo_id)
-        if folder is None:
-            raise SourceNotFoundError(f"{SCHEME}{repo_id}: expected it in a cache of this machine; or give root")
+        folder = Path(root) if root is not None else find_repository(repo_id) or download_repository(repo_id)
         source = open_source(folder, "lerobot")
         selected = None if episodes is None else [(0, str(number)) for number in episodes]
         super().__init__([source], frameskip, num_steps, transform, episodes=selected)

@@ -1,4 +1,4 @@
-"""Open training data by name: a path, a data set of a cache, or a repository on this machine."""
+"""Open training data by name: a path, a data set of a cache, or a repository of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wshard.data.cache import dataset_folder, find_repository
+from wshard.data.cache import dataset_folder, download_repository, find_repository, may_be_repository
 from wshard.data.dataset import explain_no_clips
 from wshard.data.derived.compose import ConcatDataset
 from wshard.data.readers import find_h5, find_table
@@ -37,9 +37,9 @@ def load_dataset(
     """Return the data set with a name; kwargs are options of its reader (frameskip, num_steps, keys_to_load, ...).
 
     A path is looked up in the working directory, then in the folder of data sets in the cache, where suffixes may be
-    omitted; then USER/NAME is looked up in the local caches of the Hugging Face Hub. `lerobot://USER/NAME` is such a
-    LeRobot data set. Several names form one data set, whose columns must agree. format: a name of list_formats. Raises
-    SourceNotFoundError, DatasetError; a NoClipsWarning says why a data set has no clips.
+    omitted; then USER/NAME is looked up in the local caches of the Hugging Face Hub, and downloaded if it is in none.
+    `lerobot://USER/NAME` is such a LeRobot data set. Several names form one data set, whose columns must agree. format:
+    a name of list_formats. Raises SourceNotFoundError, DatasetError; a NoClipsWarning says why a data set has no clips.
     """
     data = _load(name, cache_dir, format, kwargs)
     if reason := explain_no_clips(data):
@@ -83,10 +83,16 @@ def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
             if path.exists():
                 return path
     repository = find_repository(text, cache_dir) if text[:1] not in "./~" else None
+    reason = "it is not USER/NAME of the Hugging Face Hub"
+    if repository is None and may_be_repository(text):
+        try:
+            repository = download_repository(text, cache_dir)
+        except SourceNotFoundError as error:
+            reason = str(error)
     if repository is not None:
         tables, h5_files = sorted(repository.glob("*.lance")), sorted(repository.glob("*.h5"))
         return find_table(repository) if tables else find_h5(repository) if h5_files else repository
     raise SourceNotFoundError(
         f"Cannot resolve {text!r}: no such path in the working directory or in {dataset_folder(cache_dir)}, "
-        f"and no repository of this name in the local caches"
+        f"no repository of this name in the local caches, and {reason}"
     )

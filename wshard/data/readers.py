@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wshard.data.cache import dataset_folder
 from wshard.data.source_dataset import SourceDataset, list_names
 from wshard.data.writers import refuse_option
-from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
+from wshard.errors import AmbiguousFormatError, DatasetError, EntryNotFoundError, SourceNotFoundError
 from wshard.formats.base import open_source
 
 if TYPE_CHECKING:
@@ -114,7 +114,10 @@ class VideoDataset(FolderDataset):
 
 
 class LanceDataset(SourceDataset):
-    """Clips of a Lance table: path `NAME.lance`, or the folder that has one table, or table_name in it."""
+    """Clips of a Lance table: path `NAME.lance`, or the folder that has one table, or table_name in it.
+
+    image_columns: the columns of encoded images to load, by default all.
+    """
 
     _format = "lance"
 
@@ -135,7 +138,6 @@ class LanceDataset(SourceDataset):
         step_index_column: str = "step_idx",
         connect_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        refuse_option("image_columns", image_columns)
         refuse_option("episode_index_column", episode_index_column, "episode_idx")
         refuse_option("step_index_column", step_index_column, "step_idx")
         refuse_option("connect_kwargs", connect_kwargs)
@@ -149,6 +151,15 @@ class LanceDataset(SourceDataset):
             keys_to_cache=keys_to_cache,
             keys_to_merge=keys_to_merge,
         )
+        self.table_name = table.stem
+        chosen = list_names(image_columns, "image_columns")
+        images = {name for name in self._names if self.is_image(name)}
+        for name in chosen or ():
+            if not self.find_column(name).is_image:
+                raise DatasetError(f"image_columns: expected columns of encoded images, found {name!r}")
+        self.image_columns = images if chosen is None else {name for name in chosen if name in images}
+        if not keys_to_load:  # other encoded columns are neither numbers nor wanted images
+            self._names = [name for name in self._names if name not in images - self.image_columns]
 
 
 class LanceVideoDataset(LanceDataset):

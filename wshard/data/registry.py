@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 from wshard.data.lerobot import SCHEME, LeRobotAdapter
 from wshard.data.readers import FolderDataset, HDF5Dataset, LanceDataset, LanceVideoDataset, VideoDataset
 from wshard.data.source_dataset import SourceDataset
-from wshard.data.writers import FolderWriter, HDF5Writer, LanceVideoWriter, LanceWriter, SinkWriter, VideoWriter
+from wshard.data.writers import (
+    FolderWriter,
+    HDF5Writer,
+    LanceVideoWriter,
+    LanceWriter,
+    SinkWriter,
+    VideoWriter,
+    with_parent,
+)
 from wshard.errors import DatasetError, UnsupportedFormatError
 from wshard.formats import base
 from wshard.formats.detect import detect_format as detect_location
@@ -125,7 +133,7 @@ class _LocationFormat(DatasetFormat):
             return cls.writer(path, **kw)
         if cls.name in LOCATIONS and not LOCATIONS[cls.name].sink:
             raise UnsupportedFormatError(f"format {cls.name!r} is read-only")
-        return SinkWriter(base.open_sink(path, cls.name, **kw))
+        return SinkWriter(base.open_sink(with_parent(path, kw.get("mode", "append")), cls.name, **kw))
 
 
 @register_format

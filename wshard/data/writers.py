@@ -83,14 +83,14 @@ class HDF5Writer(SinkWriter):
     """Writes one HDF5 file."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
-        super().__init__(ColumnsHDF5Sink(path, mode=mode))
+        super().__init__(ColumnsHDF5Sink(with_parent(path, mode), mode=mode))
 
 
 class FolderWriter(SinkWriter):
     """Writes a folder of .npz columns and JPEG frames."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
-        super().__init__(ImageFolderSink(path, mode=mode))
+        super().__init__(ImageFolderSink(with_parent(path, mode), mode=mode))
 
 
 class VideoWriter(SinkWriter):
@@ -99,7 +99,7 @@ class VideoWriter(SinkWriter):
     def __init__(
         self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
     ) -> None:
-        sink = VideoFolderSink(path, mode=mode)
+        sink = VideoFolderSink(with_parent(path, mode), mode=mode)
         sink.fps, sink.codec = fps, codec
         super().__init__(sink)
 
@@ -117,7 +117,7 @@ class LanceWriter(SinkWriter):
         mode: WriteMode = "append",
     ) -> None:
         refuse_option("connect_kwargs", connect_kwargs)
-        sink = LanceSink(table_path(path, table_name), mode=mode)
+        sink = LanceSink(with_parent(table_path(path, table_name), mode), mode=mode)
         sink.quality = jpeg_quality
         super().__init__(sink)
 
@@ -136,7 +136,7 @@ class LanceVideoWriter(SinkWriter):
         mode: WriteMode = "append",
     ) -> None:
         refuse_option("connect_kwargs", connect_kwargs)
-        sink = LanceVideoSink(path, mode=mode)
+        sink = LanceVideoSink(with_parent(path, mode), mode=mode)
         sink.fps, sink.codec, sink.table_name = fps, codec, table_name
         super().__init__(sink)
 
@@ -152,6 +152,13 @@ def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:
     if table_name is None and not os.fspath(path).lower().endswith(".lance"):
         raise FormatError(f"{os.fspath(path)}: expected a path that ends in .lance, or table_name")
     return Path(path) if table_name is None else Path(path, f"{table_name}.lance")
+
+
+def with_parent(path: str | os.PathLike[str], mode: str = "append") -> Path:
+    """Return the path of a data set to write; creates the folder that it is in. Raises FormatError for a wrong mode."""
+    check_mode(mode)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return Path(path)
 
 
 def validate_write_mode(mode: str) -> None:

@@ -19,6 +19,8 @@ from wshard.data import (
     GoalDataset,
     HDF5Dataset,
     HDF5Writer,
+    LanceDataset,
+    LanceWriter,
     column_normalizer,
     convert,
     list_formats,
@@ -26,6 +28,7 @@ from wshard.data import (
     register_format,
     validate_write_mode,
 )
+from wshard.errors import DatasetError, EntryNotFoundError
 
 LENGTHS = (7, 9)
 
@@ -162,3 +165,25 @@ def test_what_is_missing_in_a_class_is_named():
         Nothing([3], [0]).get_col_data("a")
     with pytest.raises(NotImplementedError, match=r"Nothing: expected a method _load_slice\(ep_idx, start, end\)"):
         Nothing([3], [0])[0]
+
+
+# ---- names that the original gives ---------------------------------------------------------------------------------
+
+
+def test_columns_with_dots_are_found_by_the_name_that_a_lance_table_stores(tmp_path):
+    frames = np.full((4, 16, 16, 3), 7, np.uint8)
+    with LanceWriter(tmp_path / "new" / "a.lance") as writer:
+        writer.write_episode({"pixels.top": frames, "pixels.wrist": frames + 1, "action": np.zeros((4, 1), np.float32)})
+    for name in ("pixels_top", "pixels.top"):
+        data = LanceDataset(tmp_path / "new" / "a.lance", keys_to_load=[name, "action"], num_steps=2)
+        assert data.column_names == [name, "action"]
+        assert int(data[0][name].float().mean()) == 7
+        assert data.image_columns == {name}
+    everything = LanceDataset(tmp_path / "new" / "a.lance")
+    assert everything.image_columns == {"pixels.top", "pixels.wrist"}
+    top = LanceDataset(tmp_path / "new" / "a.lance", image_columns=["pixels.top"])
+    assert (top.image_columns, top.column_names) == ({"pixels.top"}, ["pixels.top", "action"])
+    with pytest.raises(EntryNotFoundError, match="no column 'none'"):
+        LanceDataset(tmp_path / "new" / "a.lance", image_columns=["none"])
+    with pytest.raises(DatasetError, match="image_columns: expected columns of encoded images, found 'action'"):
+        LanceDataset(tmp_path / "new" / "a.lance", image_columns=["action"])

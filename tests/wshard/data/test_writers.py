@@ -405,6 +405,7 @@ def homes(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name))
     for name in ("HF_LEROBOT_HOME", "HF_HUB_CACHE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
