@@ -132,3 +132,12 @@ def check_chunk(index: int | None, total: int | None, bounds: list[int] | None) 
         whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
         if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:
             raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")
+
+
+def seconds(value: object, what: str, error: type[Exception]) -> float:
+    """Return a number of seconds >= 0, infinity for None; raises `error` for anything else."""
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 0:
+        raise error(f"{what}: expected a number >= 0 or None, found {value!r}")
+    return float(value)

@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "containers.md"
 def test_the_programs_of_the_page_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 5
     for program in programs:
         exec(compile(program, str(PAGE), "exec"), {})  # noqa: S102  (it is our own page)
     assert (tmp_path / "cut.repaired.shard").exists()

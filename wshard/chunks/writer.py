@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wshard.arguments import integer, timesteps
 from wshard.chunks.manifest import (
@@ -18,11 +18,12 @@ from wshard.chunks.manifest import (
 from wshard.chunks.reader import hash_file
 from wshard.chunks.split import cut
 from wshard.container.codec import CompressionLevel, CompressionType
-from wshard.episode.file import save_wshard
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import EpisodeError, ManifestError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from wshard.container.codec_plan import Compression
     from wshard.types import Episode
@@ -138,12 +139,32 @@ class ChunkedEpisodeWriter:
         return self.write_chunk(part, index)
 
     def finalize_manifest(self) -> Path:
-        """Mark the manifest as complete; returns its path. Raises ManifestError if chunks are missing."""
+        """Mark the manifest as complete; returns its path. Raises ManifestError if chunks are missing.
+
+        Chunk files that were written before the number of chunks was known are written again, with that number.
+        """
         validate_chunk_continuity(self.manifest)
-        for chunk in self.manifest.chunks:
-            chunk["total_chunks"] = len(self.manifest.chunks)
+        self._write_totals(len(self.manifest.chunks))
         write_manifest(self._with_state(complete=True), self._path)
         return self._path
+
+    def _write_totals(self, total: int) -> None:
+        """Write the number of chunks into files and manifest; a kill in between leaves a readable episode."""
+        outdated = [chunk for chunk in self.manifest.chunks if self._total_in(chunk) != total]
+        for chunk in outdated:
+            chunk["sha256"] = ""  # that of the file is about to change
+        if outdated:
+            write_manifest(self._with_state(complete=False), self._path)
+        for chunk in outdated:
+            path = self.base_path / chunk["uri"]
+            save_wshard(replace(load_wshard(path), total_chunks=total), path, self.compression, self.compression_level)
+        for chunk in self.manifest.chunks:
+            chunk["total_chunks"] = total
+            chunk["sha256"] = chunk["sha256"] or hash_file(self.base_path / chunk["uri"])
+
+    def _total_in(self, chunk: Mapping[str, Any]) -> int | None:
+        with open_wshard(self.base_path / chunk["uri"]) as file:
+            return file.description.total_chunks
 
     def _with_state(self, *, complete: bool) -> ChunkManifest:
         self.manifest.complete = complete

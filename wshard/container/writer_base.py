@@ -39,7 +39,7 @@ class EntryWriter(ABC):
     def __init__(self, where: str, role: int, alignment: int, compression: str | Codec) -> None:
         self.where = where
         self._role = role
-        self._default = Codec.parse(compression)
+        self._plain = self._default = Codec.parse(compression)
         self._metadata: ShardMetadata | None = None
         self._tag_words: list[str] = []
         self.set_alignment(alignment)
@@ -51,7 +51,10 @@ class EntryWriter(ABC):
         self._alignment = alignment
 
     def set_compression(self, compression: int | str | Codec) -> None:
-        """Compress the following blocks by default: 0 or "none", 1 or "zstd", 2 or "lz4", "zstd:19"."""
+        """Set the codec of write_entry_compressed: 0 or "none", 1 or "zstd", 2 or "lz4", "zstd:19".
+
+        Other blocks stay as the constructor's `compression` says: raw unless it was given, as in the reference package.
+        """
         self._default = _codec(compression)
 
     def set_metadata(self, metadata: ShardMetadata) -> None:
@@ -77,7 +80,7 @@ class EntryWriter(ABC):
         self.write_entry(name, data, content_type=content_type)
 
     def write_entry_compressed(self, name: str, data: Payload) -> None:
-        """Add a block, compressed by the default codec."""
+        """Add a block, compressed by the codec of set_compression or of the constructor."""
         self.write_entry(name, data, compression=self._default)
 
     def write_entry_with_options(
@@ -108,7 +111,7 @@ class EntryWriter(ABC):
             raise FormatError(f"{self.where}: block {name!r}: content type: expected 0 to 65535, found {content_type}")
         if self._has_block(name):
             raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
-        codec = self._default if compression is None else Codec.parse(compression)
+        codec = self._plain if compression is None else Codec.parse(compression)
         return PendingBlock.of(name, data, codec, content_type, frame_size=frame_size)
 
     def _tag_bits(self, name: str, tags: Iterable[str]) -> int:

@@ -61,6 +61,7 @@ def write_description(description: Description) -> dict[str, bytes]:
         "endianness": "little",
         "residual_encoding": "raw",
         "residual_edges": "pad",
+        "timebase": timebase,
     }
     contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(description)}
     return {name: dump_json(value, name) for name, value in contents.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, SupportsFloat
@@ -16,17 +17,17 @@ from wshard.container.codec_plan import CodecPlan, frames_by_block
 from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.episode.meta_writer import check_described
-from wshard.errors import EpisodeError
+from wshard.errors import EpisodeError, FormatWarning
 from wshard.types import Array, Modality
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from wshard.container.codec_plan import Compression, FrameSteps
 
 _MAX_TICK: Final = 2**31 - 1
 _MAX_REWARD: Final = float(np.finfo(np.float32).max)
-ACTION_IDS: Final = ("action", "actions", "act")
+ACTION_IDS: Final = ("action", "actions", "act", "ctrl", "control")
 """Ids that mean an action if nothing else determines it."""
 
 _PREFIXES: Final = ("signal", "action")
@@ -138,6 +139,30 @@ def plan_of(
     plan = CodecPlan.of(codecs, level, frames)
     plan.check([*(block for channel in channels for block in channel.blocks), REWARD, DONE, TICKS, TRUNCATIONS])
     return plan
+
+
+def check_channels(where: str, expected: Sequence[ChannelDef], written: set[str], names: Sequence[str]) -> None:
+    """Raise EpisodeError unless every expected channel is among the written blocks, and no name means another's."""
+    if len(written) != len(names):
+        raise EpisodeError(f"{where}: expected each channel once, found {', '.join(names)}")
+    missing = [channel for channel in expected if written.isdisjoint(channel.blocks)]
+    if missing:  # the block distinguishes an observation from an action of the same name
+        names = [channel.name if len(channel.blocks) > 1 else channel.blocks[0] for channel in missing]
+        raise EpisodeError(f"{where}: expected every channel, {', '.join(names)} missing")
+
+
+def warn_without_actions(
+    where: str, channels: Sequence[ChannelDef], written: Iterable[str], names: Collection[str]
+) -> None:
+    """Warn of channels that could be meant as actions, if there is no action among the written blocks."""
+    plain = [channel for channel in channels if not channel.prefix and channel.modality is None]
+    undecided = [channel.name for channel in plain if channel.name in names]
+    if undecided and not any(block.startswith("action/") for block in written):
+        text = (
+            f"{where}: {', '.join(undecided)}: recorded as observations, and the episode has no action; for an action "
+            f'use the id "action/{undecided[-1]}", for an observation "signal/{undecided[-1]}"'
+        )
+        warnings.warn(text, FormatWarning, stacklevel=3)
 
 
 def check_step(

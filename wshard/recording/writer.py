@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, SupportsFloat, 
 
 import numpy as np
 
-from wshard.arguments import timesteps
+from wshard.arguments import seconds, timesteps
 from wshard.container.atomic_write import remove_left_behind
 from wshard.container.codec import CompressionLevel, CompressionType
 from wshard.container.layout import FLAG_STREAMING, JOURNAL_ROWS
@@ -21,7 +20,16 @@ from wshard.episode.encode import as_bytes
 from wshard.episode.meta_reader import Declaration, Description
 from wshard.errors import EpisodeError, RecordingStateError
 from wshard.recording import journal
-from wshard.recording.channel_defs import ACTION_IDS, ChannelDef, check_step, check_value, declare, plan_of
+from wshard.recording.channel_defs import (
+    ACTION_IDS,
+    ChannelDef,
+    check_channels,
+    check_step,
+    check_value,
+    declare,
+    plan_of,
+    warn_without_actions,
+)
 from wshard.recording.journal import STEP_LANES
 from wshard.recording.recover import finalise
 from wshard.types import Array, TimebaseSpec
@@ -37,24 +45,17 @@ DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
 
 
-def _check_seconds(seconds: object) -> float:
-    if seconds is None:
-        return math.inf
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.number)) or not seconds >= 0:
-        raise EpisodeError(f"flush_seconds: expected a number >= 0 or None, found {seconds!r}")
-    return float(seconds)
-
-
 class WShardStreamWriter:
     """Record an episode timestep by timestep.
 
     path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode;
     after a crash it contains every flushed timestep (see recover), and all timesteps if an error or Ctrl-C ends the
     `with` (on_error="discard": an error discards the recording). channel_defs: ChannelDefs, or dicts such as {"id":
-    "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may be observation or
-    action, unless it specifies which, or action_defs is given. max_timesteps: further timesteps are refused; None = no
-    limit. flush_interval: timesteps between flushes; flush_seconds: seconds after which the next timestep triggers a
-    flush. fsync: make each flush durable. compression, frame_steps: as in save_wshard.
+    "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); channels is another name for it.
+    Each may be observation or action, unless it specifies which, or action_defs is given. max_timesteps: further
+    timesteps are refused; None = no limit. flush_interval: timesteps between flushes; flush_seconds: seconds after
+    which the next timestep triggers a flush. fsync: make each flush durable. compression, frame_steps: as in
+    save_wshard.
 
     Raises RecordingExistsError if another writer is active or an interrupted recording exists (overwrite=True discards
     it), RecordingStateError for calls out of order, EpisodeError for wrong values.
@@ -64,12 +65,13 @@ class WShardStreamWriter:
         self,
         path: str | os.PathLike[str],
         episode_id: str,
-        channel_defs: Sequence[ChannelDef | Mapping[str, Any]],
+        channel_defs: Sequence[ChannelDef | Mapping[str, Any]] | None = None,
         max_timesteps: int | None = _MAX_TIMESTEPS,
         compression: Compression = CompressionType.NONE,
         compression_level: int = CompressionLevel.DEFAULT,
         flush_interval: int = DEFAULT_FLUSH_INTERVAL,
         *,
+        channels: Sequence[ChannelDef | Mapping[str, Any]] | None = None,
         action_defs: Sequence[ChannelDef | Mapping[str, Any]] | None = None,
         flush_seconds: float | None = None,
         frame_steps: FrameSteps | None = None,
@@ -81,21 +83,23 @@ class WShardStreamWriter:
             raise EpisodeError(f"on_error: expected 'keep' or 'discard', found {on_error!r}")
         self._max_timesteps = None if max_timesteps is None else timesteps(max_timesteps, "max_timesteps", EpisodeError)
         self._capacity = timesteps(flush_interval, "flush_interval", EpisodeError)
-        self._flush_seconds = _check_seconds(flush_seconds)
+        self._flush_seconds = seconds(flush_seconds, "flush_seconds", EpisodeError)
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._episode_id = episode_id
-        channels = [ChannelDef.of(channel) for channel in channel_defs]
-        actions = channels
+        if (channel_defs is None) == (channels is None):
+            raise EpisodeError("expected channel_defs, or channels by keyword: a sequence of ChannelDefs or dicts")
+        defined = [ChannelDef.of(channel) for channel in (channels if channel_defs is None else channel_defs) or ()]
+        actions = defined
         if action_defs is not None:
             actions = [replace(ChannelDef.of(channel), prefix="action") for channel in action_defs]
-            channels = [replace(channel, prefix=channel.prefix or "signal") for channel in channels]
-        self._observations = declare(channels, "signal")
+            defined = [replace(channel, prefix=channel.prefix or "signal") for channel in defined]
+        self._observations = declare(defined, "signal")
         self._actions = declare(actions, "action")
         lanes = (*self._actions.values(), *self._observations.values())
         self._lanes_by_name = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
         self._lanes_by_name |= {name: self._actions[name] for name in ACTION_IDS if name in self._actions}
-        self._channels = channels if action_defs is None else [*channels, *actions]
+        self._channels = defined if action_defs is None else [*defined, *actions]
         self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
         self._flushed_at = time.monotonic()
         self._fsync = fsync
@@ -174,7 +178,8 @@ class WShardStreamWriter:
         Either `write_timestep(t, observations, actions, reward, done)`, where channels missing in the first timestep
         are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels by
         name, or by block name ("action/ctrl"). A name of both an observation and an action means the observation,
-        except for "action", "actions" and "act"; timesteps are counted from 0. terminated: alternative name of done, as
+        except for "action", "actions", "act", "ctrl" and "control"; a FormatWarning names channels that may have been
+        meant as actions if there is no action. Timesteps are counted from 0. terminated: alternative name of done, as
         in simulators that also have truncated. Values are arrays of the declared shape. Raises EpisodeError for an
         unknown or missing channel, a wrong shape or a value that the dtype cannot represent; a refused timestep is not
         recorded at all.
@@ -189,20 +194,15 @@ class WShardStreamWriter:
             done = terminated
         if observations is None and actions is None and isinstance(t, Mapping):
             rows = self._check_values(t, self._lanes_by_name, "")
-            self._check_channels({lane.block for lane, _ in rows}, list(t))
+            expected = () if self._buffers else self._channels
+            check_channels(f"timestep {self._steps}", expected, {lane.block for lane, _ in rows}, list(t))
+            if not self._buffers:
+                warn_without_actions(str(self.path), self._channels, [lane.block for lane, _ in rows], t)
             t = self._steps
         else:
             rows = self._check_values(observations or {}, self._observations, "observation ")
             rows += self._check_values(actions or {}, self._actions, "action ")
         self._append(rows, check_step(t, reward, done, truncated))
-
-    def _check_channels(self, written: set[str], names: Sequence[str]) -> None:
-        if len(written) != len(names):
-            raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
-        missing = [] if self._buffers else [channel for channel in self._channels if written.isdisjoint(channel.blocks)]
-        if missing:  # the block distinguishes an observation from an action of the same name
-            names = [channel.name if len(channel.blocks) > 1 else channel.blocks[0] for channel in missing]
-            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(names)} missing")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -173,6 +174,31 @@ def test_the_documented_loop_needs_no_total(tmp_path):
     assert reader.load().length == 7 + 8 + 9
     assert reader.load().id == "run"
     assert load_wshard(paths[1]).timestep_range == [7, 14]
+    assert [load_wshard(path).total_chunks for path in paths] == [3, 3, 3]
+    for row in reader.load_manifest().rows():
+        reader.verify_chunk(row)  # its SHA-256 as it is now
+
+
+@pytest.mark.parametrize("killed_at", range(5))
+def test_a_kill_while_the_total_is_written_leaves_a_whole_episode(tmp_path, monkeypatch, killed_at):
+    ep = make_episode(T=30)
+    parts = [cut(ep, start, start + 10) for start in (0, 10, 20)]
+    writer = ChunkedEpisodeWriter(tmp_path, ep.id)
+    for part in parts:
+        writer.write_chunk(replace(part, chunk_index=None, timestep_range=None))
+    rename, renames = Path.replace, iter(range(100))
+
+    def dying(self: Path, target: Path) -> Path:
+        if next(renames) >= killed_at:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as dead, contextlib.suppress(KeyboardInterrupt):
+        dead.setattr(Path, "replace", dying)
+        writer.finalize_manifest()
+    assert_same_episode(ChunkedEpisodeReader(tmp_path / f"{ep.id}_manifest.wshard").load(), ep)
+    manifest = ChunkedEpisodeWriter(tmp_path, ep.id, resume=True).finalize_manifest()
+    assert [chunk.total_chunks for chunk in ChunkedEpisodeReader(manifest).iter_chunks()] == [3, 3, 3]
 
 
 def test_the_manifest_is_what_older_readers_expect(tmp_path):

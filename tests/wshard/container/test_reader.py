@@ -265,16 +265,18 @@ def test_a_program_for_the_reference_package_runs(tmp_path):
     writer.write_entry_compressed("layer.0/weight", bytes(1000))
     writer.write_entry_with_options("layer.1/weight", bytes(1000), True, shard.COMPRESS_LZ4)
     writer.write_entry_with_options("raw", bytes(1000), False, shard.COMPRESS_LZ4)
+    writer.write_entry("plain", bytes(1000))
+    writer.write_entry_typed("typed", bytes(1000), shard.CONTENT_TYPE_JSON)
     for wrong in (lambda: writer.set_alignment(7), lambda: writer.set_compression(9)):
         with pytest.raises(ValueError, match="expected"):
             wrong()
     writer.close()
     reader = shard.ShardReader(str(path))
     header = reader.header()
-    assert (header.role, header.alignment, reader.header.role, reader.entry_count()) == (2, 32, 2, 4)
+    assert (header.role, header.alignment, reader.header.role, reader.entry_count()) == (2, 32, 2, 6)
     assert (header.magic, header.version, header.index_entry_size) == (shard.SHARD_MAGIC, shard.SHARD_VERSION, 48)
     assert (reader.get_entry_info(1).name_len, reader.get_entry_info(0).reserved) == (14, shard.CONTENT_TYPE_JSON)
-    assert [reader.get_entry_info(number).flags for number in range(4)] == [0, 3, 5, 0]
+    assert [reader.get_entry_info(number).flags for number in range(6)] == [0, 3, 5, 0, 0, 0]
     assert reader.get_entry_info(0).content_type == shard.CONTENT_TYPE_JSON
     assert reader.read_entry(reader.lookup("layer.1/weight"), True) == bytes(1000)
     assert reader.read_metadata() is None

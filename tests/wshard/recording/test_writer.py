@@ -16,7 +16,14 @@ from wshard_recording import STATE, interrupted, record, write, writer
 
 from wshard.array_fields import DType
 from wshard.episode.file import load_wshard, save_wshard
-from wshard.errors import CodecError, EpisodeError, LaneError, RecordingExistsError, RecordingStateError
+from wshard.errors import (
+    CodecError,
+    EpisodeError,
+    FormatWarning,
+    LaneError,
+    RecordingExistsError,
+    RecordingStateError,
+)
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import assert_same_episode
@@ -279,9 +286,9 @@ def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factor
     path = tmp_path_factory.mktemp("stream") / "a.wshard"
     rows = np.repeat(np.arange(steps, dtype=np.int64)[:, None], 40, axis=1)
     channels = [
-        {"id": "a", "dtype": "i64", "shape": [40], "compression": "zstd:2", "frame_steps": frame_steps},
-        {"id": "b[0]", "dtype": "i64", "shape": [40], "compression": "lz4"},
-        {"id": "c", "dtype": "i64", "shape": [40]},
+        {"id": "signal/a", "dtype": "i64", "shape": [40], "compression": "zstd:2", "frame_steps": frame_steps},
+        {"id": "signal/b[0]", "dtype": "i64", "shape": [40], "compression": "lz4"},
+        {"id": "signal/c", "dtype": "i64", "shape": [40]},
     ]
     with WShardStreamWriter(path, "e", channels, compression=compression, flush_interval=4) as w:
         w.begin_episode()
@@ -476,6 +483,34 @@ def test_bad_metadata_at_the_end_do_not_cost_the_recording(tmp_path):
         recording()
     ep = load_wshard(recover(tmp_path / "a.wshard.partial"))
     assert (ep.length, ep.metadata) == (1, {"task": "reach", "recovered": True})
+
+
+@pytest.mark.parametrize("name", ["ctrl", "act", "action", "actions", "control"])
+def test_the_loop_of_the_format_document_records_actions(tmp_path, name):
+    channels = [{"id": "state", "dtype": "f32", "shape": [3]}, {"id": name, "dtype": "f32", "shape": [2]}]
+    with WShardStreamWriter(tmp_path / "a.wshard", "ep_001", channels=channels) as w:
+        w.begin_episode()
+        for t in range(5):
+            w.write_timestep({"state": np.full(3, t), name: np.full(2, -t)}, reward=1.0, done=t == 4)
+        w.end_episode()
+    ep = load_wshard(tmp_path / "a.wshard")
+    assert (list(ep.observations), list(ep.actions), ep.length) == (["state"], [name], 5)
+
+
+def test_channels_that_may_have_been_meant_as_actions_are_named_once(tmp_path):
+    channels = [{"id": "state", "shape": [1]}, {"id": "torque", "shape": [1]}]
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", channels) as w:
+        w.begin_episode()
+        with pytest.warns(FormatWarning, match=r'state, torque: recorded as observations.*"action/torque"') as caught:
+            w.write_timestep({"state": [0], "torque": [0]}, reward=0.0)
+        assert caught[0].filename == __file__
+        w.write_timestep({"state": [1], "torque": [1]}, reward=0.0)
+
+
+def test_channels_are_given_once_by_either_name(tmp_path):
+    for options in ({}, {"channel_defs": [], "channels": []}):
+        with pytest.raises(EpisodeError, match="expected channel_defs, or channels by keyword"):
+            WShardStreamWriter(tmp_path / "a.wshard", "e", **options)
 
 
 # ---- writers in each other's way -----------------------------------------------------------------------------------
