@@ -41,7 +41,8 @@ def shardify(
         list[str] | None, typer.Option("--task", help="Task of --data-dir, or 'all'; may be repeated.")
     ] = None,
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Choose tasks of --data-dir from a list.")
+        bool,
+        typer.Option("--interactive", "-i", help="Choose tasks of --data-dir (the default on a terminal)."),
     ] = False,
     output_dir: Annotated[str, typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.")] = "data/shards",
     task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
@@ -88,8 +89,12 @@ def shardify(
     from wshard.conversion.jobs import list_jobs
     from wshard.webdataset.options import ShardifyOptions, parse_size
 
+    is_bare = not (paths or tasks or collection is not None or where is not None)
+    interactive = interactive or (is_bare and _has_terminal())
     if sum((bool(paths), bool(tasks), collection is not None or where is not None, interactive)) != 1:
-        raise typer.BadParameter("expected one of IN..., --task, --interactive, and --collection or --where")
+        raise typer.BadParameter(
+            "expected one of IN..., --task, --collection or --where, and --interactive, the default on a terminal"
+        )
     with option_read():
         options = ShardifyOptions(
             image_indices=_whole_numbers(image_indices),

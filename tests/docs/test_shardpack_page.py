@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "shardpack.md"
 def test_the_programs_of_the_page_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(programs) == 6
+    assert len(programs) == 7
     for program in programs:
         exec(compile(program, str(PAGE), "exec"), {})  # noqa: S102  (it is our own page)
     assert (tmp_path / "cut.repaired.shardpack").exists()

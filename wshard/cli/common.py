@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,6 +99,18 @@ def print_items(items: Iterable[Any], **fields: Any) -> None:
 def printable(text: str) -> str:
     """Return text with control characters escaped, as names from files may contain them."""
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+def byte_count(text: str) -> int:
+    """Read a size such as 4096, 500MB (powers of 1000) or 1.5GiB (of 1024); raises typer.BadParameter."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(text).strip(), re.IGNORECASE)
+    if match is None or (match[3] and not match[2]):
+        raise typer.BadParameter(f"expected a size such as 4096, 500MB or 1.5GiB, found {text!r}")
+    unit = (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " ")
+    size = Fraction(match[1]) * unit
+    if size < 1 or size.denominator != 1:
+        raise typer.BadParameter(f"expected a whole number of bytes, at least 1, found {text!r}")
+    return int(size)
 
 
 def parse_span(text: str | None) -> tuple[int, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from wshard.cli.common import JsonOption, option_read, print_json, printable, reported
+from wshard.cli.common import JsonOption, byte_count, option_read, print_json, printable, reported
 from wshard.messages import plural
 
 _REPORT_SECONDS: Final = 2.0  # between lines of progress
@@ -18,19 +19,29 @@ _MAX_LISTED: Final = 20  # records of which `inspect` prints the entries
 
 @reported()
 def pack(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SRC...", help="Folders, WebDataset tars, ShardPacks and single files.")
-    ],
     to: Annotated[
-        str, typer.Option("--to", help="File to write, or a numbered series such as train-{000000..}.shardpack.")
+        str,
+        typer.Option(
+            "--to", "--output", help="File to write, or a numbered series such as train-{000000..}.shardpack."
+        ),
     ],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SRC...", help="Folders, WebDataset tars, ShardPacks and single files."),
+    ] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", help="Another SRC; may be repeated.")] = None,
     compression: Annotated[
         str, typer.Option(help="Compression of entries: none, gzip, lz4, zstd, or with a level, e.g. zstd:19.")
     ] = "none",
-    max_bytes: Annotated[int | None, typer.Option(help="Maximum bytes of records per file.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(parser=byte_count, metavar="SIZE", help="Maximum size of records per file, as 1GB.")
+    ] = None,
+    record_size_limit: Annotated[
+        int | None, typer.Option(parser=byte_count, metavar="SIZE", help="Refuse larger records, as 1GB.")
+    ] = None,
     max_records: Annotated[int | None, typer.Option(help="Maximum number of records per file.")] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", help="Dataset metadata NAME=TEXT; may be repeated.")
+        list[str] | None, typer.Option("--metadata", metavar="NAME=TEXT...", help="Dataset metadata; may be repeated.")
     ] = None,
     key_table: Annotated[bool, typer.Option(help="Store a table for lookup of records by key.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files of that name.")] = False,
@@ -43,16 +54,19 @@ def pack(
     from wshard.shardpack.writer import ShardLimits, ShardPackWriter
 
     with option_read():
-        codec, limits = PackCompression.parse(compression), ShardLimits(max_bytes, max_records)
+        codec, limits = PackCompression.parse(compression), ShardLimits(max_bytes, max_records, record_size_limit)
         names = ShardNames.parse(to)
     if names.first is None and (max_bytes or max_records):
         raise typer.BadParameter("--max-bytes and --max-records: expected --to with a range as {000000..}")
-    user_metadata = _parse_metadata(metadata or [])
+    places, pairs = _split_metadata(sources or [], metadata or [])
+    if not (places := [*places, *(inputs or [])]):
+        raise typer.BadParameter("expected SRC... or --input")
+    user_metadata = _parse_metadata(pairs)
     shard_metadata = {"user": user_metadata} if user_metadata else {}
     with ShardPackWriter(
         to, compression=codec, limits=limits, metadata=shard_metadata, key_table=key_table, overwrite=overwrite
     ) as writer:
-        count = pack_sources(sources, writer, progress=_Progress())
+        count = pack_sources(places, writer, progress=_Progress())
         paths = writer.close()
     size = sum(path.stat().st_size for path in paths)
     if as_json:
@@ -72,6 +86,12 @@ class _Progress:
         if time.monotonic() - self._last_time >= _REPORT_SECONDS:
             self._last_time = time.monotonic()
             typer.echo(f"packed {plural(count, 'record')}", err=True)
+
+
+def _split_metadata(sources: list[str], metadata: list[str]) -> tuple[list[str], list[str]]:
+    """Return sources and metadata, where one --metadata is followed by several NAME=TEXT, which are no files."""
+    pairs = [one for one in sources if metadata and re.match(r"[A-Za-z_][\w.-]*=", one) and not Path(one).exists()]
+    return [one for one in sources if one not in pairs], metadata + pairs
 
 
 def _parse_metadata(texts: list[str]) -> dict[str, str]:

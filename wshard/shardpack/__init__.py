@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wshard.shardpack.pack import pack_sources
     from wshard.shardpack.pack_set import ShardPackSet
     from wshard.shardpack.reader import ShardPackReader
+    from wshard.shardpack.reader import ShardPackReader as open  # noqa: A004, N813 -- as in the format's own examples
     from wshard.shardpack.record import RecordMetadata, ShardPackEntry, ShardPackRecord
     from wshard.shardpack.repair import repair_shardpack
     from wshard.shardpack.shards import expand_shards
@@ -40,6 +41,7 @@ __all__ = [
     "expand_shards",
     "inspect_shardpack",
     "is_shardpack",
+    "open",
     "pack_sources",
     "repair_shardpack",
     "stream_shardpack",
@@ -67,6 +69,7 @@ __getattr__ = importer(
         "expand_shards": "wshard.shardpack.shards",
         "inspect_shardpack": "wshard.shardpack.inspect",
         "is_shardpack": "wshard.shardpack.inspect",
+        "open": "wshard.shardpack.reader:ShardPackReader",
         "pack_sources": "wshard.shardpack.pack",
         "repair_shardpack": "wshard.shardpack.repair",
         "stream_shardpack": "wshard.shardpack.stream",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from wshard.arguments import integer
@@ -136,6 +137,24 @@ class ShardPackReader(OfOneProcess):
             if key in self._ordinals:
                 return self._ordinals[key]
         raise EntryNotFoundError(f"{self.where}: no record of key {shown(key)} among {len(self)}")
+
+    def records(self) -> Iterator[ShardPackRecord]:
+        """Yield all records in order, as iteration does."""
+        return iter(self)
+
+    def get_index(self) -> list[int]:
+        """Return the offset of each record in the file."""
+        return [int(offset) for offset in self._index.offsets]
+
+    def read_record_at_offset(self, offset: int) -> ShardPackRecord:
+        """Return the record that begins at an offset of get_index(); raises EntryNotFoundError, FormatError."""
+        start, offsets = integer(offset), self._index.offsets
+        number = bisect_left(offsets, start) if start is not None and 0 <= start < self._records_end else len(offsets)
+        if number == len(offsets) or offsets[number] != start:
+            raise EntryNotFoundError(
+                f"{self.where}: expected the offset of a record, as get_index() lists them, found {shown(offset)}"
+            )
+        return self.record(number)
 
     def __getitem__(self, which: int | str) -> ShardPackRecord:
         """Return a record by number or key."""

@@ -89,6 +89,11 @@ class ShardPackEntry(NamedTuple):
         return decode(self.stored, self.size, self.codec, self._full_where) if self.codec else self.stored
 
     @property
+    def data(self) -> bytes:
+        """The decoded bytes, verified, as a copy; read() returns a view where it can."""
+        return bytes(self.read())
+
+    @property
     def mime_type(self) -> str:
         """The content type, application/octet-stream if none is stored."""
         return self.content_type or DEFAULT_TYPE
@@ -117,6 +122,10 @@ class ShardPackRecord:
                 return entry
         names = ", ".join(map(repr, self.names()[:10]))
         raise EntryNotFoundError(f"{self.where}: no entry {shown(name)}: expected one of {names or 'none'}")
+
+    def file_entries(self) -> tuple[ShardPackEntry, ...]:
+        """Return the entries in stored order, as `entries`."""
+        return self.entries
 
     def names(self) -> list[str]:
         """Return the names of the entries."""

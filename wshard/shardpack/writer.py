@@ -42,17 +42,26 @@ class NewEntry(NamedTuple):
 class ShardLimits:
     """Limits of a shard: max_bytes of records, and max_records; None for no limit.
 
-    A larger record gets its own shard.
+    A larger record gets its own shard, unless it has more than max_record_bytes as stored: then it is refused.
     """
 
     max_bytes: int | None = None
     max_records: int | None = None
+    max_record_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "max_records"):
+        for name in ("max_bytes", "max_records", "max_record_bytes"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise FormatError(f"{name}: expected a number of at least 1, found {value}")
+
+    def check_record(self, size: int, where: str) -> None:
+        """Raise LimitError for a record that is too large."""
+        if self.max_record_bytes is not None and size > self.max_record_bytes:
+            raise LimitError(
+                f"{where}: expected at most {self.max_record_bytes} bytes in a record, found {size}: split its files "
+                "into several records, or allow more (max_record_bytes, --record-size-limit)"
+            )
 
     def reached(self, records: int, size: int, more: int) -> bool:
         """Return True if the shard has no room for a record of `more` bytes."""
@@ -141,6 +150,7 @@ class ShardPackWriter:
         size = sum(map(len, parts))
         header = RecordHeader(0, len(parts) // 2, len(encoded_key), len(record_metadata.data), record_metadata.encoding)
         header = header._replace(record_size=header.entries_start + size)
+        self._limits.check_record(header.record_size, where)
         shard = self._shards[-1]
         if self._limits.reached(len(shard), shard.size, header.record_size):
             self._begin_shard()

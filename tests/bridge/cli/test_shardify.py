@@ -72,6 +72,10 @@ def test_what_a_person_chooses_at_a_terminal_is_written(raiden_folder, tmp_path,
     result = CliRunner().invoke(app, [*map(str, place)], input="9\n3\n")
     assert (result.exit_code, "3  open_drawer (" in result.stderr) == (0, True)
     assert "(21 samples" in result.stdout
+    again = ("--data-dir", raiden_folder.parent, "--output-dir", tmp_path / "out", *SMALL)
+    result = CliRunner().invoke(app, [*map(str, again)], input="3\n")
+    assert (result.exit_code, "ALL TASKS" in result.stderr) == (0, True), "the bare command asks, too"
+    assert (tmp_path / "out" / "open_drawer" / "shards" / "manifest.jsonl").exists()
 
 
 @pytest.mark.parametrize("wrong", [(), ("x", "--task", "y"), ("x", "--stride", 0), ("x", "--image-indices", "a")])

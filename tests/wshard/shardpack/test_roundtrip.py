@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wshard import shardpack
 from wshard.errors import (
     ChecksumError,
     ClosedError,
@@ -256,8 +258,52 @@ def test_columns_are_joined_by_key_in_any_order(tmp_path):
     assert joined[-1].metadata.json() == {"key": "k19"}
     with pytest.raises(EntryNotFoundError, match=r"few\.shardpack.*'k5'"):
         list(ColumnPacks([packs["left"], packs["few"]]))
-    with pytest.raises(FormatError, match="in one column"):
-        ColumnPacks([packs["left"], packs["left"]])[0]
+    write(tmp_path / "both.shardpack", [(key, {"left.bin" if key == "k3" else "b": b""}, None) for key in keys])
+    with ShardPackReader(tmp_path / "both.shardpack") as both, pytest.raises(FormatError, match="in one column"):
+        ColumnPacks([packs["left"], both])["k3"]
+
+
+def test_a_later_pack_updates_entries_of_some_keys(tmp_path):
+    keys = [f"k{number}" for number in range(9)]
+    write(tmp_path / "main.shardpack", [(key, {"a.jpg": key.encode(), "label.txt": b"cup"}, {"n": 1}) for key in keys])
+    write(tmp_path / "new.shardpack", [(key, {"label.txt": b"mug"}, None) for key in ("k7", "k2")])
+    write(tmp_path / "newer.shardpack", [("k2", {"label.txt": b"bowl", "more.txt": b"x"}, None)])
+    write(tmp_path / "lost.shardpack", [("k2", {"label.txt": b""}, None), ("k99", {"label.txt": b""}, None)])
+    with ExitStack() as stack:
+        main, new, newer, lost = (
+            stack.enter_context(ShardPackReader(tmp_path / f"{name}.shardpack"))
+            for name in ("main", "new", "newer", "lost")
+        )
+        joined = ColumnPacks([main, new, newer])
+        expected = dict.fromkeys(keys, b"cup") | {"k7": b"mug", "k2": b"bowl"}
+        assert {row.key: row["label.txt"] for row in joined} == expected
+        assert all(row["a.jpg"] == row.key.encode() and row.metadata.json() == {"n": 1} for row in joined)
+        assert (joined["k2"].names(), joined["k7"].names()) == (
+            ["a.jpg", "label.txt", "more.txt"],
+            ["a.jpg", "label.txt"],
+        )
+        with pytest.raises(EntryNotFoundError, match=r"lost\.shardpack.*'k99'"):
+            ColumnPacks([main, lost])
+
+
+def test_the_documents_calls_read_the_same_records(tmp_path):
+    rows = [(f"k{number}", {"a.jpg": bytes([number]), "b.json": b'{"n": 1}'}, None) for number in range(4)]
+    write(tmp_path / "x.shardpack", rows, compression="gzip")
+    dataset = shardpack.open(tmp_path / "x.shardpack")
+    found = [
+        (record.key, {entry.name: entry.data for entry in record.file_entries()}, None) for record in dataset.records()
+    ]
+    assert found == rows
+    types = {entry.content_type for record in dataset.records() for entry in record.file_entries()}
+    assert types == {"image/jpeg", "application/json"}
+    assert all(type(entry.data) is bytes for entry in dataset[0].file_entries())
+    index = dataset.get_index()
+    assert [dataset.read_record_at_offset(offset).key for offset in index] == [row[0] for row in rows]
+    assert index == [dataset.span(number)[0] for number in range(4)]
+    for offset in (1, -1, index[-1] + 1, 1 << 70, "0", None, 1.0):
+        with pytest.raises(EntryNotFoundError, match="get_index"):
+            dataset.read_record_at_offset(offset)
+    dataset.close()
 
 
 class Counting(io.BytesIO):

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from bridge.cli.main import command
+from wshard.cli.common import byte_count
 from wshard.errors import FormatError
 from wshard.shardpack import (
     ShardLimits,
@@ -167,6 +169,38 @@ def test_the_verbs_pack_verify_inspect_repair_and_unpack(folder, tmp_path, capsy
     run("repair", damaged)
     assert "4 record(s) recovered, 0 lost" in capsys.readouterr().out
     run("verify", tmp_path / "one.repaired.shardpack")
+
+
+def test_pack_takes_the_documents_spellings_and_sizes_with_units(folder, tmp_path, capsys):
+    target = tmp_path / "a.shardpack"
+    words = ("pack", "--input", folder, "--output", target, "--record-size-limit", "1GB", "--compression", "lz4")
+    run(*words, "--metadata", 'creator="My Name"', "training=true", "a.b=c=d")
+    with ShardPackReader(target) as found:
+        assert found.metadata["user"] == {"creator": '"My Name"', "training": "true", "a.b": "c=d"}
+        assert len(found) == 4
+    run("pack", folder, "--to", tmp_path / "b-{0..}.shardpack", "--max-bytes", "3.5kB", "--json")
+    capsys.readouterr()
+    run("pack", folder, "--to", tmp_path / "c.shardpack", "--record-size-limit", "1KiB", code=1)
+    assert "record 'a': expected at most 1024 bytes" in capsys.readouterr().err
+    assert not (tmp_path / "c.shardpack").exists()
+    run("pack", "--to", target, "--overwrite", code=2)
+    run("pack", "x=1", "--to", target, "--overwrite", code=1)
+    run("pack", folder, "x", "--to", target, "--overwrite", "--metadata", "a=b", code=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("1k", 1000), ("1kB", 1000), ("1KiB", 1024), ("1.5 GiB", 3 << 29), ("2MB", 2 * 10**6),
+     ("1T", 10**12), ("500b", 500), ("0.5kib", 512), ("1gb", 10**9)],
+)  # fmt: skip
+def test_sizes_have_units(text, size):
+    assert byte_count(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "GB", "1ib", "1 X", "1e3", "nan", "1.2.3", "1PB"])
+def test_other_sizes_are_refused(text):
+    with pytest.raises(typer.BadParameter):
+        byte_count(text)
 
 
 def test_wrong_usage_of_pack_exits_with_2(folder, tmp_path, capsys):
