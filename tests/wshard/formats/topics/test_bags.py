@@ -64,7 +64,7 @@ def test_messages_are_those_that_the_library_of_ros2_reads(bags, name):
             texts = episode.metadata[f"{topic.strip('/')}/data"]
             found = [texts[number] for number in episode.lane(f"aux/text/{topic.strip('/')}/data")]
             expected = [one.data for name_, _, one in rows if name_ == topic]
-                assert found == expected  # also messages that share a stamp
+            assert found == expected  # also messages that share a stamp
 
 
 class TestTalkerContract(SourceContract):
