@@ -6,21 +6,22 @@ A lock file beside each draft names its target; another process can lock it only
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
 import secrets
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from wshard.container.atomic_write import check_folder_of, lock_descriptor, sync_folder
 from wshard.errors import FormatError
+from wshard.folders.exchange import check_unchanged, exchange_folders, find_link, link_files, stamp_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from wshard.folders.exchange import Stamp
 
 WriteMode = Literal["append", "overwrite", "error"]
 WRITE_MODES: Final = ("append", "overwrite", "error")
@@ -34,9 +35,6 @@ _LOCK_MAGIC: Final = b"wshard draft of "
 _MAX_NAME_LENGTH: Final = 40
 _MAX_LOCK_SIZE: Final = 4096
 
-_AT_FDCWD: Final = -100
-_EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
-
 
 def check_mode(mode: str) -> None:
     """Raise FormatError for an unknown write mode."""
@@ -47,13 +45,17 @@ def check_mode(mode: str) -> None:
 class Draft:
     """A file or folder that takes the place of its target when it is published.
 
-    mode "append": the draft begins as a copy of the target, of a folder by hard links, so that files in it may be
-    replaced but never changed in place. "overwrite": it begins empty. "error": the target must not exist. Until
-    `publish`, and after a crash, the target is what it was; the next draft of the target removes what a killed process
-    left of its own.
+    owned: the names of the files below a target folder that belong to the data set there, "" for a target file of the
+    right kind; only these are replaced.
+    mode "append": the draft begins as a copy of them by hard links, so that they may be replaced but never changed in
+    place; of a file, it is a copy. "overwrite": it begins empty. "error": the target must not exist. Until `publish`,
+    and after a crash, the target is what it was; the next draft of it removes what a killed process left. Raises what
+    stamp_owned raises.
     """
 
-    def __init__(self, target: str | os.PathLike[str], mode: WriteMode = "error", *, folder: bool) -> None:
+    def __init__(
+        self, target: str | os.PathLike[str], mode: WriteMode = "error", *, folder: bool, owned: Iterable[str] = ()
+    ) -> None:
         check_mode(mode)
         self.target = Path(os.path.realpath(target))
         remove_dead_drafts(self.target)
@@ -64,25 +66,25 @@ class Draft:
             expected = "a folder" if folder else "a file"
             raise FormatError(f"{self.target}: expected {expected} or an unused path, found something else")
         self._folder, self._mode = folder, mode
+        self._stamps = stamp_owned(self.target, owned, mode)
         self._lock = DraftLock(self.target)
         self.path = self._lock.draft
         try:
             if folder:
                 self.path.mkdir()
             if mode == "append" and self.existed:
-                (link_copy if folder else shutil.copy2)(self.target, self.path)
+                link_files(self.target, self.path, self._stamps) if folder else shutil.copy2(self.target, self.path)
         except BaseException:
             self.discard()
             raise
 
-    def publish(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
-        """Replace the target by the draft. Files in the target that the format did not write are kept.
+    def publish(self) -> None:
+        """Replace the owned files of the target by the draft; files of others there are kept.
 
-        is_own: returns whether the format wrote a file, given its path relative to the target, with "/" separators.
-        Raises FileExistsError in mode "error", if the target has been created meanwhile.
+        Raises FileExistsError in mode "error", if the target has been created meanwhile, and where a file of others has
+        the name of a new one; RecordingStateError if another program has changed an owned file.
         """
-        own = is_own if self.existed else lambda _: False
-        put_in_place(self.path, self.target, own, self._lock, unused=self._mode == "error")
+        put_in_place(self.path, self.target, self._stamps, self._lock, unused=self._mode == "error")
         self._lock.release()
 
     def discard(self) -> None:
@@ -99,48 +101,55 @@ def _check_unused(target: Path) -> None:
         raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(target))
 
 
+def stamp_owned(target: Path, owned: Iterable[str], mode: WriteMode) -> dict[str, Stamp]:
+    """Return the stamps of the owned files of a folder, or of the target if it is a file.
+
+    Raises FormatError for a folder with files of others alone, hidden ones excepted, for one with links to follow, and
+    for a file to overwrite that is not owned: "".
+    """
+    if not target.is_dir():
+        stamps = stamp_files(target, [""])
+        if mode == "overwrite" and "" not in owned and stamps and target.stat().st_size:
+            raise FormatError(
+                f"{target}: expected an unused path or a data set of this format, found another file: "
+                "choose another path"
+            )
+        return stamps
+    stamps = stamp_files(target, owned)
+    other = next((name for name in sorted(os.listdir(target)) if not name.startswith(".")), None)  # noqa: PTH208
+    if other is not None and not stamps:
+        raise FormatError(
+            f"{target}: expected an empty or new folder, or a data set of this format, found {other!r}: "
+            "choose another folder"
+        )
+    link = find_link(target, stamps, files=mode == "append")
+    if link is not None:
+        raise FormatError(
+            f"{target / link}: expected no link in a data set to write to, as none is followed: write to a copy of the "
+            f"folder (cp -rL {target} COPY)"
+        )
+    return stamps
+
+
 def put_in_place(
-    path: Path, target: Path, is_own: Callable[[str], bool], lock: DraftLock, *, unused: bool = False
+    path: Path, target: Path, stamps: Mapping[str, Stamp], lock: DraftLock, *, unused: bool = False
 ) -> None:
-    """Replace the target by a complete draft. is_own: returns whether a file below the target is replaced, not kept.
+    """Replace the target by a complete draft. stamps: what stamp_owned returned before writing.
 
     unused: raise FileExistsError if the target exists; checked after flushing, which takes long for a large draft.
+    Raises RecordingStateError if a file with a stamp has changed.
     """
     _flush(path)
     if unused:
         _check_unused(target)
+    check_unchanged(target, stamps)
     if path.is_dir() and target.exists():
-        _link_foreign_files(path, target, is_own)
-        _exchange(path, target, aside_of(lock.draft))
-        shutil.rmtree(path)
+        exchange_folders(path, target, stamps, aside_of(lock.draft))
     else:
+        if target.exists():
+            shutil.copymode(target, path)
         path.replace(target)
     sync_folder(target.parent)
-
-
-def _link_foreign_files(path: Path, target: Path, is_own: Callable[[str], bool]) -> None:
-    for folder, _, names in os.walk(target):
-        for name in names:
-            relative = Path(folder, name).relative_to(target)
-            copy = path / relative
-            if not is_own(relative.as_posix()) and not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                _link(target / relative, copy)
-
-
-def link_copy(source: Path, target: Path) -> None:
-    """Copy a file, or a folder into an existing one, by hard links: what is there may be replaced, but not changed."""
-    if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, copy_function=_link, dirs_exist_ok=True)
-    else:
-        _link(source, target)
-
-
-def _link(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:  # a disk without hard links
-        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _flush(path: Path) -> None:
@@ -158,16 +167,6 @@ def _flush(path: Path) -> None:
 def _flush_file(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _exchange(first: Path, second: Path, aside: Path) -> None:
-    """Swap two folders: atomically where the system can, else by renaming one after the other."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
-    if rename is not None and rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0:
-        return
-    second.rename(aside)
-    first.rename(second)
-    aside.rename(first)
 
 
 # ---- ownership of drafts ---------------------------------------------------------------------------------------------
@@ -221,7 +220,7 @@ def aside_of(draft: Path) -> Path:
 
 
 def remove_dead_drafts(target: Path) -> None:
-    """Remove the drafts of this target that killed processes left behind; drafts of living processes stay."""
+    """Remove the drafts of this target that killed processes left behind."""
     for lock in _locks_of(target):
         remove_dead_draft(lock)
 

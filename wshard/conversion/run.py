@@ -34,6 +34,7 @@ class Conversion:
     def __init__(self, target: ConversionTarget, jobs: Sequence[ConversionJob], *, readers: int = 1) -> None:
         self._target, self._jobs, self._readers = target, jobs, readers
         self._resumes = target.mode == "append"
+        self._replaces = target.mode == "overwrite" and target.has_content
         self._opened: list[OpenSources] = []
         self._local = threading.local()
         self._outcomes: list[int | str | None] = []
@@ -87,6 +88,13 @@ class Conversion:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        refusal = self._keep_existing() if exc[:1] == (None,) else None
+        if refusal is not None:
+            self._end(type(refusal), refusal, None)
+            raise refusal
+        self._end(*exc)
+
+    def _end(self, *exc: object) -> None:
         with ExitStack() as stack:
             stack.callback(self._close)
             failed = exc[:1] != (None,)
@@ -101,6 +109,17 @@ class Conversion:
             finally:
                 if self._parts is not None and failed:
                     self._parts.abandon()
+
+    def _keep_existing(self) -> FormatError | None:
+        """Return why existing episodes are not replaced: some of the new ones failed."""
+        reasons = [outcome for outcome in self._outcomes if isinstance(outcome, str)]
+        if not reasons or not self._replaces:
+            return None
+        return FormatError(
+            f"{self._target.location}: expected no failure, as mode 'overwrite' replaces a data set by a complete one "
+            f"only, found {len(reasons)} in {len(self._outcomes)} episodes, and kept what was there: mend or leave out "
+            f"those episodes, or write to another path; the first: {reasons[0]}"
+        )
 
     def _naming_target(self) -> AbstractContextManager[None]:
         return nullcontext() if self._parts is None else self._parts.named_as_target()

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.atomic_write import publish
-from wshard.container.draft import DraftLock, link_copy, put_in_place, remove_dead_drafts
+from wshard.container.draft import DraftLock, put_in_place, remove_dead_drafts, stamp_owned
 from wshard.errors import WShardError
+from wshard.folders.exchange import link_file, link_files, list_files
 from wshard.formats.base import open_sink, sink_class
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class StagedParts:
     def __init__(self, target: ConversionTarget, identity: Sequence[object]) -> None:
         self._target = target
         self._target_path = Path(os.path.realpath(target.location))
-        existing = _list_files(self._target_path)
-        self._existing_names = frozenset(name for name, *_ in existing or ())
+        self._stamps = stamp_owned(self._target_path, self._list_owned(), target.mode)
+        existing = sorted((name, size, time) for name, (_, size, time) in self._stamps.items())
         self._identity = hashlib.sha256(json.dumps([*identity, existing]).encode()).hexdigest()
         self._part, self._size, self._total = 0, 0, 0
         self.outcomes: list[Outcome] = []
@@ -58,6 +59,13 @@ class StagedParts:
         except BaseException:
             self._discard()
             raise
+
+    def _list_owned(self) -> list[str]:
+        """Return the names of the files of the data set that exists, all files for a format that cannot tell."""
+        path, sink = self._target_path, sink_class(self._target.format)
+        if not path.exists():
+            return []
+        return [*sink.owned(path)] if hasattr(sink, "owned") else list_files(path)
 
     def _is_this_conversion(self, folder: Path) -> bool:
         return bool(_read_record(folder).get("identity") == self._identity)
@@ -76,11 +84,15 @@ class StagedParts:
     def open_sink(self) -> Sink:
         """Begin the next part."""
         with self.named_as_target():
-            previous = self._part_path(self._part) if self._part else self._target_path
             new = self._part_path(self._part + 1)
             new.parent.mkdir(parents=True)
-            if previous.exists():
-                link_copy(previous, new)
+            if self._part:
+                _link_copy(self._part_path(self._part), new)
+            elif self._target_path.is_dir():
+                new.mkdir()
+                link_files(self._target_path, new, self._stamps)
+            elif self._target_path.exists():
+                link_file(self._target_path, new)
             mode = "append" if self._part else self._target.mode
             self._size = 0
             return open_sink(new, self._target.format, compression=self._target.compression, mode=mode)
@@ -117,7 +129,7 @@ class StagedParts:
             return
         with self.named_as_target():
             unused = self._target.mode == "error"
-            put_in_place(location, self._target_path, self._existing_names.__contains__, self._lock, unused=unused)
+            put_in_place(location, self._target_path, self._stamps, self._lock, unused=unused)
         self._discard()
 
     def abandon(self) -> None:
@@ -151,17 +163,13 @@ class StagedParts:
         return value
 
 
-def _list_files(location: Path) -> list[tuple[str, int, int]] | None:
-    """Return relative path, size and modification time (ns) of each file of a location, None if it does not exist."""
-    if not location.is_dir():
-        return [("", location.stat().st_size, location.stat().st_mtime_ns)] if location.exists() else None
-    files = []
-    for folder, _, names in os.walk(location):
-        for name in names:
-            path = Path(folder, name)
-            status = path.lstat()
-            files.append((path.relative_to(location).as_posix(), status.st_size, status.st_mtime_ns))
-    return sorted(files)
+def _link_copy(part: Path, copy: Path) -> None:
+    """Copy a part by hard links."""
+    if part.is_dir():
+        copy.mkdir()
+        link_files(part, copy, list_files(part))
+    elif part.exists():
+        link_file(part, copy)
 
 
 def _read_record(folder: Path) -> dict[str, Any]:

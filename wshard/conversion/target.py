@@ -69,6 +69,12 @@ class ConversionTarget:
         """Whether the format stores each episode in a file, and several in a folder of such files."""
         return bool(getattr(sink_class(self.format), "one_per_file", False))
 
+    @property
+    def has_content(self) -> bool:
+        """Whether there is a file, or a folder that is not empty."""
+        path = Path(self.location)
+        return any(path.iterdir()) if path.is_dir() else path.exists()
+
     def prepare(self, count: int) -> None:
         """Create the folder for several episodes of a format with one file each; raises FormatError if it is a file.
 

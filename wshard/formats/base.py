@@ -81,7 +81,9 @@ class Sink(Protocol):
     Made as `Sink(location, compression=..., mode=...)`. mode "append" adds to existing episodes, "overwrite" replaces
     them when the new ones are complete, "error" refuses a location with episodes. Leaving the context by an exception
     leaves the location unchanged, or with whole episodes. A class of a location of many episodes may have
-    `copies_all = True`: appending copies the existing episodes, so that long conversions append less often.
+    `copies_all = True`: appending copies the existing episodes, so that long conversions append less often. It has a
+    class method `owned(location)`, which returns the names of the files of the data set that is there, relative to its
+    folder, or [""] for a file of the format: only these are replaced.
     """
 
     def __enter__(self) -> Self: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from wshard.array_fields import DType
@@ -13,8 +14,7 @@ from wshard.container.draft import Draft, check_mode
 from wshard.errors import CodecError, EpisodeError, FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-    from pathlib import Path
+    from collections.abc import Collection, Container
 
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
@@ -44,7 +44,9 @@ class DraftSink(ABC):
         exists = self._has_episodes()
         if mode == "error" and exists:
             raise FileExistsError(errno.EEXIST, f"expected no {self.content} there (mode 'error')", self._where)
-        self._draft: Draft | None = Draft(location, "append" if mode == "error" else mode, folder=self.in_folder)
+        kept_mode: WriteMode = "append" if mode == "error" else mode
+        owned = self.owned(Path(location)) if os.path.exists(location) else ()  # noqa: PTH110
+        self._draft: Draft | None = Draft(location, kept_mode, folder=self.in_folder, owned=owned)
         self._ids: set[str] = set()
         self._changed = False
         try:
@@ -73,9 +75,10 @@ class DraftSink(ABC):
     def _release(self) -> None:  # noqa: B027  (most have none)
         """Close files of the draft, before it is published or discarded."""
 
-    def _is_own(self, name: str) -> bool:
-        """Return True if the format wrote this path below the folder; see Draft.publish."""
-        return True
+    @classmethod
+    @abstractmethod
+    def owned(cls, location: Path) -> Collection[str]:
+        """Return the names of the files of a data set below its folder, [""] for a file of the format; see Draft."""
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +113,7 @@ class DraftSink(ABC):
             if self._changed:
                 self._finish(draft.path)
                 self._release()
-                draft.publish(self._is_own)
+                draft.publish()
                 return
         except BaseException:
             self._release()

@@ -145,13 +145,13 @@ class FilesSink(_Closed, ABC):
         exists = self._has_episodes(folder)
         if mode == "error" and exists:
             raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", str(location))
-        self._draft = (
-            Draft(folder, mode, folder=True) if folder is not None and mode == "overwrite" and exists else None
-        )
+        self._draft: Draft | None = None
+        if folder is not None and mode == "overwrite":
+            self._draft = Draft(folder, mode, folder=True, owned=self.owned(folder))
 
     def _has_episodes(self, folder: Path | None) -> bool:
         if folder is not None:
-            return any(folder.glob(f"*{self.suffix}"))
+            return bool(self.owned(folder))
         return isinstance(self._location, (str, os.PathLike)) and Path(self._location).exists()
 
     def __exit__(self, *exc: object) -> None:
@@ -163,7 +163,7 @@ class FilesSink(_Closed, ABC):
     def close(self) -> None:
         """Finish writing; in mode "overwrite" the new episodes replace the older ones now."""
         if self._draft is not None:
-            self._draft.publish(lambda name: name.endswith(self.suffix) and "/" not in name)
+            self._draft.publish()
             self._draft = None
 
     def has(self, id_: str) -> bool:
@@ -174,6 +174,16 @@ class FilesSink(_Closed, ABC):
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode: nothing."""
         return []
+
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the names of the files of episodes in a folder, which mode "overwrite" replaces."""
+        return sorted(path.name for path in location.glob(f"*{cls.suffix}") if path.is_file() and cls._is_own(path))
+
+    @classmethod
+    @abstractmethod
+    def _is_own(cls, path: Path) -> bool:
+        """Return True if a file with the suffix is one of the format."""
 
     @abstractmethod
     def _save(self, ep: Episode, location: Location) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode
 
 _MAX_CHANNELS: Final = 512
+_MAGIC: Final = b"RRF"
 
 
 class RerunSink(FilesSink):
@@ -42,11 +43,16 @@ class RerunSink(FilesSink):
     def _key(self, path: Path) -> str:
         return path.name
 
+    @classmethod
+    def _is_own(cls, path: Path) -> bool:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+
     def _save(self, ep: Episode, location: Location) -> None:
         if not isinstance(location, (str, os.PathLike)):
             raise FormatError("rerun: expected a path to write, found a file object")
         rr = import_library("rerun", "rerun")
-        draft = Draft(location, "overwrite", folder=False)
+        draft = Draft(location, "overwrite", folder=False, owned=[""])
         try:
             _write_recording(rr, ep, draft.path)
             draft.publish()

@@ -7,10 +7,11 @@ import errno
 import io
 import os
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from wshard.container.byte_source import MemorySource, open_source
-from wshard.container.draft import check_mode
+from wshard.container.draft import check_mode, stamp_owned
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
@@ -136,8 +137,14 @@ class ShardPackSink:
         self._mode = mode
         self._writer: ShardPackWriter | None = None
         self._ids: set[str] | None = None  # of existing and written episodes; None until `has` needs it
+        stamp_owned(Path(self._path), self.owned(Path(self._path)), mode)  # refuses a file of others
         if mode == "error" and os.path.exists(location):  # noqa: PTH110
             raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", self._path)
+
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return [""] for a ShardPack of episodes."""
+        return [""] if location.is_file() and ShardPackSource.matches(location) else []
 
     def write(self, ep: Episode) -> str:
         """Add one episode; returns its key. Raises EpisodeError for an id that exists or is not a valid key."""

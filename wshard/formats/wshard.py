@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.chunks.reader import open_episode_file
+from wshard.container.layout import MAGIC
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import FormatError
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
@@ -68,6 +69,11 @@ class WShardSink(FilesSink):
     def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         super().__init__(location, mode=mode)
         self._compression = compression
+
+    @classmethod
+    def _is_own(cls, path: Path) -> bool:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
 
     def _save(self, ep: Episode, location: Location) -> None:
         save_wshard(ep, location, self._compression)

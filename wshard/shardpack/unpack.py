@@ -47,7 +47,7 @@ def unpack_shardpack(
         advice = "name another file, or overwrite (--overwrite)" if as_tar else "expected a new folder"
         raise RecordingExistsError(f"{final} exists already: {advice}")
     final.parent.mkdir(parents=True, exist_ok=True)
-    draft = Draft(final, "overwrite" if as_tar else "error", folder=not as_tar)
+    draft = Draft(final, "overwrite" if as_tar else "error", folder=not as_tar, owned=[""])
     try:
         report = _unpack_tar(source, draft.path, final) if as_tar else _unpack(source, _FolderOutput(draft).write)
         draft.publish()

@@ -84,14 +84,15 @@ def shardify(
     jobs = [place for place in places if isinstance(place, ConversionJob)]
     jobs += list_jobs([place for place in places if not isinstance(place, ConversionJob)])
     target = Path(to)
-    is_empty = target.is_dir() and not any(target.iterdir())
-    draft = Draft(target, "overwrite" if is_empty else mode, folder=True)
+    found = [path.name for path in target.iterdir()] if target.is_dir() else []
+    draft_mode = mode if found or not target.is_dir() else "overwrite"
+    draft = Draft(target, draft_mode, folder=True, owned=filter(is_own_file, found))
     try:
         export = _Export(jobs, draft.path, checked_options, os.fspath(to), progress or (lambda *_: None))
         with export:
             report = export.run(fields)
         shutil.rmtree(draft.path / _SPOOL)
-        draft.publish(is_own_file)
+        draft.publish()
     except BaseException as error:
         draft.discard()
         name_place(error, os.fspath(to))

@@ -28,11 +28,11 @@ def test_what_is_of_others_stays(tmp_path, mode):
     (target / "deep").mkdir(parents=True)
     for name in ("own", "deep/own", "notes.txt", "deep/notes.txt"):
         (target / name).write_text("old")
-    draft = Draft(target, mode, folder=True)
+    draft = Draft(target, mode, folder=True, owned=("own", "deep/own"))
     (draft.path / "own").unlink(missing_ok=True)
     (draft.path / "own").write_text("new")
     assert (target / "own").read_text() == "old"
-    draft.publish(lambda name: name.endswith("own"))
+    draft.publish()
     assert _tree(target) == {"own": "new", "notes.txt": "old", "deep/notes.txt": "old"} | (
         {"deep/own": "old"} if mode == "append" else {}
     )
@@ -43,7 +43,7 @@ def test_a_discarded_draft_leaves_the_target(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a").write_text("1")
     for mode in ("append", "overwrite"):
-        draft = Draft(tmp_path / "data", mode, folder=True)
+        draft = Draft(tmp_path / "data", mode, folder=True, owned=["a"])
         (draft.path / "b").write_text("2")
         draft.discard()
     assert _tree(tmp_path) == {"data/a": "1"}

@@ -17,7 +17,7 @@ OWNER = """
 import sys, time
 from wshard.container.draft import Draft
 for name in ("data", "one"):
-    draft = Draft(f"{sys.argv[1]}/{name}", "overwrite", folder=name == "data")
+    draft = Draft(f"{sys.argv[1]}/{name}", "overwrite", folder=name == "data", owned=["rows"])
     (draft.path / "rows" if name == "data" else draft.path).write_text("half")
 print("ready", flush=True)
 time.sleep(600)
@@ -48,12 +48,12 @@ def test_drafts_go_when_their_owner_is_gone(owner, tmp_path):
     assert theirs == 3
     locks = [lock for lock in hidden(tmp_path, "lock") if "89abcdef" not in lock.name]
     assert not any(is_dead_draft(lock) or remove_dead_draft(lock) for lock in locks)
-    Draft(tmp_path / "data", "append", folder=True).discard()
+    Draft(tmp_path / "data", "append", folder=True, owned=["rows"]).discard()
     assert len(hidden(tmp_path)) == theirs  # the owner lives
     owner.send_signal(signal.SIGKILL)
     owner.wait()
     assert all(is_dead_draft(lock) for lock in locks)
-    draft = Draft(tmp_path / "data", "append", folder=True)
+    draft = Draft(tmp_path / "data", "append", folder=True, owned=["rows"])
     (draft.path / "more").write_text("new")
     draft.publish()
     Draft(tmp_path / "one", folder=False).discard()
@@ -67,6 +67,6 @@ def test_data_that_were_put_aside_come_back(owner, tmp_path):
     owner.send_signal(signal.SIGKILL)
     owner.wait()
     (tmp_path / "data").rename(draft.with_name(f"{draft.name}.old"))  # as it was between two renames
-    Draft(tmp_path / "data", "append", folder=True).discard()
+    Draft(tmp_path / "data", "append", folder=True, owned=["rows"]).discard()
     assert (tmp_path / "data" / "rows").read_text() == "old"
     assert not hidden(tmp_path, "old")

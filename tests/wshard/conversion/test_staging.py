@@ -9,10 +9,9 @@ import sys
 from dataclasses import replace
 from itertools import islice
 
-import numpy as np
 import pytest
 from paths import ROOT
-from sink_places import COLLECTIONS
+from sink_places import COLLECTIONS, make_episode
 
 import wshard.conversion.staging
 from wshard.conversion.jobs import list_jobs
@@ -23,7 +22,6 @@ from wshard.errors import WShardError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
 from wshard.testing import assert_same_episode
-from wshard.types import Channel, Episode
 
 COUNT = 5
 
@@ -36,25 +34,6 @@ def episodes(tmp_path, monkeypatch):
     for number in range(COUNT):
         save_wshard(make_episode(number), tmp_path / "episodes" / f"{number}.wshard")
     return tmp_path / "episodes"
-
-
-def make_episode(number):
-    """Return an episode that every format can hold."""
-    rng, length = np.random.default_rng(number), 4 + number
-    return Episode(
-        f"episode-{number}",
-        "arm",
-        length,
-        observations={
-            "state": Channel.of("state", rng.standard_normal((length, 3))),
-            "cam": Channel.of("cam", rng.integers(0, 255, (length, 16, 16, 3), np.uint8)),
-        },
-        actions={"action": Channel.of("action", rng.standard_normal((length, 2)))},
-        rewards=rng.standard_normal(length),
-        terminations=np.arange(length) == length - 1,
-        truncations=np.zeros(length, bool),
-        metadata={"task": "push"},
-    )
 
 
 def begin(episodes, place, name, mode="append", encode=None):

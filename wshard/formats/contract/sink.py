@@ -11,6 +11,7 @@ import pytest
 
 from wshard.errors import CodecError, EpisodeError, WShardError
 from wshard.formats.base import Sink, Source, open_sink, open_source
+from wshard.formats.contract.others import OthersContract
 from wshard.formats.contract.source import assert_same
 from wshard.formats.detect import detect_format
 from wshard.media.frames import ImageFrames
@@ -108,7 +109,7 @@ def _read_files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-class CollectionSinkContract:
+class CollectionSinkContract(OthersContract):
     """Subclass for a format that has many episodes in one place, which appear when the Sink is closed.
 
     name: of the format; place: what the file or folder is called. knows_ids: whether it stores ids; deterministic:
@@ -236,13 +237,3 @@ class CollectionSinkContract:
             found.append(_read_files(folder))
         assert {*found[0]} == {*found[1]} or not self.deterministic
         assert found[0] == found[1] or not self.deterministic
-
-    def test_what_is_of_others_stays(self, tmp_path: Path) -> None:
-        self._write(tmp_path, 0)
-        place = tmp_path / self.place
-        note = (place if place.is_dir() else tmp_path) / "notes of somebody.txt"
-        note.write_text("mine")
-        self._write(tmp_path, 1)
-        self._write(tmp_path, 2, mode="overwrite")
-        assert note.read_text() == "mine"
-        self._assert_there(tmp_path, 2)

@@ -242,6 +242,13 @@ class DreamerSink(FilesSink):
             raise CodecError(f"compression: expected none for an .npz file, found {compression!r}")
         super().__init__(location, mode=mode)
 
+    @classmethod
+    def _is_own(cls, path: Path) -> bool:
+        try:
+            return IS_FIRST in read_npz(path, (IS_FIRST,))
+        except (FormatError, OSError):
+            return False
+
     def _save(self, ep: Episode, location: Location) -> None:
         save_dreamer(ep, location)
 

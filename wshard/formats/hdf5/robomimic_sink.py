@@ -14,7 +14,7 @@ from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import child, expect_group, natural
-from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT, TEXT_BLOCKS
+from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT, TEXT_BLOCKS, RobomimicSource
 from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
 from wshard.formats.hdf5.values import MAX_NUMBERS, json_attribute
 
@@ -52,6 +52,11 @@ class RobomimicSink(Hdf5Sink):
 
     def _has_episodes(self) -> bool:
         return Path(self._where).exists()
+
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return [""] for a robomimic file."""
+        return [""] if RobomimicSource.matches(location) else []
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         self._open(draft)

@@ -19,6 +19,7 @@ from wshard.formats.lerobot.features import TEXT, VIDEO
 from wshard.formats.lerobot.layout_v3 import LayoutV3
 from wshard.formats.lerobot.layout_v21 import LayoutV21
 from wshard.formats.lerobot.open_parquet import import_parquet
+from wshard.formats.lerobot.owned_files import list_owned
 from wshard.formats.lerobot.read_meta import ORIGINS
 from wshard.formats.lerobot.write_columns import MAX_AXES, FeatureColumn, counter_features, make_schema, plan_columns
 from wshard.formats.lerobot.write_video import describe_video, write_video
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Episode
 
-_OWN_FOLDERS: Final = ("meta/", "data/", "videos/", "images/")
 _STORED_PREFIXES: Final = ("signal/", "action/")
 _STEPS: Final = (REWARD, DONE, TRUNCATIONS)
 
@@ -131,8 +131,10 @@ class LeRobotSink(DraftSink):
         path.unlink(missing_ok=True)  # a hard link to the older file
         path.write_text(json.dumps(self._info, indent=4, ensure_ascii=False))
 
-    def _is_own(self, name: str) -> bool:
-        return name.startswith(_OWN_FOLDERS)
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of a data set, by the names that versions 2 and 3 give them."""
+        return list_owned(location)
 
     def _match_features(self, columns: list[FeatureColumn], metadata: Mapping[str, Any]) -> list[FeatureColumn]:
         """Return the features in the order and form of the existing ones; raises EpisodeError if they differ."""

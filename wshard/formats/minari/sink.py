@@ -20,7 +20,7 @@ from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.hdf5.robomimic_sink import follow
 from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
 from wshard.formats.hdf5.values import read_object
-from wshard.formats.minari.source import MAIN_FILE, MAX_METADATA_SIZE, METADATA_FILE, flatten_options
+from wshard.formats.minari.source import MAIN_FILE, MAX_METADATA_SIZE, METADATA_FILE, MinariSource, flatten_options
 from wshard.formats.minari.spaces import describe_space, is_image_space
 
 if TYPE_CHECKING:
@@ -173,8 +173,13 @@ class MinariSink(Hdf5Sink):
         (folder / METADATA_FILE).unlink(missing_ok=True)  # a hard link to the older file
         (folder / METADATA_FILE).write_text(json.dumps(self._metadata))
 
-    def _is_own(self, name: str) -> bool:
-        return name in {(Path(self._data) / own).as_posix() for own in (MAIN_FILE, METADATA_FILE)}
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of a data set, and none of a folder that is none."""
+        if not MinariSource.matches(location):
+            return []
+        found = (location / METADATA_FILE).exists() or (location / MAIN_FILE).exists()
+        return [f"{'' if found else 'data/'}{name}" for name in (MAIN_FILE, METADATA_FILE)]
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""

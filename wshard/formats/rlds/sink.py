@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 SPLIT: Final = "train"
 _SHARD_SIZE: Final = 1 << 28
-_SHARD: Final = re.compile(r"[^/]+\.(tfrecord|array_record)-\d{5,}-of-\d{5,}")
 
 
 class RLDSSink(DraftSink):
@@ -110,8 +108,14 @@ class RLDSSink(DraftSink):
         if not (folder / FEATURES).exists():
             _write_json(folder / FEATURES, self._tree)
 
-    def _is_own(self, name: str) -> bool:
-        return name in {INFO, FEATURES} or _SHARD.fullmatch(name) is not None
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of a data set that dataset_info.json lists; raises FormatError if it is damaged."""
+        if not (location / INFO).exists():
+            return []
+        info = read_dataset_info(location)
+        shards = [(split, number) for split in info.splits for number in range(len(split.lengths))]
+        return [INFO, FEATURES, *(split.file(info.name, info.file_format, number) for split, number in shards)]
 
     def _size_of(self, folder: Path, info: RLDSInfo, split: SplitShards) -> int:
         files = [split.file(info.name, TFRECORD, shard) for shard in range(len(split.lengths))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from wshard.container.draft import Draft
-from wshard.errors import EpisodeError
+from wshard.errors import EpisodeError, FormatError
 from wshard.formats.npz import map_npz
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.folder import (
@@ -42,16 +43,17 @@ class FolderRowsSink(RowsSink):
     copies_all = True
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        known, count, self._own = None, 0, set[str]()
-        if (Path(self.path) / f"{LENGTHS}{SUFFIX}").exists():
-            with self.source(self.path) as source:
-                self._own = {f"{name}{SUFFIX}" for name in (LENGTHS, OFFSETS, *source.table_names())}
-                if self.mode == "append" and source.keys():
-                    known, count = source.stored_columns(), len(source.keys())
+        known, count, owned = None, 0, list[str]()
+        if Path(self.path, f"{LENGTHS}{SUFFIX}").exists():
+            owned = self.owned(Path(self.path))
+            if self.mode == "append":
+                with self.source(self.path) as source:
+                    if source.keys():
+                        known, count = source.stored_columns(), len(source.keys())
             if self.mode == "error":
                 raise FileExistsError(f"{self.path}: expected no episodes there (mode 'error')")
         mode = "append" if self.mode == "error" else self.mode
-        self._draft = Draft(self.path, mode, folder=True)
+        self._draft = Draft(self.path, mode, folder=True, owned=owned)
         self._spools: dict[str, IO[bytes]] = {}
         self._lengths: list[int] = []
         return known, count
@@ -60,6 +62,17 @@ class FolderRowsSink(RowsSink):
         if not _NAME.fullmatch(name) or name[0] == ".":
             raise EpisodeError(f"{self.path}: column {name!r}: expected a name that a file can have")
         return super()._column_of(name, block, rows)
+
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of a data set below its folder: columns, and frames of its episodes."""
+        if not (location / f"{LENGTHS}{SUFFIX}").exists():
+            return []
+        names = [path.name for path in location.glob(f"*{SUFFIX}") if _is_column(path)]
+        for folder in location.iterdir():
+            if folder.is_dir() and not folder.is_symlink():
+                names += [f"{folder.name}/{name}" for name in sorted(os.listdir(folder)) if _FRAMES.fullmatch(name)]  # noqa: PTH208
+        return names
 
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         known = self._columns or {}
@@ -92,8 +105,7 @@ class FolderRowsSink(RowsSink):
         offsets = (np.cumsum(lengths, dtype=np.int64) - lengths).astype(np.int64)
         for name, array in ((LENGTHS, lengths), (OFFSETS, offsets)):
             self._write_npz(name, array.dtype, array.shape, [array])
-        appended = self.mode == "append"
-        self._draft.publish(lambda name: appended or name in self._own or _is_frame(name))
+        self._draft.publish()
 
     def _old(self, name: str) -> Array | None:
         path = Path(self._draft.path, f"{name}{SUFFIX}")
@@ -170,6 +182,9 @@ class VideoFolderSink(FolderRowsSink):
         (folder / f"ep_{self.count}{VIDEO_SUFFIX}").write_bytes(frames)
 
 
-def _is_frame(name: str) -> bool:
-    folder, _, file = name.partition("/")
-    return bool(folder) and _FRAMES.fullmatch(file) is not None
+def _is_column(path: Path) -> bool:
+    try:
+        map_npz(path, MEMBER)
+    except (FormatError, OSError):
+        return False
+    return True

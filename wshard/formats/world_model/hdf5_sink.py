@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,7 +32,7 @@ class ColumnsHDF5Sink(RowsSink):
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         h5py = import_h5py()
-        self._draft = Draft(self.path, self.mode, folder=False)
+        self._draft = Draft(self.path, self.mode, folder=False, owned=self.owned(Path(self.path)))
         known: dict[str, StepColumn] | None = None
         try:
             if self._draft.path.exists():
@@ -49,6 +50,11 @@ class ColumnsHDF5Sink(RowsSink):
             self._discard()
             raise
         return known, len(self._file[LENGTHS])
+
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return [""] for a file of columns."""
+        return [""] if location.is_file() and ColumnsHDF5Source.matches(location) else []
 
     def _create(self, name: str, dtype: Any, shape: tuple[int, ...], rows: int) -> Any:
         chunks = (rows, *(max(size, 1) for size in shape))

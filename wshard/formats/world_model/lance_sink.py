@@ -13,7 +13,16 @@ from wshard.container.draft import Draft
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.world_model.columns import TEXT, StepColumn
 from wshard.formats.world_model.lance import LanceSource
-from wshard.formats.world_model.lance_tables import BLOCK, EPISODE, EPISODES, GENERATION, SHAPE, STEP, side_table
+from wshard.formats.world_model.lance_tables import (
+    BLOCK,
+    EPISODE,
+    EPISODES,
+    GENERATION,
+    SHAPE,
+    STEP,
+    side_table,
+    table_files,
+)
 from wshard.formats.world_model.rows_sink import RowsSink, image_bytes
 from wshard.formats.world_model.statements import StatementTable
 from wshard.plugins import import_library
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
     from wshard.formats.base import Location
     from wshard.types import Channel
 
-_OWN: Final = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_refs", ".lance-reserved"})
 _BUFFER_SIZE: Final = 1 << 26
 
 
@@ -54,7 +62,7 @@ class LanceSink(RowsSink):
         target, known, keys, mode = Path(self.path), None, list[str](), self.mode
         if target.suffix.lower() != ".lance":
             raise FormatError(f"{self.path}: expected a table whose name ends in .lance")
-        if target.exists() and mode == "append":
+        if table_files(target) and mode == "append":
             self._version = self._version_of(self.path)
             with LanceSource(target) as source:
                 known, keys = source.stored_columns() or None, source.keys()
@@ -62,7 +70,8 @@ class LanceSink(RowsSink):
                     source.length_of(key)  # raises FormatError for a damaged end: how to number on is unknown
         if known is None:
             self._version = None
-            self._draft = Draft(target, "overwrite" if mode == "append" else mode, folder=True)
+            replace_mode: WriteMode = "overwrite" if mode == "append" else mode
+            self._draft = Draft(target, replace_mode, folder=True, owned=self.owned(target))
         self._table = str(target if self._draft is None else self._draft.path)
         count = int(keys[-1]) + 1 if known and keys else 0
         self._open_statements(side_table(target, EPISODES), count)
@@ -141,12 +150,13 @@ class LanceSink(RowsSink):
             operation = lance.LanceOperation.Append(self._fragments)
             lance.LanceDataset.commit(self._table, operation, read_version=self._version)
         if self._draft is not None:
-            self._draft.publish(self._is_own)
+            self._draft.publish()
         self._statements.remove_older()
 
-    def _is_own(self, path: str) -> bool:
-        """Say whether the Sink replaces a file of its target, by its relative path."""
-        return path.partition("/")[0] in _OWN
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of a table below its folder."""
+        return table_files(location)
 
     def _discard(self) -> None:
         if self._draft is not None:

@@ -35,6 +35,12 @@ GENERATION: Final = b"wshard.generation"
 _IN_THE_LIBRARY: Final = re.compile(r",? /\S+\.rs:\d+:\d+$")  # where an error was raised
 
 
+_TABLE_FILE: Final = re.compile(
+    r"data/[0-9a-f-]{32,}\.(lance|blob)|_versions/(\d+\.manifest|latest_version_hint\.json)|_transactions/[^/]+\.txn"
+    r"|_deletions/[\d-]+\.(arrow|bin)|_indices/[0-9a-f-]{36}/.+|_refs/(tags|branches)/.+|\.lance-reserved"
+)
+
+
 @contextlib.contextmanager
 def translate_lance_errors(where: str) -> Iterator[None]:
     """Translate the errors of the library for a table that cannot be read to FormatError."""
@@ -54,6 +60,14 @@ def is_table(look: LocationLook) -> bool:
     path = Path(look.path)
     side = path.stem.endswith((VIDEOS, EPISODES))
     return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
+
+
+def table_files(table: Path) -> list[str]:
+    """Return the names of the files of a table below its folder, by the names that the library gives them."""
+    if not (table / "_versions").is_dir():
+        return []
+    found = (path.relative_to(table).as_posix() for path in table.rglob("*") if not path.is_dir())
+    return [name for name in found if _TABLE_FILE.fullmatch(name)]
 
 
 def videos_of(table: str | os.PathLike[str]) -> Path:

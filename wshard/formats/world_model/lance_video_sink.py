@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.container.draft import Draft
 from wshard.errors import FormatError
 from wshard.formats.world_model.lance_sink import LanceSink
-from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table
+from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table, table_files
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
 from wshard.formats.world_model.rows_sink import encode_mp4
 from wshard.plugins import import_library
@@ -32,17 +32,13 @@ class LanceVideoSink(LanceSink):
     fps: float = 10
     codec: str = "libx264"
     table_name: str | None = None
-    _own: frozenset[str] = frozenset()
 
     def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
         import_library("lance", "lance")
         if self.path.lower().endswith(SUFFIX):
             raise FormatError(f"{self.path}: expected a folder of tables, found the name of one: leave out {SUFFIX}")
-        self._draft = Draft(self.path, self.mode, folder=True)
+        self._draft = Draft(self.path, self.mode, folder=True, owned=self.owned(Path(self.path)))
         stem, known, count = self.table_name or Path(self.path).name, None, 0
-        sides = (VIDEOS, EPISODES, "")
-        stems = [stem, *(one.name.removesuffix(f"{VIDEOS}{SUFFIX}") for one in Path(self.path).glob(_VIDEO_TABLES))]
-        self._own = frozenset(f"{one}{side}{SUFFIX}" for one in stems for side in sides)
         found = sorted(self._draft.path.glob(_VIDEO_TABLES))
         if found:
             stem = found[0].name.removesuffix(f"{VIDEOS}{SUFFIX}")
@@ -78,9 +74,12 @@ class LanceVideoSink(LanceSink):
         mode = "append" if Path(self._video_table).exists() else "create"
         import_library("lance", "lance").write_dataset(pa.table(arrays, schema=schema), self._video_table, mode=mode)
 
-    def _is_own(self, path: str) -> bool:
-        """Say whether a file belongs to the tables of the data set; other files in the folder are kept."""
-        return path.partition("/")[0] in self._own
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of the tables of a data set below its folder."""
+        stems = [table.name.removesuffix(f"{VIDEOS}{SUFFIX}") for table in location.glob(_VIDEO_TABLES)]
+        tables = [f"{stem}{side}{SUFFIX}" for stem in stems for side in (VIDEOS, EPISODES, "")]
+        return [f"{table}/{name}" for table in tables for name in table_files(location / table)]
 
     def _publish(self) -> None:
         if not Path(self._video_table).exists():

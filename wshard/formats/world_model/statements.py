@@ -5,19 +5,19 @@ Both tables name a generation, so that a table that was overwritten never has th
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wshard.errors import EpisodeError
-from wshard.formats.world_model.lance_tables import EPISODE, GENERATION, SHAPE, find_statements
+from wshard.formats.world_model.lance_tables import EPISODE, GENERATION, SHAPE, find_statements, table_files
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 
 class StatementTable:
@@ -73,9 +73,16 @@ class StatementTable:
         lance.write_dataset(table, self.path, mode="append")
 
     def remove_older(self) -> None:
-        """Remove a table of episodes that were overwritten by ones that state nothing."""
-        if not self._count and not self._rows and self.path.is_dir():
-            shutil.rmtree(self.path)
+        """Remove a table of episodes that were overwritten by ones that state nothing; files of others stay."""
+        if self._count or self._rows:
+            return
+        folders = set()
+        for name in table_files(self.path):
+            (self.path / name).unlink()
+            folders |= {self.path / folder for folder in Path(name).parents}
+        for folder in sorted(folders, reverse=True):
+            with contextlib.suppress(OSError):  # it has files of others
+                folder.rmdir()
 
 
 def _field_of(name: str, value: Any, where: str) -> Any:

@@ -17,6 +17,7 @@ from wshard.episode.meta_writer import encode_note
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import DraftSink, list_losses
 from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN_ATTRIBUTE, as_object
+from wshard.formats.zarr.owned_files import METADATA_FILES, list_node
 from wshard.formats.zarr.source import ReplayBufferSource
 from wshard.plugins import import_library
 
@@ -31,7 +32,6 @@ _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
 _MAX_ROWS: Final = 1 << 16
 _BATCH: Final = 64
 _STEPS: Final = {REWARD: "reward", DONE: "done", TRUNCATIONS: "truncated", TIMESTAMPS: "timestamps_ns"}
-_OWN_FILES: Final = (".zgroup", ".zattrs", ".zmetadata", "zarr.json", "data/", "meta/")
 
 
 class ReplayBufferSink(DraftSink):
@@ -121,8 +121,14 @@ class ReplayBufferSink(DraftSink):
         for step in range(0, length, _BATCH):
             array.put(start + step, lane.read(step, min(step + _BATCH, length)))
 
-    def _is_own(self, name: str) -> bool:
-        return name.startswith(_OWN_FILES)
+    @classmethod
+    def owned(cls, location: Path) -> list[str]:
+        """Return the files of the root, and those of the groups and arrays of data and meta."""
+        if not location.is_dir() or not ReplayBufferSource.matches(location):
+            return []
+        return [name for name in METADATA_FILES if (location / name).exists()] + [
+            f"{top}/{name}" for top in ("data", "meta") for name in list_node(location / top)
+        ]
 
     def _finish(self, draft: Path) -> None:
         total, count = self._ends[-1], len(self._ends)

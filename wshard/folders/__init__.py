@@ -1,0 +1,1 @@
+"""Replace the files of a data set inside of a folder, and keep the files of others there."""
