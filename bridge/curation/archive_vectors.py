@@ -19,7 +19,7 @@ from bridge.spaces.statistics import lane_statistics
 from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
-from wshard.errors import QueryError
+from wshard.errors import NoLaneError, QueryError
 from wshard.messages import plural
 
 if TYPE_CHECKING:
@@ -174,9 +174,10 @@ def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows
 def _deviations(archive: Archive, space: Space) -> Statistics | None:
     """Return mean and standard deviation of every channel of the Space's lanes, None for images.
 
-    They are those of the Space, or, if its embedder takes none, those of all catalogued episodes with these lanes.
+    They are those of the catalogued episodes with these lanes, without glitched ones; a Space of an earlier version may
+    have the scale of one.
     """
-    if space.statistics is not None or len(space.window_shape) > 1:
+    if len(space.window_shape) > 1:
         return space.statistics
     lanes, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
     layouts = [
@@ -184,7 +185,10 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
         for layout in catalog.query.layouts()
         if lanes <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
     ]
-    return lane_statistics(catalog, layouts, space.lanes)
+    try:
+        return lane_statistics(catalog, layouts, space.lanes)
+    except NoLaneError:  # the episodes have changed since
+        return space.statistics
 
 
 def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.spaces.glitches import Usual
 from bridge.spaces.lanes import LaneChoice, block_name, choose_lanes
+from catalog.filters.where import Compare
 from embedders.base import dim_of
 from embedders.numeric import check_number
 from embedders.space import LaneSpec, Space, Statistics
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 CHANGED_SHARE: Final = 0.05
 DRIFT_LIMIT: Final = 0.05
+_MAX_FLAGGED: Final = 0.2  # share of flagged episodes beyond which flags are ignored
 
 
 @dataclass(frozen=True)
@@ -180,8 +183,15 @@ def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
 
 
 def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec]) -> Statistics:
-    """Return the statistics of concatenated lanes over all episodes of these layouts; raises NoLaneError as above."""
-    by_lane = [_lane_statistics(catalog, layout_ids, lane.name) for lane in lanes]
+    """Return the statistics of concatenated lanes over the episodes of these layouts; raises NoLaneError as above.
+
+    Episodes that a check flagged for spikes, and those with a timestep far beyond all others, set no scale, unless
+    flags are too frequent to tell.
+    """
+    flagged = frozenset(catalog.query.ids(Compare("flag", "eq", "spike")))
+    if len(flagged) > _MAX_FLAGGED * catalog.query.count():
+        flagged = frozenset()
+    by_lane = [_lane_statistics(catalog, layout_ids, lane.name, flagged) for lane in lanes]
     return Statistics(
         min(lane.count for lane in by_lane),
         np.concatenate([lane.mean for lane in by_lane]),
@@ -189,9 +199,11 @@ def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence
     )
 
 
-def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str) -> Statistics:
-    stored = catalog.query.spreads(layout_ids, lane)
-    first = next(stored, None)
-    if first is None:
-        raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")
-    return statistics([merge_spreads(chain([first], stored))])
+def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str, flagged: frozenset[int]) -> Statistics:
+    for without in (flagged, frozenset()) if flagged else (flagged,):
+        usual = Usual.of(catalog.query.spreads(layout_ids, lane, without=without))
+        stored = usual.without_glitched(catalog.query.spreads(layout_ids, lane, without=without))
+        first = next(stored, None)
+        if first is not None:
+            return statistics([merge_spreads(chain([first], stored))])
+    raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")

@@ -194,13 +194,18 @@ class Queries:
         with self._session.read() as connection:
             return pages.load_layouts(connection, self._session.resolve(connection, where), base=self._session.base)
 
-    def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
+    def spreads(
+        self, layout_ids: Sequence[int], lane: str, *, without: Collection[int] = ()
+    ) -> Iterator[tuple[int, tuple[float, ...]]]:
         """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.
+
+        without: ids of episodes that are left out.
 
         spreads: least, greatest, mean and standard deviation of the first channel, then of the next.
         """
         walks = [walk_spreads(self._session.read, number, lane_name=lane) for number in sorted(set(layout_ids))]
-        return ((count, spreads) for _, count, spreads in heapq.merge(*walks, key=itemgetter(0)))
+        merged = heapq.merge(*walks, key=itemgetter(0))
+        return ((count, spreads) for number, count, spreads in merged if number not in without)
 
     def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
         """Return the rates of the lane in episodes of these layouts; None stands for unknown ones."""
