@@ -13,7 +13,8 @@ import numpy as np
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook
 from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
-from wshard.formats.world_model.lance_damage import damaged_rows, guess_numbers, read_fragments
+from wshard.formats.world_model.lance_damage import damaged_rows, guess_numbers, known_steps, read_fragments
+from wshard.formats.world_model.lance_index import read_index, spans_of
 from wshard.formats.world_model.lance_tables import (
     BLOCK,
     EPISODE,
@@ -76,29 +77,20 @@ class LanceSource(RowsSource):
     def _scan(self) -> Mapping[str, RowSpan]:
         try:
             with self._translate():
-                numbers = self._table().to_table(columns=[EPISODE]).column(EPISODE).to_numpy()
+                numbers, steps = read_index(self._table())
         except FormatError as error:
-            numbers = self._guess_numbers(error)
-        if numbers.dtype.kind not in "iu":
-            raise FormatError(f"{self.where_of('')}: {EPISODE}: expected whole numbers, found {numbers.dtype}")
-        cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
-        starts = np.concatenate(([0], cuts)) if len(numbers) else cuts
-        names = numbers[starts]
-        if np.any(names[1:] <= names[:-1]):
-            raise FormatError(f"{self.where_of('')}: {EPISODE}: expected the rows of an episode one after the other")
-        stops = [*cuts.tolist(), len(numbers)]
-        bounds = zip(names.tolist(), starts.tolist(), stops, strict=False)
-        return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
+            numbers, steps = self._guess_index(error)
+        return spans_of(numbers, steps, self.where_of(""))
 
-    def _guess_numbers(self, damage: FormatError) -> Array:
-        """Return the episode of each row where files of the table are damaged; raises the damage if all are."""
+    def _guess_index(self, damage: FormatError) -> tuple[Array, Array | None]:
+        """Return episode and step of each row where files of the table are damaged; raises the damage if all are."""
         with self._translate():
             found = read_fragments(self._table(), self._translate)
         if not found or all(part.numbers is None for part in found):
             raise damage
         self._damage = str(damage)
         self._damaged = damaged_rows(found)
-        return guess_numbers(found)
+        return guess_numbers(found), known_steps(found)
 
     def _find(self, key: str) -> RowSpan:
         if key not in self._episodes and self._damage:

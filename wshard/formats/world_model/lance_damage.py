@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wshard.errors import FormatError
-from wshard.formats.world_model.lance_tables import EPISODE, STEP
+from wshard.formats.world_model.lance_index import UNKNOWN, read_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class FragmentRows(NamedTuple):
-    """The rows of a fragment: how many, their episodes, none where they cannot be read, and the step of the first."""
+    """The rows of a fragment: how many, their episodes and steps, none where they cannot be read."""
 
     length: int
     numbers: Array | None
-    step: int = 0
+    steps: Array | None = None
 
 
 def read_fragments(table: Any, translate: Callable[[], AbstractContextManager[None]]) -> list[FragmentRows]:
@@ -32,9 +32,8 @@ def read_fragments(table: Any, translate: Callable[[], AbstractContextManager[No
         length = fragment.count_rows()
         try:
             with translate():
-                rows = fragment.to_table(columns=[EPISODE, STEP]) if length else None
-            if rows is not None:
-                found.append(FragmentRows(length, rows.column(EPISODE).to_numpy(), rows.column(STEP)[0].as_py()))
+                if length:
+                    found.append(FragmentRows(length, *read_index(fragment)))
         except FormatError:
             found.append(FragmentRows(length, None))
     return found
@@ -63,12 +62,21 @@ def guess_numbers(fragments: Sequence[FragmentRows]) -> Array:
     return np.concatenate(found)
 
 
+def known_steps(fragments: Sequence[FragmentRows]) -> Array | None:
+    """Return the step of each row, UNKNOWN in unreadable ones; None for a table without steps."""
+    steps = [rows.steps for rows in fragments]
+    if all(found is None for found in steps):
+        return None
+    filled = [np.full(rows.length, UNKNOWN) if rows.steps is None else rows.steps for rows in fragments]
+    return np.concatenate(filled)
+
+
 def _owners(count: int, before: int | None, later: FragmentRows | None) -> Array:
     first = 0 if before is None else before + 1
     owners = [] if before is None else [before]
     if later is not None and later.numbers is not None:
         after = int(later.numbers[0])
         owners += range(first, min(after, first + count))
-        owners += [after] if later.step or not owners else []
+        owners += [after] if (later.steps is not None and later.steps[0]) or not owners else []
     owners = owners[:count]
     return np.array(owners + owners[-1:] * (count - len(owners)), np.int64)
