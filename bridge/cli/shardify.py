@@ -160,11 +160,12 @@ def _find_tasks(data_dir: str, names: Sequence[str]) -> list[Path]:
 
     tasks = list_tasks(Path(data_dir, "processed"))
     unknown = [name for name in names if name not in tasks and name != "all"]
-    if unknown or not tasks:
-        listed = ", ".join(f"{name} ({count})" for name, count in tasks.items()) or "none"
-        raise SourceNotFoundError(
-            f"{Path(data_dir, 'processed')}: expected tasks, found {listed}; no {', '.join(unknown)}"
-        )
+    place = Path(data_dir, "processed")
+    if not tasks:
+        raise SourceNotFoundError(f"{place}: expected tasks with episodes, found none: name --data-dir, or IN...")
+    if unknown:
+        listed = ", ".join(f"{name} ({count})" for name, count in tasks.items())
+        raise SourceNotFoundError(f"{place}: expected tasks, found {listed}; no {', '.join(unknown)}")
     return [Path(data_dir, "processed", name) for name in (tasks if "all" in names else names)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.shardpack.record import ShardPackRecord
@@ -10,12 +10,15 @@ from wshard.shardpack.record import ShardPackRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wshard.shardpack.pack_set import ShardPackSet
     from wshard.shardpack.reader import ShardPackReader
     from wshard.shardpack.record import ShardPackEntry
 
+    Pack: TypeAlias = ShardPackReader | ShardPackSet
+
 
 class ColumnPacks:
-    """Records of the first pack, each with the entries of the same key in the others; the caller closes the packs.
+    """Records of the first pack or set, each with the entries of the same key in the others; the caller closes them.
 
     A later pack whose first record has an entry of an earlier one is an update: its entries replace those of the same
     names, and it may have only some of the keys. Any other pack is a column and must have all keys. If all packs have
@@ -23,17 +26,17 @@ class ColumnPacks:
     for a key that a column lacks, and for a key of an update that the first pack lacks.
     """
 
-    def __init__(self, packs: Sequence[ShardPackReader]) -> None:
+    def __init__(self, packs: Sequence[Pack]) -> None:
         if not packs:
             raise FormatError("expected one ShardPack or more to join, found none")
         self._first = packs[0]
-        self._others: list[tuple[ShardPackReader, bool]] = []
+        self._others: list[tuple[Pack, bool]] = []
         for pack in packs[1:]:
             self._others.append((pack, self._is_update(pack)))
 
-    def _is_update(self, pack: ShardPackReader) -> bool:
+    def _is_update(self, pack: Pack) -> bool:
         """Return True for a pack that replaces entries of the earlier ones, after a check of its keys."""
-        if not len(pack) or (first := pack.record(0)).key not in self._first:
+        if not len(pack) or (first := pack[0]).key not in self._first:
             return False
         if not set(self[first.key].names()) & set(first.names()):
             return False
@@ -47,11 +50,10 @@ class ColumnPacks:
 
     def __getitem__(self, which: int | str) -> ShardPackRecord:
         """Return the joined record by the number or key that it has in the first pack."""
-        number = self._first.find(which) if isinstance(which, str) else which
-        record = self._first.record(number)
+        record = self._first[which]
         entries = {entry.name: entry for entry in record}
         for pack, is_update in self._others:
-            for entry in _find(pack, record.key, number % len(self), is_update=is_update):
+            for entry in _find(pack, record.key, which, is_update=is_update):
                 if entry.name in entries and not is_update:
                     raise FormatError(
                         f"{entry.where}: entry {entry.name!r}: expected it in one column, found it in two"
@@ -63,9 +65,9 @@ class ColumnPacks:
         return (self[number] for number in range(len(self)))
 
 
-def _find(pack: ShardPackReader, key: str, number: int, *, is_update: bool) -> tuple[ShardPackEntry, ...]:
-    """Return the entries of a key, () where an update lacks it; `number` is tried first. Raises EntryNotFoundError."""
-    if number < len(pack) and (record := pack.record(number)).key == key:
+def _find(pack: Pack, key: str, which: int | str, *, is_update: bool) -> tuple[ShardPackEntry, ...]:
+    """Return the entries of a key, () where an update lacks it; a number is tried first. Raises EntryNotFoundError."""
+    if not isinstance(which, str) and -len(pack) <= which < len(pack) and (record := pack[which]).key == key:
         return record.entries
     try:
         return pack[key].entries

@@ -98,6 +98,9 @@ class ShardPackSet:
         number = bisect.bisect_right(self._record_ends, ordinal)
         return self.reader(number), ordinal - (self._record_ends[number - 1] if number else 0)
 
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and any(key in self.reader(number) for number in range(len(self.paths)))
+
     def keys(self) -> Iterator[str]:
         """Yield all keys in order."""
         for number in range(len(self.paths)):

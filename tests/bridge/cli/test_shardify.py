@@ -76,6 +76,8 @@ def test_what_a_person_chooses_at_a_terminal_is_written(raiden_folder, tmp_path,
     result = CliRunner().invoke(app, [*map(str, again)], input="3\n")
     assert (result.exit_code, "ALL TASKS" in result.stderr) == (0, True), "the bare command asks, too"
     assert (tmp_path / "out" / "open_drawer" / "shards" / "manifest.jsonl").exists()
+    code, _, err = run("--data-dir", tmp_path)
+    assert (code, "expected tasks with episodes, found none: name --data-dir" in err) == (1, True)
 
 
 @pytest.mark.parametrize("wrong", [(), ("x", "--task", "y"), ("x", "--stride", 0), ("x", "--image-indices", "a")])

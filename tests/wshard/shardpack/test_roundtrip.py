@@ -284,6 +284,12 @@ def test_a_later_pack_updates_entries_of_some_keys(tmp_path):
         )
         with pytest.raises(EntryNotFoundError, match=r"lost\.shardpack.*'k99'"):
             ColumnPacks([main, lost])
+        shards = tmp_path / "set-{0..}.shardpack"
+        write(shards, [(row.key, dict(row.read()), None) for row in main], limits=ShardLimits(max_records=2))
+        whole = stack.enter_context(ShardPackSet(shards))
+        assert {row.key: row["label.txt"] for row in ColumnPacks([whole, new, newer])} == expected
+        assert {key: ColumnPacks([whole, new, newer])[key]["label.txt"] for key in keys} == expected
+        assert ("k8" in whole, "k9" in whole, 3 in whole) == (True, False, False)
 
 
 def test_the_documents_calls_read_the_same_records(tmp_path):
