@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wshard.container.byte_source import PathOrFile
     from wshard.episode.protocol import EpisodeReader
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import SourceBase
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -73,7 +73,7 @@ def open_episode(
         return source.open(address.key)
 
 
-def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -> Source:
+def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -> SourceBase:
     """Open a location of one or several episodes: a file, or a folder that a format detects as a whole.
 
     format_name: as in open_source, or the `read_as` of an address; by default it is detected (detect_format). The

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wshard.episode.protocol import EpisodeAddress, Fingerprint
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import SourceBase
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
             _check_unchanged(place, locations)
     numbers: dict[EpisodeAddress, int] = {}
     sources: dict[tuple[str, str], int] = {}
-    opened: list[Source] = []
+    opened: list[SourceBase] = []
     episodes: list[tuple[int, str]] = []
     lengths: list[int | None] = []
     for place in places:
@@ -68,7 +68,7 @@ def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, opt
     return clips
 
 
-def _open(address: EpisodeAddress) -> Source:
+def _open(address: EpisodeAddress) -> SourceBase:
     if not address.key and not address.read_as and address.uri.endswith(SUFFIXES):
         return open_source(local_path(address.uri), "wshard")
     return open_location(address.uri, address.read_as or None)

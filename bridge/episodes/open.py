@@ -6,13 +6,12 @@ import os
 import stat
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from bridge.support.batches import batches
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
 from wshard.formats.detect import detect_format
-from wshard.formats.lazy_source import LazySource
 from wshard.open import local_path, open_episode, open_location
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import Asset, Known
     from wshard.episode.protocol import EpisodeAddress, EpisodeReader
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import SourceBase
 
 
 class OpenLocations:
@@ -31,7 +30,7 @@ class OpenLocations:
     """
 
     def __init__(self) -> None:
-        self._sources: dict[tuple[str, str], Source] = {}
+        self._sources: dict[tuple[str, str], SourceBase] = {}
         self._existing: dict[str, bool] = {}
 
     def __enter__(self) -> Self:
@@ -88,10 +87,9 @@ class OpenLocations:
 
     def missing_files(self, address: EpisodeAddress) -> list[str]:
         """Return the paths of missing files that the location of an episode lists for it. Raises as open."""
-        source = self._source(address)
-        return source.missing_files(address.key) if isinstance(source, LazySource) else []
+        return self._source(address).missing_files(address.key)
 
-    def _source(self, address: EpisodeAddress) -> Source:
+    def _source(self, address: EpisodeAddress) -> SourceBase:
         place = address.uri, address.read_as
         if place not in self._sources:
             self._sources[place] = open_location(address.uri, address.read_as or None)
@@ -117,7 +115,7 @@ class _Recent(threading.local):
     """The locations that this thread opened last, which stay open."""
 
     def __init__(self) -> None:
-        self.sources: dict[tuple[str, str], LazySource[Any]] = {}
+        self.sources: dict[tuple[str, str], SourceBase] = {}
 
 
 _RECENT: Final = _Recent()
@@ -137,7 +135,7 @@ def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> Episode
     return None if source is None or source.fingerprint(address.key) != seen else source.open(address.key)
 
 
-def _open_recent(address: EpisodeAddress) -> LazySource[Any] | None:
+def _open_recent(address: EpisodeAddress) -> SourceBase | None:
     """Return the Source of a location, None for one that is not read lane by lane.
 
     The Sources of the last four locations of this thread stay open while the files of the location are unchanged.
@@ -146,7 +144,7 @@ def _open_recent(address: EpisodeAddress) -> LazySource[Any] | None:
     source = _RECENT.sources.pop(place, None)
     if source is None or not source.is_current():
         opened = open_location(address.uri, address.read_as or None)
-        if not isinstance(opened, LazySource):
+        if not opened.stays_open:
             opened.close()
             return None
         source = opened

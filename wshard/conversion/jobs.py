@@ -15,7 +15,7 @@ from wshard.open import local_path, open_location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import SourceBase
 
 _MAX_OPEN: Final = 16
 
@@ -66,7 +66,7 @@ def _prefix(span: EpisodeSpan) -> str:
     return f"{Path(span.address.uri).stem}-"
 
 
-def open_for_conversion(address: EpisodeAddress) -> Source:
+def open_for_conversion(address: EpisodeAddress) -> SourceBase:
     """Open a location; a folder of episode files counts as one location here, unlike in format detection."""
     path = local_path(address.uri)
     if not address.read_as and Path(path).is_dir() and not detect_format(path):
@@ -79,9 +79,9 @@ class OpenSources:
     """A cache of open Sources, one per location; above 16, the one opened first is closed."""
 
     def __init__(self) -> None:
-        self._sources: dict[tuple[str, str], Source] = {}
+        self._sources: dict[tuple[str, str], SourceBase] = {}
 
-    def source_of(self, address: EpisodeAddress) -> Source:
+    def source_of(self, address: EpisodeAddress) -> SourceBase:
         """Return the Source of an address; raises what open_location raises."""
         cache_key = address.uri, address.read_as
         if cache_key not in self._sources:

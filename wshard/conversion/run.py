@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wshard.conversion.jobs import ConversionJob
     from wshard.conversion.target import ConversionTarget
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import SourceBase
     from wshard.types import Episode
 
 
@@ -223,7 +223,7 @@ def _name_error(error: Exception) -> str:
     return f"expected an episode that can be read and written, found {type(error).__name__}: {error}"
 
 
-def _load_span(source: Source, job: ConversionJob) -> Episode:
+def _load_span(source: SourceBase, job: ConversionJob) -> Episode:
     key, start, stop = job.span.address.key, job.span.start, job.span.stop
     if (start, stop) == (0, None):
         return source.load(key)

@@ -10,6 +10,7 @@ import numpy as np
 
 from wshard.data.frame_rows import FrameRows, frame_rows
 from wshard.errors import DatasetError
+from wshard.formats.source_base import with_base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
     from wshard.episode.protocol import EpisodeReader
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import Source, SourceBase
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
@@ -39,7 +40,7 @@ class EpisodeList:
     """Episodes of several Sources; episode i has the key keys[i] in the Source sources[source_indices[i]]."""
 
     def __init__(self, sources: Sequence[Source], source_indices: NDArray[np.int64], keys: Sequence[str]) -> None:
-        self.sources = list(sources)
+        self.sources = [with_base(source) for source in sources]
         self.source_indices = source_indices
         self.keys = list(keys)
         self.renamed: dict[tuple[int, str], str] = {}
@@ -71,8 +72,8 @@ class EpisodeList:
 
     def statements(self, episode: int) -> Mapping[str, Any] | None:
         """Return the values of an episode in a table of episodes; None if the location has no such table."""
-        statements = getattr(self.sources[self.source_indices[episode]], "statements", None)
-        return None if statements is None else statements(self.keys[episode])
+        source: SourceBase = self.sources[self.source_indices[episode]]
+        return source.statements(self.keys[episode])
 
     def rename(self, episode: int, block: str, name_there: str) -> None:
         """Note that a lane has another block name at the location of an episode."""
@@ -98,9 +99,10 @@ class EpisodeList:
         for index in np.unique(self.source_indices[episodes]).tolist() if len(self.sources) > 1 else [0]:
             source = self.sources[index]
             positions = np.flatnonzero(self.source_indices[episodes] == index) if len(self.sources) > 1 else slice(None)
-            if hasattr(source, "take_rows") and steps.size:
-                keys = [self.keys[episode] for episode in episodes[positions].tolist()]
-                out[positions] = source.take_rows(self.renamed.get((index, block), block), keys, steps[positions])
+            keys = [self.keys[episode] for episode in episodes[positions].tolist()] if steps.size else []
+            rows = source.take_rows(self.renamed.get((index, block), block), keys, steps[positions]) if keys else None
+            if rows is not None:
+                out[positions] = rows
             else:
                 numbers = np.arange(len(episodes))[positions]
                 self._copy(block, lane, numbers, (episodes, steps), out)

@@ -15,7 +15,6 @@ from wshard.data.lane_columns import choose_column, find_columns, name_lanes
 from wshard.data.lane_reader import EpisodeList
 from wshard.episode.lanes import STEP_TEXTS
 from wshard.errors import DatasetError, EntryNotFoundError
-from wshard.formats.world_model.rows_source import RowsSource
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from wshard.data.batch import Item
     from wshard.data.lane_columns import LaneColumn
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import Source
 
 
 Merges = Mapping[str, Sequence[str] | str]
@@ -65,7 +64,7 @@ class SourceDataset(Dataset):
         source_indices = np.array([index for index, _ in selected], np.int64)
         self.episodes = EpisodeList(sources, source_indices, [key for _, key in selected])
         if lengths is None:
-            lengths = [_length(sources[index], key) for index, key in selected]
+            lengths = [self.episodes.sources[index].length_of(key) for index, key in selected]
         counts = np.array(lengths, np.int64)
         super().__init__(counts, np.cumsum(counts) - counts, frameskip, num_steps, transform)
         self._cached: dict[str, Any] = {}
@@ -85,7 +84,7 @@ class SourceDataset(Dataset):
         if not len(self.episodes):
             return {}
         source = self.episodes.sources[self.episodes.source_indices[0]]
-        columns = find_columns(self.episodes.info(0), texts=getattr(source, "texts_are_columns", False))
+        columns = find_columns(self.episodes.info(0), texts=source.texts_are_columns)
         for name in self.episodes.statements(0) or ():
             if name in columns and columns[name].lane is None:
                 columns[name] = replace(columns[name], loaded=False)
@@ -166,7 +165,7 @@ class SourceDataset(Dataset):
     @property
     def fork_safe(self) -> bool:
         """Whether forked processes can read from it: whether all its libraries support forking."""
-        return all(getattr(source, "fork_safe", True) for source in self.episodes.sources)
+        return all(source.fork_safe for source in self.episodes.sources)
 
     def is_image(self, column: str) -> bool:
         """Return True for a column of images: frames that are stored encoded, or uint8 [H, W, C] with C 1 or 3."""
@@ -263,10 +262,3 @@ def list_names(names: Any, option: str) -> Any:
     if name_list is not None and not isinstance(name_list, Iterable):
         raise DatasetError(f"{option}: expected names of columns, found {shown(names)}")
     return name_list
-
-
-def _length(source: Source, key: str) -> int:
-    if isinstance(source, RowsSource):
-        return source.length_of(key)
-    with source.open(key) as reader:
-        return reader.length

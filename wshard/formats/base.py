@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
+from wshard.formats.source_base import SourceBase, with_base
 from wshard.formats.table import FORMATS, UNREAD
 from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
@@ -16,62 +17,9 @@ if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
-    from wshard.episode.protocol import EpisodeReader, Fingerprint
-    from wshard.types import Array, Episode
+    from wshard.types import Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
-
-
-@runtime_checkable
-class Source(Protocol):
-    """Episodes at one location: a file, a folder, or a binary file object, as it was when it was opened.
-
-    Use as a context manager. A Source of a path can be pickled: other processes open the location again. A class may
-    have a static method `matches(location) -> bool`, which decides by a quick look at the content whether a path is in
-    this format; detection uses it (see formats/detect.py). Its argument is a LocationLook, a path with cached facts.
-    Formats that read lanes on demand derive from LazySource.
-
-    A class may also have: `statements(key)`, the values that a table states once per episode, by name;
-    `find_missing(key, block)`, a mask [T] of the timesteps without a value of a lane; `take_rows(block, keys, steps)`,
-    rows [n, steps] of a lane of several episodes at once.
-    """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *exc: object) -> None: ...
-
-    def keys(self) -> Sequence[str]:
-        """Return the keys of the episodes, in a stable order; "" for the episode of a one-episode file.
-
-        An episode keeps its key when others are added to the location later.
-        """
-
-    def info(self, key: str) -> EpisodeInfo:
-        """Describe one episode without decoding a frame; raises EntryNotFoundError, FormatError."""
-
-    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
-        """Return timesteps [start, stop) of a lane by its block name ("signal/state"), reading only what is needed.
-
-        Raises EntryNotFoundError for an unknown key or lane, StepError, FormatError.
-        """
-
-    def load(self, key: str) -> Episode:
-        """Return one episode; raises EntryNotFoundError for an unknown key, FormatError for damaged data."""
-
-    def open(self, key: str) -> EpisodeReader:
-        """Open one episode, which stays open when the Source is closed; raises what load raises.
-
-        A format that is read whole returns a MemoryReader (wshard/episode/memory_reader.py).
-        """
-
-    def fingerprint(self, key: str) -> Fingerprint:
-        """Return a fingerprint that differs when the episode may have changed, without reading data: Fingerprint.of.
-
-        Raises EntryNotFoundError, FileNotFoundError for an episode that no longer exists.
-        """
-
-    def close(self) -> None:
-        """Release the location; arrays returned earlier stay valid."""
 
 
 @runtime_checkable
@@ -117,7 +65,7 @@ SINK_GROUP: Final = "wshard.sinks"
 """Entry point groups where other packages announce formats; a name of the table cannot be taken over."""
 
 
-def open_source(location: Location, name: str) -> Source:
+def open_source(location: Location, name: str) -> SourceBase:
     """Open a location in a format: a name of the table, of an entry point, or "package.module:attribute".
 
     Raises UnknownFormatError, UnsupportedFormatError, MissingExtraError, and what the format raises;
@@ -125,8 +73,7 @@ def open_source(location: Location, name: str) -> Source:
     """
     if name in UNREAD:
         raise UnsupportedFormatError(f"{location}: {UNREAD[name]}")
-    source: Source = source_class(name)(location)
-    return source
+    return with_base(source_class(name)(location))
 
 
 def open_sink(location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append") -> Sink:
@@ -155,7 +102,7 @@ def describe_format(name: str) -> dict[str, Any]:
         sink = sink_class(name) if entry.sink else None
     except MissingExtraError:
         source = sink = None
-    meaning, cannot_hold = getattr(source, "meaning", ()), getattr(sink, "cannot_hold", ())
+    meaning, cannot_hold = source.meaning if source else (), getattr(sink, "cannot_hold", ())
     return facts | {"meaning": [list(pair) for pair in meaning], "cannot_hold": list(cannot_hold)}
 
 
@@ -188,8 +135,9 @@ def load_matchers() -> tuple[FormatMatcher, ...]:
             source = load_plugin(target, f"format {name!r}", unknown=FormatError)
         except (MissingExtraError, FormatError):
             continue
-        if hasattr(source, "matches"):
-            matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, getattr(source, "whole", False)))
+        whole = getattr(source, "whole", SourceBase.whole)  # a class of another package need not derive from it
+        if getattr(source, "matches", SourceBase.matches) is not SourceBase.matches:
+            matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, whole))
     return tuple(matchers)
 
 

@@ -14,6 +14,7 @@ from wshard.container.draft import Draft, check_mode
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.formats.source_base import SourceBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,24 +33,8 @@ def folder_of(location: Location) -> Path | None:
     return Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
 
 
-class _Closed:
-    """A location whose files are only open during a read or write."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
-
-class FilesSource(_Closed, ABC, Generic[_Ref]):
+class FilesSource(SourceBase, ABC, Generic[_Ref]):
     """A Source of files, which are listed when they are first needed. Raises FileNotFoundError for a missing path."""
-
-    meaning: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Pairs (field of the format, lane or member of the Episode) for documentation."""
 
     def __init__(self, location: Location) -> None:
         if isinstance(location, (str, os.PathLike)):
@@ -127,7 +112,7 @@ def _size_of(file: Any) -> int:
     return int(size)
 
 
-class FilesSink(_Closed, ABC):
+class FilesSink(ABC):
     """Writes one episode to a path or file object, or many to a folder, in files named after their ids.
 
     mode "append": a file is replaced. Other modes: see Sink.
@@ -153,6 +138,9 @@ class FilesSink(_Closed, ABC):
         if folder is not None:
             return bool(self.owned(folder))
         return isinstance(self._location, (str, os.PathLike)) and Path(self._location).exists()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *exc: object) -> None:
         if exc[:1] not in ((), (None,)) and self._draft is not None:

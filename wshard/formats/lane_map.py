@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -13,12 +13,13 @@ from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.lazy_episode import LazyEpisode
+from wshard.formats.source_base import WrappedSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.episode.protocol import EpisodeReader, Fingerprint
-    from wshard.formats.base import Source
+    from wshard.episode.protocol import EpisodeReader
+    from wshard.formats.source_base import Source
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, Episode
 
@@ -51,7 +52,7 @@ def _parse_pair(text: str) -> tuple[str, str]:
     return old, new
 
 
-class MappedSource:
+class MappedSource(WrappedSource):
     """A Source whose lanes are renamed; lanes that the map does not name keep their names.
 
     Names are block names ("signal/observation.state") or ids ("observation.state"); a new id keeps the kind of the old
@@ -62,30 +63,11 @@ class MappedSource:
     """
 
     def __init__(self, source: Source, lane_map: str) -> None:
-        self._source = source
+        super().__init__(source)
         self._renamed = parse_lane_map(lane_map)
         clock = next((old for old, new in self._renamed.items() if new == _CLOCK), None)
-        if clock is not None and hasattr(source, _CLOCK):
-            setattr(source, _CLOCK, clock)
+        if clock is not None and self.choose_clock(clock):
             del self._renamed[clock]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the Source."""
-        self._source.close()
-
-    def keys(self) -> Sequence[str]:
-        """Return the keys of the Source."""
-        return self._source.keys()
-
-    def fingerprint(self, key: str) -> Fingerprint:
-        """Return that of the Source."""
-        return self._source.fingerprint(key)
 
     def info(self, key: str) -> EpisodeInfo:
         """Describe one episode; raises what the Source raises, EntryNotFoundError, FormatError."""
@@ -101,7 +83,7 @@ class MappedSource:
         """Open one episode; raises what info raises."""
         reader = self._source.open(key)
         try:
-            return LazyEpisode(_RenamedLanes(reader, self._renamed), key)
+            return _RenamedEpisode(_RenamedLanes(reader, self._renamed), key)
         except BaseException:
             reader.close()
             raise
@@ -110,6 +92,30 @@ class MappedSource:
         """Return one episode; raises what open raises."""
         with self.open(key) as reader:
             return reader.load()
+
+    def find_missing(self, key: str, block: str) -> Array | None:
+        """Return that of the Source, of a lane by its new block name."""
+        return super().find_missing(key, self._original_name(key, block))
+
+    def take_rows(self, block: str, keys: Sequence[str], steps: Array) -> Array | None:
+        """Return those of the Source, of a lane by its new block name."""
+        return super().take_rows(self._original_name(keys[0], block), keys, steps)
+
+    def _original_name(self, key: str, block: str) -> str:
+        return _map_names(self._source.info(key), self._renamed, f"episode {key!r}").get(block, block)
+
+
+class _RenamedEpisode(LazyEpisode):
+    """An open episode with renamed lanes."""
+
+    def __init__(self, lanes: _RenamedLanes, key: str) -> None:
+        super().__init__(lanes, key)
+        self._lanes = lanes
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the Episode; predictions, residuals and blocks that are no lanes keep their names."""
+        ep = super().load(channels)
+        return self._lanes.complete(ep) if channels is None else ep
 
 
 class _RenamedLanes:
@@ -145,6 +151,24 @@ class _RenamedLanes:
     def blocks(self, _: str) -> dict[str, bytes]:
         """Return the other data of an episode, by block name."""
         return self._reader.blocks() if isinstance(self._reader, LazyEpisode) else {}
+
+    def complete(self, ep: Episode) -> Episode:
+        """Add to an Episode with renamed lanes what is no lane."""
+        if isinstance(self._reader, LazyEpisode):  # which has all of it
+            return ep
+        whole = self._reader.load()
+        others = {name: data for name, data in whole.blocks.items() if name not in self._names.values()}
+        return replace(
+            ep,
+            omens=whole.omens,
+            uncerts=whole.uncerts,
+            residuals=whole.residuals,
+            source_format=whole.source_format,
+            chunk_index=whole.chunk_index,
+            total_chunks=whole.total_chunks,
+            timestep_range=whole.timestep_range,
+            blocks=others | ep.blocks,
+        )
 
     def where_of(self, _: str) -> str:
         """Return the name of the episode in messages."""

@@ -53,6 +53,8 @@ class LazySource(FilesSource[_Ref]):
     readable after the Source is closed; files are closed with the last of them, and opened again in another process.
     """
 
+    stays_open = True
+
     most_open = 32
     """Maximum number of open files; the least recently used one of more is closed."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wshard.conversion.jobs import ConversionJob
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import SourceBase
     from wshard.webdataset.recipe import ShardRecipe
 
 _MAX_LOADED: Final = 1 << 27  # bytes
@@ -79,7 +79,7 @@ class LoadedEpisode:
         return self.values[steps, first:stop]
 
 
-def spool_episode(source: Source, job: ConversionJob, recipe: ShardRecipe, base: Path) -> SpooledEpisode:
+def spool_episode(source: SourceBase, job: ConversionJob, recipe: ShardRecipe, base: Path) -> SpooledEpisode:
     """Write the values and encoded frames that samples of an episode need to BASE.npz and BASE.frames."""
     info = source.info(job.span.address.key)
     span = job.span.start, info.length if job.span.stop is None else min(job.span.stop, info.length)
@@ -107,10 +107,10 @@ def spool_episode(source: Source, job: ConversionJob, recipe: ShardRecipe, base:
 
 
 def _gather_rows(
-    source: Source, job: ConversionJob, reader: EpisodeReader, recipe: ShardRecipe, span: tuple[int, int]
+    source: SourceBase, job: ConversionJob, reader: EpisodeReader, recipe: ShardRecipe, span: tuple[int, int]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.int64]]:
     lanes, key = reader.lanes(), job.span.address.key
-    length, find_missing = span[1] - span[0], getattr(source, "find_missing", None)
+    length = span[1] - span[0]
     parts, present = [], np.zeros((length, len(recipe.columns)), np.bool_)
     columns = np.full((len(recipe.columns), 2), -1, np.int64)
     rows_by_lane: dict[str, tuple[Any, Any]] = {}
@@ -121,9 +121,8 @@ def _gather_rows(
             continue
         if column.lane not in rows_by_lane:
             rows = np.asarray(reader.lane_view(column.lane)[span[0] : span[1]], np.float32).reshape(length, -1)
-            missing = np.zeros(length, np.bool_)
-            if find_missing is not None:
-                missing = find_missing(key, column.lane)[span[0] : span[1]]
+            found = source.find_missing(key, column.lane)
+            missing = np.zeros(length, np.bool_) if found is None else found[span[0] : span[1]]
             rows_by_lane[column.lane] = np.where(missing[:, None], np.float32(0), rows), ~missing
         rows, has_value = rows_by_lane[column.lane]
         parts.append(rows[:, slice(*bounds)])

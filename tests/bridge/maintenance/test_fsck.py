@@ -38,7 +38,9 @@ from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import WindowPlan
 from wshard.container.reader import ShardReader
 from wshard.episode.file import save_wshard
+from wshard.episode.protocol import EpisodeAddress, read_as
 from wshard.errors import CatalogWriteError, VectorsDamagedError
+from wshard.formats.lane_map import encode_lane_map
 from wshard.recording.writer import WShardStreamWriter
 from wshard.types import Channel, Episode
 
@@ -226,9 +228,10 @@ def test_a_recording_of_another_format_is_read_as_what_it_is(tmp_path):
     assert codes(tmp_path / "logs", data=True) == ["corrupt"]
 
 
-def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset_fixtures):
+@pytest.mark.parametrize("lane_map", ["", encode_lane_map({"observation.state": "state"})])
+def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset_fixtures, lane_map):
     place = shutil.copytree(dataset_fixtures / "lerobot" / "lerobot_v3_video_h264", tmp_path / "set")
-    ingest(tmp_path / "clips", place)
+    ingest(tmp_path / "clips", EpisodeAddress(str(place), read_as=read_as("", lane_map)))
     video = next((place / "videos" / "observation.images.top").rglob("*.mp4"))
     video.unlink()
     ingest(tmp_path / "clips", place)  # reads the episodes again, and finds the same data
@@ -237,6 +240,7 @@ def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset
         for data in (False, True):
             found = check(opened, data=data).findings
             assert {(one.code, one.message) for one in found} == {("incomplete", message)}
+    assert set(mended(tmp_path / "clips")) == {"incomplete"}
 
 
 @SQLITE_FIRST

@@ -15,13 +15,15 @@ from topic_logs import robot_messages, write_ros2
 from bridge import TrajectoryIngestor
 from wshard import Episode
 from wshard.errors import UnsupportedFormatError, WShardError
-from wshard.formats.base import Source, open_sink
+from wshard.formats.base import open_sink
 from wshard.open import open_location
 from wshard.testing import make_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from wshard.formats.source_base import Source
 
 
 def _write(name: str) -> Callable[[Path, pytest.FixtureRequest], object]:

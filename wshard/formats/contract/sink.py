@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wshard.errors import CodecError, EpisodeError, WShardError
-from wshard.formats.base import Sink, Source, open_sink, open_source
+from wshard.formats.base import Sink, open_sink, open_source
 from wshard.formats.contract.others import OthersContract
 from wshard.formats.contract.source import assert_same
 from wshard.formats.detect import detect_format
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.container.draft import WriteMode
+    from wshard.formats.source_base import Source
 
 
 class SinkContract:

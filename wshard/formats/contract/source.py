@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
@@ -13,14 +13,19 @@ from wshard.chunks.split import cut
 from wshard.episode.lanes import STEP_TEXTS
 from wshard.episode.protocol import EpisodeReader, Fingerprint
 from wshard.errors import ClosedError, EntryNotFoundError, StepError
-from wshard.formats.base import Source
+from wshard.formats.lane_map import MappedSource, encode_lane_map
+from wshard.formats.source_base import Source, with_base
 from wshard.testing import assert_same_episode, make_episode
+from wshard.types import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from wshard.types import Episode
+    from wshard.formats.source_base import SourceBase
+    from wshard.types import Array, Episode
+
+_NEW_NAME: Final = "renamed"
 
 
 def assert_same(found: Episode, expected: Episode) -> None:
@@ -40,67 +45,123 @@ class SourceContract:
         """Return a Source and the episodes that it must give by key, in their order."""
         raise NotImplementedError
 
+    def _each(self, tmp_path: Path) -> Iterator[tuple[Source, Mapping[str, Episode]]]:
+        """Yield the Source and what it must give, then both with another name of a lane that all episodes have."""
+        source, expected = self.make(_new_folder(tmp_path, "plain"))
+        yield source, expected
+        source, expected = self.make(_new_folder(tmp_path, "mapped"))
+        name = next(
+            name for name in next(iter(expected.values())).lanes() if all(name in ep for ep in expected.values())
+        )
+        mapped = MappedSource(source, encode_lane_map({name: _NEW_NAME}))
+        yield mapped, {key: _rename(ep, name) for key, ep in expected.items()}
+
     def test_keys_are_unique_and_in_order(self, tmp_path: Path) -> None:
-        source, expected = self.make(tmp_path)
-        with source:
-            assert isinstance(source, Source)
-            assert list(source.keys()) == list(expected)
-            assert list(source.keys()) == list(source.keys())
+        for source, expected in self._each(tmp_path):
+            with source:
+                assert isinstance(source, Source)
+                assert list(source.keys()) == list(expected)
+                assert list(source.keys()) == list(source.keys())
 
     def test_every_episode_is_the_expected_one(self, tmp_path: Path) -> None:
-        source, expected = self.make(tmp_path)
-        with source:
-            for key, episode in expected.items():
-                found = source.load(key)
-                found.validate()
-                assert_same(found, episode)
+        for source, expected in self._each(tmp_path):
+            with source:
+                for key, episode in expected.items():
+                    found = source.load(key)
+                    found.validate()
+                    assert_same(found, episode)
 
     def test_episodes_can_be_loaded_in_any_order_and_again(self, tmp_path: Path) -> None:
-        source, expected = self.make(tmp_path)
-        with source:
-            for key in [*reversed(list(expected)), *expected]:
-                assert_same(source.load(key), expected[key])
+        for source, expected in self._each(tmp_path):
+            with source:
+                for key in [*reversed(list(expected)), *expected]:
+                    assert_same(source.load(key), expected[key])
 
     def test_an_unknown_key_is_refused(self, tmp_path: Path) -> None:
-        source, _ = self.make(tmp_path)
-        with source:
-            for ask in (source.load, source.open, source.fingerprint):
-                with pytest.raises(EntryNotFoundError):
-                    ask("no such episode")
+        for source, _ in self._each(tmp_path):
+            with source:
+                for ask in (source.load, source.open, source.fingerprint):
+                    with pytest.raises(EntryNotFoundError):
+                        ask("no such episode")
 
     def test_opened_episodes_are_the_loaded_ones_and_outlive_the_source(self, tmp_path: Path) -> None:
-        source, expected = self.make(tmp_path)
-        with source:
-            opened = {key: source.open(key) for key in expected}
-        for key, reader in opened.items():
-            with reader:
-                assert_same(reader.load(), expected[key])
+        for source, expected in self._each(tmp_path):
+            with source:
+                opened = {key: source.open(key) for key in expected}
+            for key, reader in opened.items():
+                with reader:
+                    assert_same(reader.load(), expected[key])
 
     def test_fingerprints_stay_as_long_as_the_data_do(self, tmp_path: Path) -> None:
-        source, expected = self.make(tmp_path)
-        with source:
-            found = {key: source.fingerprint(key) for key in expected}
-            assert all(isinstance(one, Fingerprint) and one.size > 0 for one in found.values())
-            for key in expected:
-                source.load(key)
-            assert {key: source.fingerprint(key) for key in expected} == found
+        for source, expected in self._each(tmp_path):
+            with source:
+                found = {key: source.fingerprint(key) for key in expected}
+                assert all(isinstance(one, Fingerprint) and one.size > 0 for one in found.values())
+                for key in expected:
+                    source.load(key)
+                assert {key: source.fingerprint(key) for key in expected} == found
 
     def test_a_pickled_source_opens_the_location_again(self, tmp_path: Path) -> None:
-        source, expected = self.make(tmp_path)
-        with source:
-            sent = pickle.dumps(source)
-        with pickle.loads(sent) as again:  # noqa: S301  (our own)
-            assert list(again.keys()) == list(expected)
-            for key, episode in expected.items():
-                assert_same(again.load(key), episode)
+        for source, expected in self._each(tmp_path):
+            with source:
+                sent = pickle.dumps(source)
+            with pickle.loads(sent) as again:  # noqa: S301  (our own)
+                assert list(again.keys()) == list(expected)
+                for key, episode in expected.items():
+                    assert_same(again.load(key), episode)
 
     def test_loaded_arrays_outlive_the_source(self, tmp_path: Path) -> None:
+        for source, expected in self._each(tmp_path):
+            with source:
+                loaded = {key: source.load(key) for key in expected}
+            source.close()
+            for key, episode in loaded.items():
+                assert_same(episode, expected[key])
+
+    def test_a_lane_map_hides_nothing_else_that_callers_ask(self, tmp_path: Path) -> None:
         source, expected = self.make(tmp_path)
+        name = next(
+            name for name in next(iter(expected.values())).lanes() if all(name in ep for ep in expected.values())
+        )
+        new = f"{name.partition('/')[0]}/{_NEW_NAME}"
+        base, mapped = with_base(source), MappedSource(source, encode_lane_map({name: _NEW_NAME}))
         with source:
-            loaded = {key: source.load(key) for key in expected}
-        source.close()
-        for key, episode in loaded.items():
-            assert_same(episode, expected[key])
+            keys, steps = [*expected, *expected], np.zeros((2 * len(expected), 1), np.int64)
+            for attribute in ("fork_safe", "stays_open", "texts_are_columns"):
+                assert getattr(mapped, attribute) == getattr(base, attribute), attribute
+            for rows, key in zip(_or_each(mapped, new, keys, steps), keys, strict=True):
+                assert np.array_equal(rows, expected[key].lanes()[name].data[:1])
+            for key in expected:
+                assert mapped.fingerprint(key) == base.fingerprint(key)
+                assert mapped.length_of(key) == base.length_of(key) == expected[key].length
+                assert mapped.statements(key) == base.statements(key)
+                assert mapped.missing_files(key) == base.missing_files(key) == []
+                assert np.array_equal(mapped.find_missing(key, new), base.find_missing(key, name))  # type: ignore[arg-type]
+            assert mapped.is_current() == base.is_current() == base.stays_open
+
+
+def _new_folder(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def _shared_lane(episodes: Mapping[str, Episode]) -> str:
+    first, *others = (ep.lanes() for ep in episodes.values())
+    return next(name for name in first if all(name in lanes for lanes in others))
+
+
+def _rename(ep: Episode, block: str) -> Episode:
+    def renamed(lanes: Mapping[str, Channel], kind: str) -> dict[str, Channel]:
+        names = {name: _NEW_NAME if f"{kind}/{name}" == block else name for name in lanes}
+        return {new: Channel.of(new, lanes[old]) if new != old else lanes[old] for old, new in names.items()}
+
+    return replace(ep, observations=renamed(ep.observations, "signal"), actions=renamed(ep.actions, "action"))
+
+
+def _or_each(source: SourceBase, block: str, keys: list[str], steps: Array) -> list[Array]:
+    """Return rows of a lane at once, or by episode where the format has no quicker way."""
+    rows = source.take_rows(block, keys, steps)
+    return [source.lane(key, block, 0, 1) for key in keys] if rows is None else list(rows)
 
 
 class EpisodeReaderContract:

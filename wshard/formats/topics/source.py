@@ -64,6 +64,11 @@ class TopicsSource(LazySource[str]):
     clock = ""
     """A topic, or a rate such as "20Hz", that gives the timesteps; "" for the rule of the table."""
 
+    def choose_clock(self, topic: str) -> bool:
+        """Take the timesteps of this topic, or of a rate."""
+        self.clock = topic
+        return True
+
     @property
     def _path(self) -> Path:
         if not isinstance(self._location, (str, os.PathLike)):

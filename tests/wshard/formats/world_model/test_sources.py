@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wshard.formats.base import Source
+    from wshard.formats.source_base import Source
 
 SOURCES = {"hdf5": ColumnsHDF5Source, "folder": ImageFolderSource, "lance": LanceSource, "video": VideoFolderSource}
 
