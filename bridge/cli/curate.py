@@ -9,11 +9,11 @@ import typer
 
 from bridge.cli.curation_output import (
     OutputOptions,
-    choose_space,
     parse_set,
     print_ranked,
     print_result,
     print_twins,
+    report_spaces,
     save_result,
     values_by_id,
 )
@@ -143,8 +143,8 @@ def outliers(
     from bridge.curation.signals import find_outliers
 
     def find(opened: Archive, progress: Progress) -> list[Valued]:
-        chosen = choose_space(opened, where, space)
-        return find_outliers(opened, where or "", neighbours=neighbours, space=chosen, progress=progress)
+        report_spaces(opened, where, space)
+        return find_outliers(opened, where or "", neighbours=neighbours, space=space, progress=progress)
 
     options = OutputOptions(write, limit=limit, as_json=as_json)
     print_ranked(archive, options, "outlier", find, beyond=(RARE, ", which is rare"))
@@ -172,7 +172,8 @@ def select(
 
     options = OutputOptions(write, collection, limit, as_json)
     with open_named(archive) as opened:
-        subset = select_subset(opened, count, where or "", method=method, space=choose_space(opened, where, space))
+        report_spaces(opened, where, space)
+        subset = select_subset(opened, count, where or "", method=method, space=space)
         ranks = {one.episode.id: rank for rank, one in enumerate(subset, 1)}
         lines = save_result(opened, options, ranks, picks=ranks)
     if len(subset) < count:
@@ -202,8 +203,8 @@ def weights(
         raise typer.BadParameter(f"--clip: expected a number above 1, found {clip}")
     options = OutputOptions(write, collection, limit, as_json)
     with open_named(archive) as opened:
-        chosen = choose_space(opened, where, space)
-        weighted = weigh(opened, parse_set(opened, target), where or "", clip=clip, space=chosen)
+        report_spaces(opened, where, space)
+        weighted = weigh(opened, parse_set(opened, target), where or "", clip=clip, space=space)
         values = values_by_id(weighted)
         lines = save_result(opened, options, values, picks=values, weights=values)
     print_result(weighted, "weight", options, lines)

@@ -82,17 +82,21 @@ def save_result(
     return lines
 
 
-def choose_space(archive: Archive, where: str | None, name: str | None) -> str:
-    """Return the fingerprint of the Space to compare by; print which one, if there are others."""
-    from bridge.curation.archive_vectors import choose_space as choose
+def report_spaces(archive: Archive, where: str | None, name: str | None) -> None:
+    """Print which Spaces compare the episodes, if there are several, or others to choose from."""
+    from bridge.curation.archive_vectors import group_by_space
     from bridge.spaces.identity import describe
 
     report_unknown(archive.catalog, where)
-    chosen, others = choose(archive, where or "", name)
+    groups, others = group_by_space(archive, where or "", name)
+    if len(groups) > 1:
+        typer.echo(f"{len(groups)} groups, each compared by itself:", err=True)
+        for space, ids in groups:
+            typer.echo(f"  {plural(len(ids), 'episode')} using {printable(describe(space))}", err=True)
+    elif others:
+        typer.echo(f"using {printable(describe(groups[0][0]))}", err=True)
     if others:
-        typer.echo(f"using {printable(describe(chosen))}", err=True)
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
-    return chosen.fingerprint
 
 
 def values_by_id(values: Sequence[Valued]) -> dict[int, float]:

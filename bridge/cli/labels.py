@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli.curation_output import OutputOptions, choose_space, print_ranked
+from bridge.cli.curation_output import OutputOptions, print_ranked, report_spaces
 from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
 from catalog.cli.common import ArchiveOption, WhereOption, find_episode, print_table, report_unknown, shorten
@@ -39,8 +39,8 @@ def mislabeled(
     from bridge.curation.signals import find_mislabeled
 
     def find(opened: Archive, progress: Progress) -> list[Valued]:
-        chosen = choose_space(opened, where, space)
-        return find_mislabeled(opened, label, where or "", neighbours=neighbours, space=chosen, progress=progress)
+        report_spaces(opened, where, space)
+        return find_mislabeled(opened, label, where or "", neighbours=neighbours, space=space, progress=progress)
 
     options = OutputOptions(write, limit=limit, as_json=as_json)
     print_ranked(

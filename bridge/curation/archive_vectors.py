@@ -115,33 +115,55 @@ def _spaces(archive: Archive, name: str | None, what: str, is_searched: Callable
     return matching
 
 
+def group_by_space(
+    archive: Archive, where: Where | str, name: str | None = None
+) -> tuple[list[tuple[Space, set[int]]], list[Space]]:
+    """Return Spaces of whole episodes with the passing episodes that each compares, and the other Spaces.
+
+    Each episode is in one group: in that of the Space with the most of those that are left, the newest of several.
+    name: fingerprint prefix of the only Space to use. Raises QueryError if no passing episode has vectors.
+    """
+    expect_archive(archive)
+    catalog = archive.catalog
+    remaining, numbers = (
+        set(catalog.query.ids(where)),
+        {row.fingerprint: row.id for row in catalog.vectors.spaces("active")},
+    )
+    spaces = find_whole_spaces(archive, name)
+    embedded = [remaining & set(catalog.vectors.embedded(numbers[space.fingerprint])) for space in spaces]
+    groups: list[tuple[Space, set[int]]] = []
+    while any(ids & remaining for ids in embedded):
+        best = max(range(len(spaces)), key=lambda number: (len(embedded[number] & remaining), number))
+        groups.append((spaces[best], embedded[best] & remaining))
+        remaining -= embedded[best]
+    if not groups:
+        raise QueryError("expected episodes with vectors, found none that pass the filter")
+    chosen = [space for space, _ in groups]
+    return groups, [space for space, ids in zip(spaces, embedded, strict=True) if ids and space not in chosen]
+
+
 def choose_space(archive: Archive, where: Where | str, name: str | None = None) -> tuple[Space, list[Space]]:
     """Return the Space of whole episodes that has all passing episodes with vectors, and the others that have some.
 
     Of several with the same episodes, the newest. name: fingerprint prefix of the Space to use. Raises QueryError if no
     single Space has all of them, or there are none.
     """
-    expect_archive(archive)
-    catalog = archive.catalog
-    passing, numbers = (
-        set(catalog.query.ids(where)),
-        {row.fingerprint: row.id for row in catalog.vectors.spaces("active")},
-    )
-    found = [
-        (space, ids)
-        for space in find_whole_spaces(archive, name)
-        if (ids := passing & set(catalog.vectors.embedded(numbers[space.fingerprint])))
-    ]
-    if not found:
-        raise QueryError("expected episodes with vectors, found none that pass the filter")
-    largest = max(range(len(found)), key=lambda number: (len(found[number][1]), number))
-    chosen, covered = found.pop(largest)
-    if any(ids - covered for _, ids in found):
-        candidates = sorted([(chosen, covered), *found], key=lambda one: -len(one[1]))
-        listed = "\n".join(f"  {plural(len(ids), 'episode')} by {describe(space)}" for space, ids in candidates)
+    groups, others = group_by_space(archive, where, name)
+    if len(groups) > 1:
+        listed = "\n".join(f"  {plural(len(ids), 'episode')} by {describe(space)}" for space, ids in groups)
         choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
         raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
-    return chosen, [space for space, _ in found]
+    return groups[0][0], others
+
+
+def read_groups(archive: Archive, where: Where | str, name: str | None = None) -> list[EpisodeVectors]:
+    """Return the vectors of the passing episodes, a group for each Space of group_by_space. Raises QueryError."""
+    groups = []
+    for space, ids in group_by_space(archive, where, name)[0]:
+        vectors = read_vectors(archive, space, where)
+        places = [place for place, row in enumerate(vectors.episodes) if row.id in ids]
+        groups.append(vectors if len(places) == len(vectors.episodes) else vectors.only(places))
+    return groups
 
 
 def read_chosen_vectors(archive: Archive, where: Where | str, name: str | None = None) -> EpisodeVectors:

@@ -40,7 +40,7 @@ class Probe:
     """Values [M] of a probe for the episodes, from 0 (negative) to 1 (positive); 0.5 and more is positive.
 
     precision, recall: cross-validated on the examples; None if none was classified as positive, or without negative
-    examples. right, wrong: number of positive and negative examples.
+    examples. right, wrong: number of positive and negative examples; marked: their ids.
     """
 
     space: Space
@@ -50,6 +50,7 @@ class Probe:
     recall: float | None
     right: int
     wrong: int
+    marked: frozenset[int] = frozenset()
 
     def ranked(self) -> list[tuple[EpisodeRow, float]]:
         """Return the episodes with their values, highest first."""
@@ -62,9 +63,10 @@ class Probe:
         return int((self.values >= RIGHT).sum())
 
     def uncertain(self, count: int) -> list[tuple[EpisodeRow, float]]:
-        """Return the most uncertain episodes, nearest to 0.5: the most informative ones to mark next."""
-        order = np.argsort(np.abs(self.values - RIGHT), kind="stable")[:count]
-        return [(self.episodes[place], float(self.values[place])) for place in order.tolist()]
+        """Return the most uncertain unmarked episodes, nearest to 0.5: the most informative ones to mark next."""
+        order = np.argsort(np.abs(self.values - RIGHT), kind="stable").tolist()
+        unmarked = [place for place in order if self.episodes[place].id not in self.marked]
+        return [(self.episodes[place], float(self.values[place])) for place in unmarked[:count]]
 
 
 def train_probe(
@@ -100,7 +102,9 @@ def train_probe(
     rows, background = rows @ basis.T, background @ basis.T
     values = _predict(fit_probe(rows, is_positive, background), ((vectors.directions - centre) / scale) @ basis.T)
     precision, recall = _measure(rows, is_positive, background)
-    return Probe(chosen, vectors.episodes, values, precision, recall, int(is_positive.sum()), int((~is_positive).sum()))
+    right_count, wrong_count = int(is_positive.sum()), int((~is_positive).sum())
+    episodes, examined = vectors.episodes, frozenset({*right, *wrong})
+    return Probe(chosen, episodes, values, precision, recall, right_count, wrong_count, examined)
 
 
 def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> Named:

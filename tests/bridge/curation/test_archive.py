@@ -14,9 +14,15 @@ from typer.testing import CliRunner
 from bridge.cli import curate
 from bridge.cli.main import app
 from bridge.curation import duplicates
-from bridge.curation.archive_vectors import choose_space, find_whole_spaces, read_chosen_vectors
+from bridge.curation.archive_vectors import (
+    choose_space,
+    find_whole_spaces,
+    group_by_space,
+    read_chosen_vectors,
+)
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
 from bridge.curation.outliers import score_outliers
+from bridge.curation.probe import train_probe
 from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
 from bridge.evaluation import compare
@@ -245,13 +251,54 @@ def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):
         assert unordered(find_duplicates(archive, space=arc.fingerprint)) == EXPECTED
 
 
-def test_spaces_must_be_chosen_where_no_single_one_holds_all(own, tmp_path):
-    others = [episode(9, number, lanes=("pose",)) for number in range(3)]
-    ingest(own, *save(tmp_path, *others), windows="whole")
+def test_episodes_of_several_spaces_are_compared_group_by_group(own, tmp_path):
     with looked_into(own) as archive:
+        alone = {
+            "outliers": find_outliers(archive),
+            "weights": weigh(archive, "env:task-1"),
+            "mislabeled": find_mislabeled(archive, "env"),
+            "subset": select_subset(archive, 38),
+        }
+    others = [episode(9, number, lanes=("pose",)) for number in range(3)]
+    single = episode(8, 0, lanes=("gripper",))
+    ingest(own, *save(tmp_path, *others, single), windows="whole")
+    with looked_into(own) as archive:
+        groups, _ = group_by_space(archive, "")
+        assert [len(ids) for _, ids in groups] == [38, 3, 1]
         with pytest.raises(QueryError, match=r"choose one by its fingerprint(.|\n)*3 episodes by blocks"):
-            find_outliers(archive)
+            choose_space(archive, "")
+        together = {
+            "outliers": find_outliers(archive),
+            "weights": weigh(archive, "env:task-1"),
+            "mislabeled": find_mislabeled(archive, "env"),
+            "subset": select_subset(archive, 42),
+        }
+        first = groups[0][1]
+        for name, values in together.items():
+            assert len(values) == 42, name
+            assert len({one.episode.id for one in values}) == 42
+            factor = 42 / 38 if name == "weights" else 1  # the mean weight of all is 1
+            mine = [(one.episode.id, one.value) for one in values if one.episode.id in first]
+            expected = [(one.episode.id, factor * one.value) for one in alone[name]]
+            assert mine == [(id_, pytest.approx(value)) for id_, value in expected], name
+        assert {one.value for one in together["weights"] if one.episode.id not in first} == {0.0}
+        shared = weigh(archive, "env:task-1 OR env:task-9")
+        assert np.mean([one.value for one in shared]) == pytest.approx(1)
+        of_target = archive.catalog.query.count("env:task-1 OR env:task-9")
+        assert sum(one.value for one in shared if one.episode.env_id == "task-9") == pytest.approx(42 * 3 / of_target)
+        prefix = select_subset(archive, 14)
+        assert prefix == together["subset"][:14]
+        assert sum(one.episode.id not in first for one in prefix) == 1
         assert len(find_outliers(archive, "env:task-9")) == 3
+    for verb in (
+        ["outliers"],
+        ["select", "-k", "5"],
+        ["weights", "-t", "env:task-1"],
+        ["mislabeled", "--label", "env"],
+    ):
+        told = wshard(*verb).stderr
+        assert "3 groups, each compared by itself:\n  38 episodes using blocks" in told
+        assert "  1 episode using blocks" in told
 
 
 @pytest.mark.parametrize(
@@ -502,3 +549,14 @@ def test_an_embedder_without_statistics_finds_copies_too(home, data):
     with looked_into(home.parent / "mean") as archive:
         assert find_whole_spaces(archive)[0].statistics is None
         assert unordered(find_duplicates(archive)) == EXPECTED
+
+
+def test_the_most_uncertain_episodes_are_not_yet_marked(own):
+    with looked_into(own) as archive:
+        ids = archive.catalog.query.ids()
+        marked = [ids[0], ids[1], ids[-1]]
+        probe = train_probe(archive, marked[:2], marked[2:])
+        offered = [row.id for row, _ in probe.uncertain(len(ids))]
+        assert sorted(offered) == sorted({*ids} - {*marked})
+        values = dict(zip((row.id for row in probe.episodes), probe.values.tolist(), strict=True))
+        assert [abs(values[id_] - 0.5) for id_ in offered] == sorted(abs(values[id_] - 0.5) for id_ in offered)
