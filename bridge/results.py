@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 
+from bridge.answered import Answered
 from bridge.episodes.open import open_at, open_unchanged
 from wshard.arguments import whole_number
 from wshard.episode.protocol import EpisodeAddress, Fingerprint
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from bridge.episodes.drawing import Sketch
     from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
-    from embedders.space import Space
     from wshard.data.derived.spans import SpanDataset
     from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
@@ -44,6 +44,7 @@ _COLUMNS: Final = {
 """Columns of hits as a table, and their Arrow types."""
 
 _MAX_SHOWN: Final = 3  # hits in a repr
+_NOTHING_KNOWN: Final = Answered()
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,21 +182,10 @@ def resolve_span(start: int | None, stop: int | None, episode_id: str, length: i
     return first, last
 
 
-@dataclass(frozen=True)
-class Answered:
-    """The Spaces that were searched (none for text only), and others that the query fits.
-
-    others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
-    matching episode.
-    """
-
-    spaces: tuple[Space, ...] = ()
-    others: tuple[Space, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 class Hits(list[EpisodeRef]):
-    """Hits, best first. exact: proven to be the best. milliseconds: time of embedding, search and catalog look-up.
+    """Hits, best first. exact: proven to be the best of the episodes compared (see answered.left_out for others).
+
+    milliseconds: time of embedding, search and catalog look-up.
 
     missing: matches that were skipped because their files are missing or have changed. explained: how the index found
     the hits, if requested. answered: the Spaces that were searched, and notes for the user.
@@ -209,7 +199,7 @@ class Hits(list[EpisodeRef]):
         milliseconds: float = 0.0,
         missing: int = 0,
         explained: Explanation | None = None,
-        answered: Answered = Answered(),
+        answered: Answered = _NOTHING_KNOWN,
     ) -> None:
         super().__init__(refs)
         self.exact = exact
@@ -233,7 +223,7 @@ class Hits(list[EpisodeRef]):
         """Return how many hits there are, the first ones, and the notes."""
         first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_MAX_SHOWN])
         more = ", ..." if len(self) > _MAX_SHOWN else ""
-        notes = "".join(f"; {note}" for note in self.answered.notes)
+        notes = "".join(f"; {note}" for note in self._notes())
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
     def _repr_html_(self) -> str:
@@ -243,8 +233,17 @@ class Hits(list[EpisodeRef]):
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         strip = "".join(f'<div style="margin-right:12px">{_draw(ref)}</div>' for ref in self[:_MAX_SHOWN])
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.answered.notes)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
         return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>{notes}'
+
+    @property
+    def certainty(self) -> str:
+        """Whether hits are exact, and among how many episodes, if others that pass the filter were not compared."""
+        word, compared = "exact" if self.exact else "approximate", self.answered.compared
+        return word if compared is None else f"{word} among the {plural(compared, 'episode')} compared"
+
+    def _notes(self) -> list[str]:
+        return [*self.answered.notes, *([self.answered.missed] if self.answered.left_out else [])]
 
     def dataset(self, *, weights: Sequence[float] | None = None, **options: Any) -> SpanDataset:
         """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.

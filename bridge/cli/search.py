@@ -186,8 +186,8 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     _print_spaces(hits)
     for note in hits.answered.notes:
         typer.echo(printable(note), err=True)
-    how = "exact" if hits.exact else "approximate"
-    typer.echo(f"{plural(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
+    missed = f"; {printable(hits.answered.missed)}" if hits.answered.left_out else ""
+    typer.echo(f"{plural(len(hits), 'hit')}, {hits.certainty}, {hits.milliseconds:.1f} ms{missed}")
     if hits.missing:
         skipped = f"{hits.missing} skipped: their files are gone or changed"
         typer.echo(f"{skipped}: wshard ingest FOLDER takes in what was changed or moved", err=True)

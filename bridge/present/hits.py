@@ -24,6 +24,8 @@ def present_hits(hits: Hits, *, moments: bool = False) -> dict[str, Any]:
         "total": len(items),
         "missing": hits.missing,
         "exact": hits.exact,
+        "compared": answered.compared,
+        "not_compared": [asdict(one) for one in answered.left_out],
         "milliseconds": round(hits.milliseconds, 3),
         "spaces": _present_spaces(answered.spaces),
         "others": _present_spaces(answered.others),

@@ -16,7 +16,7 @@ from bridge.search.moments.nearest_example import find_moments
 from bridge.search.moments.search import MomentSearch
 from bridge.search.query.notes import explain_empty_result, explain_hits
 from bridge.search.query.options import MomentOptions, SearchOptions
-from bridge.search.query.prepare import PreparedQuery, QueryPreparer, describe_views, is_chosen
+from bridge.search.query.prepare import PreparedQuery, QueryPreparer, is_chosen
 from bridge.search.ranking.episodes import EpisodeSearch
 from bridge.search.ranking.rankers import join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
@@ -236,7 +236,7 @@ class TrajectoryRetriever:
         if not examples.like:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         request = Request(_check_count(top_k), filters & as_where(where), distinct=False, explain=explain)
-        request = self._queries.narrow(request, examples, options)
+        passing, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
         prepared, (refs, results) = self._run(prepare, self._find_moments)
         missing = max(result.missing for result in results)
@@ -247,7 +247,7 @@ class TrajectoryRetriever:
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=missing,
             explained=join_explanations([result.answer for result in results]),
-            answered=describe_views(prepared, notes),
+            answered=self._queries.describe(prepared, passing, notes),
         )
 
     def _search(
@@ -255,7 +255,7 @@ class TrajectoryRetriever:
     ) -> Hits:
         started = time.perf_counter()
         examples = self._queries.read(query, options)
-        request = self._queries.narrow(request, examples, options)
+        passing, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options, is_searched)
         prepared, found = self._run(prepare, self._find_episodes)
         notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
@@ -267,7 +267,7 @@ class TrajectoryRetriever:
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=describe_views(prepared, notes),
+            answered=self._queries.describe(prepared, passing, notes),
         )
 
     @one_blas_thread()  # products are small: threads of BLAS would spin between them

@@ -7,14 +7,24 @@ from typing import TYPE_CHECKING
 from catalog.database.schema import space
 from catalog.query import pages
 from catalog.vectors import ledger
+from catalog.vectors.coverage import load_uncovered
 from catalog.vectors.ledger import walk_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from catalog.filters.where import Where
     from catalog.records import EpisodeRow
     from catalog.session import Session
-    from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerRevision, LedgerState, SpaceRow
+    from catalog.vectors.records import (
+        Among,
+        EmbeddingRow,
+        LedgerEntry,
+        LedgerRevision,
+        LedgerState,
+        SpaceRow,
+        Uncovered,
+    )
 
 
 class VectorLedger:
@@ -75,6 +85,25 @@ class VectorLedger:
         """Return the ids of all episodes that have vectors in the space, ascending."""
         with self._session.read() as connection:
             return ledger.embedded_ids(connection, space_id)
+
+    def uncovered(
+        self,
+        space_ids: Collection[int],
+        where: Where,
+        *,
+        others: Sequence[Collection[int]] = (),
+        lanes: Collection[str] = (),
+    ) -> list[Uncovered]:
+        """Return how many episodes that pass the filter have no vectors in any of these spaces, by layout.
+
+        others: groups of spaces in which they may have vectors instead; the first that has some counts. lanes: names of
+        those with moments where they are finite.
+        """
+        with self._session.read() as connection:
+            resolved = self._session.resolve(connection, where)
+            return load_uncovered(
+                connection, space_ids, others=others, lanes=lanes, where=resolved, base=self._session.base
+            )
 
     def sample(self, space_id: int, about: int) -> list[int]:
         """Return the ids of about this many episodes with vectors in the space, all if there are fewer.

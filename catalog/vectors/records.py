@@ -34,6 +34,19 @@ class Among:
 
 
 @dataclass(frozen=True)
+class Uncovered:
+    """Episodes of one layout that have no vectors in the spaces of a search.
+
+    space_id: the latest other space that has vectors of them, None for none. without_numbers: a lane is not finite.
+    """
+
+    layout_id: int
+    space_id: int | None
+    without_numbers: bool
+    episodes: int
+
+
+@dataclass(frozen=True)
 class EmbeddingRow:
     """All `count` vectors of one episode, computed from the data with that digest."""
 

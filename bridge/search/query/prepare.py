@@ -6,14 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from bridge.answered import Answered
 from bridge.index.metric import COSINE
-from bridge.results import Answered
+from bridge.search.query.coverage import CoverageReader
 from bridge.search.query.examples import ExampleReader, Examples
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.own_episodes import OwnEpisodes
 from bridge.search.query.views import Views, choose_views
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
+from catalog.filters.where import EVERYTHING
 from embedders.base import embed_by
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
 from wshard.errors import EmbedderError, QueryError
@@ -82,6 +84,7 @@ class QueryPreparer:
         by_name = isinstance(embedder, str) and embedder in EMBEDDERS
         self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=by_name)
         self.own_episodes = OwnEpisodes(catalog)
+        self._coverage = CoverageReader(catalog)
         self._embedders: dict[str, Embedder] = {}  # by the Space's fingerprint
 
     def read(self, query: Query | None, options: SearchOptions | MomentOptions) -> Examples:
@@ -109,7 +112,7 @@ class QueryPreparer:
             if examples.unlike or options.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples with them, found text only")
             return PreparedQuery(examples, request, options, [], [])
-        views = self._choose(examples, request.where, self.spaces.spaces(cut)).cut_alike()
+        views = self._choose(examples, request.where, self._searchable(cut)).cut_alike()
         if options.least:
             views = views.only_newest()
         metric = views.chosen[0].space.metric
@@ -127,10 +130,20 @@ class QueryPreparer:
         self, examples: Examples, request: Request, options: MomentOptions
     ) -> PreparedQuery[MomentOptions]:
         """Return the query for moments, in the Spaces of windows of several sizes if there are. Raises as prepare."""
-        spaces = self.spaces.spaces(lambda plan: not plan.whole and options.windows in (None, plan))
+        spaces = self._searchable(lambda plan: not plan.whole and options.windows in (None, plan))
         views = self._choose(examples, request.where, spaces, _prefer_several_sizes)
         views = views if options.refine else views.only_newest()  # cosines of different Spaces cannot be compared
         return PreparedQuery(examples, request, options, [*map(self._embed_view, views.chosen)], views.others)
+
+    def describe(
+        self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], where: Where, notes: Sequence[str]
+    ) -> Answered:
+        """Return the Spaces that answered, the others that the query fits, the notes, and what was not compared."""
+        spaces = [space for view in prepared.views for space in view.spaces]
+        compared, left_out = (
+            self._coverage.read([view.space for view in prepared.views], where) if spaces else (None, ())
+        )
+        return Answered(tuple(spaces), tuple(prepared.others), tuple(notes), compared, left_out)
 
     def is_outdated(self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions]) -> bool:
         """Return whether an ingest has replaced one of the Spaces since; the query must then be prepared again."""
@@ -143,6 +156,15 @@ class QueryPreparer:
         if space.fingerprint not in self._embedders:
             self._embedders[space.fingerprint] = embedder_of(space)
         return self._embedders[space.fingerprint]
+
+    def _searchable(self, cut: Callable[[WindowPlan], bool]) -> list[Space]:
+        """Return the Spaces of these window plans; QueryError without any, which says why episodes have no vectors."""
+        try:
+            return self.spaces.spaces(cut)
+        except QueryError:
+            if self.spaces.active() or not (left_out := self._coverage.read([], EVERYTHING)[1]):
+                raise
+            raise QueryError(f"no episode has vectors: {'; '.join(map(str, left_out))}") from None
 
     def _choose(
         self,
@@ -186,14 +208,6 @@ class QueryPreparer:
             with suppress(EmbedderError):  # made by a custom embedder that was not passed
                 return self._embed(candidate, view.windows)
         return None
-
-
-def describe_views(
-    prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], notes: Sequence[str]
-) -> Answered:
-    """Return the Spaces that answered, the others that the query fits, and the notes."""
-    spaces = [space for view in prepared.views for space in view.spaces]
-    return Answered(tuple(spaces), tuple(prepared.others), tuple(notes))
 
 
 def is_chosen(plan: WindowPlan, size: int | None, only: WindowPlan | None) -> bool:

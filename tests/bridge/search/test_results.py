@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from bridge.results import Answered, EpisodeRef, Hits
+from bridge.answered import Answered
+from bridge.results import EpisodeRef, Hits
 from wshard.errors import MissingExtraError
 
 KNOWN = {"env_id": "door", "length": 30, "total_reward": 1.5, "success": None, "tags": []}

@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from catalog import Among, Catalog, EmbeddingRow, LaneRecord, LedgerEntry, Spread
 from catalog.database.schema import embedding
+from catalog.filters.parse import as_where
 from catalog.testing.contract import make_record
 from catalog.testing.records import pack
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
@@ -70,6 +71,35 @@ def test_pending_merges_layouts_by_id(catalog: Catalog) -> None:
         == catalog.vectors.pending_ids(space.id, wanted)
         == ids
     )
+
+
+def test_uncovered_episodes_are_counted_as_by_hand(catalog: Catalog) -> None:
+    lanes = [
+        (LaneRecord("signal/a", "f32", (1,), 1, spread=None if number % 2 else pack(Spread(0, 1, 0.5, 1))),)
+        for number in range(4)
+    ] + [(LaneRecord("signal/b", "f32", (1,), 1),)] * 4
+    ids = [
+        done.id
+        for done in catalog.episodes.register([make_record(number, lanes=lanes[number % 8]) for number in range(24)])
+    ]
+    spaces = [catalog.vectors.add_space(name, name, "{}").id for name in "fgh"]
+    inside = [ids[:6], ids[4:12], ids[10:20]]
+    for space, those in zip(spaces, inside, strict=True):
+        catalog.vectors.write(space, vectors(catalog, those))
+    rows = catalog.episodes.rows(ids)
+    passing = set(catalog.query.ids("length:>3"))
+    expected: dict[tuple[int, int | None, bool], int] = {}
+    for number, id_ in enumerate(ids):
+        if id_ in inside[0] or id_ not in passing:
+            continue
+        instead = next((space for space, those in zip(spaces[1:], inside[1:], strict=True) if id_ in those), None)
+        key = (rows[id_].layout_id, instead, number % 8 in (1, 3))
+        expected[key] = expected.get(key, 0) + 1
+    counted = catalog.vectors.uncovered(
+        spaces[:1], as_where("length:>3"), others=[spaces[1:2], spaces[1:]], lanes=["signal/a"]
+    )
+    assert {(one.layout_id, one.space_id, one.without_numbers): one.episodes for one in counted} == expected
+    assert sum(one.episodes for one in catalog.vectors.uncovered([], as_where(None))) == len(ids)
 
 
 def test_spreads_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> None:

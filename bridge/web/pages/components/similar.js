@@ -84,8 +84,11 @@ export class HitList {
   async show(found, query, signal) {
     this.hits = found.items;
     this.tools.hidden = !this.hits.length;
-    this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"} · ${Math.round(found.milliseconds)} ms`;
+    const left = /** @type {Json[]} */ (found.not_compared || []);
+    const among = left.length ? ` among the ${plural(found.compared, "episode")} compared` : "";
+    this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"}${among} · ${Math.round(found.milliseconds)} ms`;
     fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
+      left.map((one) => h("p", {}, `${one.episodes} that pass the filter not compared: they ${one.reason}: ${one.remedy}`)),
       found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
       found.missing > 0 && h("p", {}, `${found.missing} skipped: their files are missing or have changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);

@@ -1,0 +1,54 @@
+"""What a search compared: the Spaces that answered, the episodes that were left out with the reason, and notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from embedders.space import Space
+
+_SINGULAR: Final = {"have": "has", "lack": "lacks", "are": "is"}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many episodes pass the filter but were not compared, for which reason, and how they would be.
+
+    reason: begins with "have", "lack" or "are".
+    """
+
+    episodes: int
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """Return all of it as one sentence."""
+        verb, _, rest = self.reason.partition(" ")
+        verb = _SINGULAR[verb] if self.episodes == 1 else verb
+        return f"{self.episodes} {verb} {rest}: {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The Spaces that were searched (none for text only), and others that the query fits.
+
+    others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
+    matching episode. compared: number of episodes that were compared, None for all that pass the filter; left_out: the
+    others.
+    """
+
+    spaces: tuple[Space, ...] = ()
+    others: tuple[Space, ...] = ()
+    notes: tuple[str, ...] = ()
+    compared: int | None = None
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def missed(self) -> str:
+        """What was not compared, in words; "" if everything was."""
+        if not self.left_out:
+            return ""
+        count = sum(one.episodes for one in self.left_out)
+        verb = "was" if count == 1 else "were"
+        return f"{count} that pass the filter {verb} not compared: {'; '.join(map(str, self.left_out))}"
