@@ -101,12 +101,15 @@ class ApiCall:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
-    def check_may_compute(self, what: str) -> None:
-        """Raise RequestError unless the account may start jobs; for routes that read, and compute what is missing."""
+    def check_may_compute(self, what: str, instead: str) -> None:
+        """Raise RequestError unless the account may start jobs; for routes that read, and compute what is missing.
+
+        instead: what computes it without the app.
+        """
         if self.account.role != "editor":
             raise RequestError(
                 f"expected an account that may start jobs, to compute {what}: this one is read-only, and is shown "
-                "what an editor has had computed",
+                f"what an editor has had computed; {instead} needs no account",
                 403,
             )
 

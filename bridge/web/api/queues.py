@@ -39,7 +39,7 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
     if cached is not None and not call["fresh"]:
         return {**cached, "stale": cached["instant"] != _instant(archive)}
 
-    call.check_may_compute(f"the queue {name}")
+    call.check_may_compute(f"the queue {name}", f"`wshard {name}`")
 
     def work(progress: Progress) -> dict[str, int]:
         instant = _instant(archive)

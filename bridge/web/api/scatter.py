@@ -42,7 +42,7 @@ def show_map(call: ApiCall) -> dict[str, Any]:
     stored = find_projection(archive.archive, call["where"], space=call["space"], method=method)
     if stored is not None and not call["fresh"]:
         return _present(call, stored)
-    call.check_may_compute(f"the layout {method}")
+    call.check_may_compute(f"the layout {method}", "`bridge.curation.project_episodes`")
     space = choose_whole_space(archive.archive, call["space"])
     kind = f"map {method} {space.fingerprint[:12]}"
     work = partial(_compute, archive, space, method)
