@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wshard.data.dataset import Dataset
 from wshard.data.load import load_dataset
-from wshard.data.registry import get_format
+from wshard.data.registry import episodes_for, get_format
+from wshard.data.replay import ReplayBuffer
+from wshard.data.source_dataset import SourceDataset
 from wshard.data.writers import EPISODE_DATA_KEY
 from wshard.errors import DatasetError
 from wshard.messages import shown
@@ -101,13 +103,25 @@ def _choose_destination(
 def _write(data: Sequence[Dataset], destination: Path, format_name: str, options: dict[str, Any], title: str) -> Path:
     format_ = get_format(format_name)
     with format_.open_writer(destination, **options) as writer:
-        episodes = _read(data, title, _common_episode_data(data) if format_.supports_episode_data else ())
+        episode_data = _common_episode_data(data) if format_.supports_episode_data else ()
+        episodes = episodes_for(format_, _read(data, title, episode_data), _list_statements(data))
         if hasattr(writer, "write_episodes"):
             writer.write_episodes(episodes)
         else:
             for episode in episodes:
                 writer.write_episode(episode)
     return destination
+
+
+def _list_statements(data: Sequence[Dataset]) -> list[str]:
+    """Return the names of what tables of episodes state, and replay buffers."""
+    names = dict[str, None]()
+    for dataset in data:
+        if isinstance(dataset, SourceDataset):
+            names |= dict.fromkeys((dataset.episodes.statements(0) or ()) if len(dataset.episodes) else ())
+        elif isinstance(dataset, ReplayBuffer):
+            names |= dict.fromkeys(dataset.episode_column_names)
+    return list(names)
 
 
 def _common_episode_data(data: Sequence[Dataset]) -> list[dict[str, Any]]:

@@ -121,8 +121,8 @@ class Dataset(Sequence[Item]):
         """The names of per-episode values."""
         return list(self.get_episode_data())
 
-    def get_episode_data(self) -> dict[str, list[Any]]:
-        """Return per-episode values: those of all episodes, by name."""
+    def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:  # noqa: ARG002
+        """Return per-episode values by name: those of these episodes, by default of all; None where there is none."""
         return {}
 
     # ---- items ---------------------------------------------------------------------------------------------------

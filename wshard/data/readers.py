@@ -39,9 +39,9 @@ class HDF5Dataset(SourceDataset):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         refuse_option("storage_options", storage_options)
-        location = _dataset_path(name, path, cache_dir, "{}.h5")
+        self.h5_path = find_h5(_dataset_path(name, path, cache_dir, "{}.h5"))
         super().__init__(
-            [open_source(find_h5(location), "hdf5")],
+            [open_source(self.h5_path, "hdf5")],
             frameskip,
             num_steps,
             transform,
@@ -71,6 +71,9 @@ class FolderDataset(SourceDataset):
         keys_to_merge: Merges | None = None,
     ) -> None:
         folder = _dataset_path(name, path, cache_dir, "{}")
+        if name is not None and path is None and cache_dir is not None:
+            direct = Path(cache_dir, name)  # unlike for the other readers, in the folder itself
+            folder = str(direct) if direct.exists() or not Path(folder).exists() else folder
         source = open_source(folder, self._format)
         super().__init__(
             [source],
@@ -82,12 +85,11 @@ class FolderDataset(SourceDataset):
             keys_to_merge=keys_to_merge,
         )
         folder_keys = list_names(folder_keys, "folder_keys")
+        encoded_keys = [key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding]
+        self.folder_keys = encoded_keys if folder_keys is None else list(folder_keys)
         if folder_keys is not None:
             for key in folder_keys:
                 self.find_column(key)
-            encoded_keys = {
-                key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding
-            }
             self._names = [key for key in self._names if key not in encoded_keys or key in folder_keys]
 
     def get_col_data(self, col: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
@@ -10,6 +11,7 @@ from wshard.data.lerobot import SCHEME, LeRobotAdapter
 from wshard.data.readers import FolderDataset, HDF5Dataset, LanceDataset, LanceVideoDataset, VideoDataset
 from wshard.data.source_dataset import SourceDataset
 from wshard.data.writers import (
+    EPISODE_DATA_KEY,
     FolderWriter,
     HDF5Writer,
     LanceVideoWriter,
@@ -18,14 +20,14 @@ from wshard.data.writers import (
     VideoWriter,
     with_parent,
 )
-from wshard.errors import DatasetError, UnsupportedFormatError
+from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
 from wshard.formats import base
 from wshard.formats.detect import detect_format as detect_location
 from wshard.formats.table import FORMATS as LOCATIONS
 from wshard.open import local_path, open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from wshard.data.dataset import Dataset
 
@@ -108,6 +110,22 @@ def detect_format(path: Place) -> type[DatasetFormat] | None:
     if not name and Path(path).is_dir():
         name = "wshard" if any(Path(path).glob("*.wshard")) else ""
     return get_format(name) if name in LOCATIONS else None
+
+
+def episodes_for(
+    format_: type[DatasetFormat], episodes: Iterable[dict[str, Any]], names: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield episodes to write in a format, without the per-episode values `names` if it cannot store such.
+
+    A FormatWarning names what is left out.
+    """
+    if format_.supports_episode_data or not names:
+        yield from episodes
+        return
+    left_out = ", ".join(names)
+    warnings.warn(f"format {format_.name!r} stores no episode data; left out: {left_out}", FormatWarning, 2)
+    for episode in episodes:
+        yield {key: values for key, values in episode.items() if key != EPISODE_DATA_KEY}
 
 
 class _LocationFormat(DatasetFormat):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from wshard.arguments import array_of, whole_number
 from wshard.data.batch import collate
 from wshard.data.clips import ClipIndex, positive
 from wshard.data.dataset import Dataset
+from wshard.data.writers import EPISODE_DATA_KEY, split_episode_data
 from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError
 from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 _CLASSIC: Final = ("pixels", "action", "reward", "terminated", "truncated")
 
 
-def classic_filter(key: str) -> bool:
-    """Return True for the columns pixels, action, reward, terminated and truncated."""
-    return key in _CLASSIC
+def classic_filter(ep: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns pixels, action, reward, terminated and truncated of an episode."""
+    return {key: values for key, values in ep.items() if key in _CLASSIC}
 
 
 class ReplayBuffer(Dataset):
@@ -36,7 +37,7 @@ class ReplayBuffer(Dataset):
 
     A clip has history_len steps, frameskip timesteps apart. Clips are arrays, images [T, H, W, C]. sampler(step,
     buffer, batch_size, history_len) returns the numbers of the clips to draw; by default all are equally likely, drawn
-    by a generator with `seed`. key_filter: which columns are stored.
+    by a generator with `seed`. key_filter: returns what to store of an episode, a dict of columns.
     """
 
     as_tensors = False
@@ -49,7 +50,7 @@ class ReplayBuffer(Dataset):
         frameskip: int = 1,
         sampler: Sampler | None = None,
         transform: Callable[[Item], Item] | None = None,
-        key_filter: Callable[[str], bool] | None = None,
+        key_filter: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
         *,
         seed: int | None = None,
     ) -> None:
@@ -61,19 +62,23 @@ class ReplayBuffer(Dataset):
         self._end = 0
         self._step = 0
         self._revision = 0
+        self._statements: list[dict[str, Any]] = []
         self._rng = np.random.default_rng(None if seed is None else whole_number(seed, "seed", DatasetError, least=0))
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write_episode(self, ep: Mapping[str, Any]) -> None:
-        """Add an episode {column: values of its timesteps}; raises DatasetError for one that does not fit."""
+        """Add an episode {column: values of its timesteps}; raises DatasetError for one that does not fit.
+
+        Its per-episode values are those of EPISODE_DATA_KEY.
+        """
         if not isinstance(ep, Mapping):
             raise DatasetError(f"episode: expected {{column: values of its timesteps}}, found {shown(ep)}")
-        columns = {
-            key: array_of(values, f"column {key!r}", DatasetError)
-            for key, values in ep.items()
-            if self.key_filter is None or self.key_filter(key)
-        }
+        steps, statements = split_episode_data(ep)
+        chosen: object = steps if self.key_filter is None else self.key_filter(steps)
+        if not isinstance(chosen, Mapping):
+            raise DatasetError(f"key_filter: expected it to return the columns to store, found {shown(chosen)}")
+        columns = {key: array_of(values, f"column {key!r}", DatasetError) for key, values in chosen.items()}
         length = self._check(columns)
         if not length:
             return
@@ -87,8 +92,20 @@ class ReplayBuffer(Dataset):
         slots = (self._end + np.arange(length)) % self.max_steps
         for key, array in columns.items():
             self._rings[key][slots] = array
+        self._statements = [*self._statements[dropped:], statements]
         self._set(np.append(self.lengths[dropped:], length), np.append(self._starts[dropped:], self._end))
         self._end = int((self._end + length) % self.max_steps)
+
+    def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        """Add several episodes."""
+        for ep in episodes:
+            self.write_episode(ep)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Do nothing: a buffer is a writer, too."""
 
     def _set(self, lengths: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
         self.lengths, self._starts = lengths.astype(np.int32), starts.astype(np.int64)
@@ -131,10 +148,27 @@ class ReplayBuffer(Dataset):
 
     def clear(self) -> None:
         """Remove all episodes."""
+        self._statements = []
         self._set(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._end = 0
 
     # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.lengths)
+
+    @property
+    def num_steps_stored(self) -> int:
+        """Number of timesteps of all episodes."""
+        return int(self.lengths.sum())
+
+    def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:
+        """Return per-episode values by name: those of these episodes, by default of all; None where there is none."""
+        names = dict.fromkeys(name for values in self._statements for name in values)
+        numbers = range(self.num_episodes) if episodes_idx is None else episodes_idx
+        return {name: [self._statements[number].get(name) for number in numbers] for name in names}
 
     @property
     def column_names(self) -> list[str]:
@@ -189,14 +223,19 @@ class ReplayBuffer(Dataset):
         finally:
             self.transform = transform
 
-    def episodes(self) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield the columns of each episode, the oldest first."""
+    def episodes(self) -> Iterator[dict[str, Any]]:
+        """Yield the columns of each episode, and per-episode values by EPISODE_DATA_KEY, the oldest first."""
         for number, length in enumerate(self.lengths.tolist()):
-            yield {key: self.column_rows(key, number, 0, length) for key in self._rings}
+            columns: dict[str, Any] = {key: self.column_rows(key, number, 0, length) for key in self._rings}
+            yield columns | ({EPISODE_DATA_KEY: self._statements[number]} if self._statements[number] else {})
 
     def dump(self, path: Any, format: str = "lance", mode: str = "overwrite", **kw: Any) -> None:  # noqa: A002  (as ever)
-        """Write all episodes as a data set; kw are options of the writer."""
-        from wshard.data.registry import get_format  # noqa: PLC0415  (which imports every format)
+        """Write all episodes as a data set; kw are options of the writer.
 
-        with get_format(format).open_writer(path, mode=mode, **kw) as writer:
-            writer.write_episodes(self.episodes())
+        Per-episode values that the format cannot store are left out, with a FormatWarning.
+        """
+        from wshard.data.registry import episodes_for, get_format  # noqa: PLC0415  (which imports every format)
+
+        chosen = get_format(format)
+        with chosen.open_writer(path, mode=mode, **kw) as writer:
+            writer.write_episodes(episodes_for(chosen, self.episodes(), self.get_episode_data()))

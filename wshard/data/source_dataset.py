@@ -153,12 +153,11 @@ class SourceDataset(Dataset):
         """The names of the columns of an item."""
         return [*self._names, *self._merged]
 
-    def get_episode_data(self) -> dict[str, list[Any]]:
+    def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:
         """Return per-episode values by name, from the table of episodes or their metadata; None where there is none."""
         episode_list = self.episodes
-        statements = [
-            episode_list.statements(number) or episode_list.info(number).metadata for number in range(len(episode_list))
-        ]
+        numbers = range(len(episode_list)) if episodes_idx is None else [int(number) for number in episodes_idx]
+        statements = [episode_list.statements(number) or episode_list.info(number).metadata for number in numbers]
         names = dict.fromkeys(name for values in statements for name in values if name not in self._names)
         return {name: [values.get(name) for values in statements] for name in names}
 

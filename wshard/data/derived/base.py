@@ -60,6 +60,11 @@ class DerivedDataset(Dataset):
         """Whether forked processes can read from it."""
         return self.dataset.fork_safe
 
+    def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:
+        """Return per-episode values by name: those of these episodes, by default of all."""
+        numbers = np.arange(len(self.lengths)) if episodes_idx is None else np.asarray(episodes_idx, np.int64)
+        return self.dataset.get_episode_data(self._map_to_source(numbers, np.zeros(len(numbers), np.int64))[0].tolist())
+
     @property
     def column_names(self) -> list[str]:
         """The names of the columns of an item, without calculated ones."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self, cast
 from zlib import crc32
 
 import numpy as np
@@ -13,8 +15,6 @@ from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from wshard.data.batch import Item
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 class _SeveralDatasets(Dataset):
     datasets: list[Dataset]
     _revisions: list[int]
+    _foreign = ""
+
+    def __new__(cls, datasets: Sequence[Dataset], *args: Any, **options: Any) -> Self:  # noqa: ARG004
+        """Return a set for data sets of other classes, if there are some that look like data sets."""
+        others = [] if not isinstance(datasets, Sequence) else [one for one in datasets if is_foreign(one)]
+        if cls._foreign and others and all(looks_like_dataset(one) for one in others):
+            return cast("Self", object.__new__(getattr(import_module("wshard.data.derived.foreign"), cls._foreign)))
+        return object.__new__(cls)
 
     def _check_revisions(self) -> None:
         for dataset, revision in zip(self.datasets, self._revisions, strict=True):
@@ -41,9 +49,12 @@ class _SeveralDatasets(Dataset):
 class MergeDataset(_SeveralDatasets):
     """The columns of several data sets of the same episodes.
 
-    keys_from_dataset: the columns of each; by default each column is that of the first data set that has it.
-    Raises DatasetError for data sets of other lengths or clips.
+    keys_from_dataset: the columns of each; by default each column is that of the first data set that has it. They may
+    be of other classes that have `column_names`, `len`, items and, for what needs it, `load_chunk`, `get_col_data` and
+    `get_row_data`. Raises DatasetError for data sets of other lengths or clips.
     """
+
+    _foreign = "ForeignMerge"
 
     def __init__(self, datasets: Sequence[Dataset], keys_from_dataset: Sequence[Sequence[str]] | None = None) -> None:
         self.datasets = _check_alike(datasets)
@@ -108,6 +119,13 @@ class MergeDataset(_SeveralDatasets):
             raise EntryNotFoundError(f"no column {column!r}; there are {', '.join(self._owners)}")
         return self._owners[column]._take(column, episodes, steps)  # noqa: SLF001  (of the same base)
 
+    def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:
+        """Return per-episode values by name: those of the first data set that has them."""
+        found: dict[str, list[Any]] = {}
+        for dataset in self.datasets:
+            found = episode_data_of(dataset, episodes_idx) | found
+        return found
+
     def load_chunk(self, episodes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> list[Item]:
         """Return timesteps with all columns of all data sets; of columns that several have, those of the last."""
         chunks = [dataset.load_chunk(episodes, starts, ends) for dataset in self.datasets]
@@ -117,8 +135,11 @@ class MergeDataset(_SeveralDatasets):
 class ConcatDataset(_SeveralDatasets):
     """The episodes of several data sets, one after the other; those of sets without weights have the weight 1.
 
-    Raises DatasetError for one whose columns or clips are not those of the first.
+    They may be of other classes, as for MergeDataset; then they need `lengths`, too. Raises DatasetError for one whose
+    columns or clips are not those of the first.
     """
+
+    _foreign = "ForeignConcat"
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         self.datasets = _check_alike(datasets)
@@ -137,6 +158,20 @@ class ConcatDataset(_SeveralDatasets):
             self.weights = np.concatenate(weights)
         counts = [len(dataset.lengths) for dataset in self.datasets]
         self._first_episodes = np.cumsum(counts) - counts
+
+    def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:
+        """Return per-episode values by name; None for episodes of data sets that have no such value."""
+        numbers = np.arange(len(self.lengths)) if episodes_idx is None else np.asarray(episodes_idx, np.int64)
+        owners = self._owners_of(numbers)
+        found: dict[str, list[Any]] = {}
+        for owner, dataset in enumerate(self.datasets):
+            positions = np.flatnonzero(owners == owner)
+            local = (numbers[positions] - self._first_episodes[owner]).tolist()
+            for name, values in episode_data_of(dataset, local).items():
+                column = found.setdefault(name, [None] * len(numbers))
+                for position, value in zip(positions.tolist(), values, strict=True):
+                    column[position] = value
+        return found
 
     @property
     def column_names(self) -> list[str]:
@@ -205,9 +240,24 @@ def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
             raise DatasetError(f"{where}: column {name!r}: expected {expected} as in the first, found {found}")
 
 
+def is_foreign(value: object) -> bool:
+    """Return whether an object is no data set of this package, or joins such objects."""
+    return not isinstance(value, Dataset) or getattr(value, "is_foreign", False)
+
+
+def looks_like_dataset(value: object) -> bool:
+    """Return whether an object has items and the names of their columns."""
+    return hasattr(value, "column_names") and hasattr(value, "__len__")
+
+
+def episode_data_of(dataset: Dataset, episodes: Sequence[int] | None) -> dict[str, list[Any]]:
+    """Return the per-episode values of a data set; none of one of another class without such."""
+    return dataset.get_episode_data(episodes) if hasattr(dataset, "get_episode_data") else {}
+
+
 def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:
     if not datasets:
-        raise DatasetError("datasets: expected at least one")
+        raise DatasetError("datasets: expected at least one dataset, found none")
     if not all(isinstance(dataset, Dataset) for dataset in datasets):
         raise DatasetError(f"datasets: expected a list of data sets, found {shown(datasets)}")
     first = datasets[0]

@@ -84,6 +84,11 @@ class GoalDataset(DerivedDataset):
             self.clip_indices = ClipIndex(self.lengths, max(self.span, self._current_offset + steps_ahead + 1))
 
     @property
+    def episode_lengths(self) -> NDArray[np.int64]:
+        """The number of timesteps of each episode."""
+        return self.lengths
+
+    @property
     def column_names(self) -> list[str]:
         """The names of the columns of an item, those of the goals at the end."""
         return [*self.dataset.column_names, *self.goal_keys.values()]

@@ -42,13 +42,6 @@ class SpanDataset(DerivedDataset):
         elif self.weights is not None:
             self.weights = self.weights[self._episodes]
 
-    def get_episode_data(self) -> dict[str, list[Any]]:
-        """Return the per-episode values of each span's episode, by name."""
-        return {
-            name: [values[episode] for episode in self._episodes]
-            for name, values in self.dataset.get_episode_data().items()
-        }
-
     def checksum_clips(self) -> int:
         """Return a checksum that changes with the spans."""
         return crc32(np.concatenate([self._episodes, self._span_starts]).tobytes(), super().checksum_clips())
