@@ -16,6 +16,7 @@ from wshard.episode.protocol import Fingerprint
 from wshard.episode.step_texts import TASK, declare_texts, find_positions, list_texts
 from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
 from wshard.formats.lazy_source import LazySource
+from wshard.formats.lerobot.check_rows import check_rows, check_tasks
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO
 from wshard.formats.lerobot.dataset_meta import DatasetMeta, native_id, read_dataset
 from wshard.formats.lerobot.episode_table import EpisodeEntry
@@ -76,7 +77,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         ("fps", "rate of the timebase; frame t is the one at from_timestamp + t / fps"),
         ("robot_type", "env_id"),
         ("names of a feature", "semantics of its lane, units are not stated"),
-        ("timestamp, frame_index, episode_index, index", "derived from rate and position"),
+        ("timestamp, frame_index, episode_index, index", "derived from rate and position, which they must agree with"),
         ("language features of 0.6", "left out"),
     )
 
@@ -199,6 +200,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         if ref.tasks or "task_index" not in self._dataset.features or not ref.length:
             return list(dict.fromkeys(ref.tasks))
         low, high = self._open(ref).bounds("task_index", ref.start, ref.start + ref.length)
+        check_tasks((low, high), self._meta.tasks, self.where_of(str(ref.number)))
         return [self._meta.tasks[number] for number in range(int(low), int(high) + 1) if number in self._meta.tasks]
 
     def _frame_sizes(self, ref: EpisodeEntry) -> dict[str, int]:
@@ -240,25 +242,14 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     # ---- data --------------------------------------------------------------------------------------------------------
 
     def _open(self, ref: EpisodeEntry) -> ParquetColumns:
-        """Return the open file of an episode; raises FormatError if its rows belong to other episodes."""
+        """Return the open file of an episode; raises FormatError unless its rows are the timesteps."""
         current = self._cache("current")
         file: ParquetColumns | None = current.get("file")
         if file is None or file.closed or current["entry"] is not ref:
             file = self.open_once(ref.data, lambda: ParquetColumns(self._folder / ref.data))
-            self._check_rows(file, ref)
+            check_rows(file, ref, self._meta)
             current |= {"file": file, "entry": ref}
         return file
-
-    def _check_rows(self, file: ParquetColumns, ref: EpisodeEntry) -> None:
-        if not ref.length:
-            return
-        low, high = file.bounds("episode_index", ref.start, ref.start + ref.length)
-        is_not_alone = self._dataset.version < (3, 0) and file.count != ref.length
-        if (low, high) != (ref.number, ref.number) or is_not_alone:
-            raise FormatError(
-                f"{self._folder / ref.data}: expected the {ref.length} rows of episode {ref.number}, "
-                f"found {file.count} rows, there of episodes {low} to {high}"
-            )
 
     def _read(self, ref: EpisodeEntry, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane, start, stop = info.lanes[block], ref.start + steps.start, ref.start + steps.stop
@@ -268,6 +259,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         if block.startswith(STEP_TEXTS):
             if block == _TASKS:
                 numbers = file.numbers("task_index", (), start, stop).tolist()
+                check_tasks(numbers, self._meta.tasks, self.where_of(str(ref.number)))
                 texts = [self._meta.tasks.get(number, "") for number in numbers]
             else:
                 texts = self._texts(ref, self._blocks[block].name)[steps]
