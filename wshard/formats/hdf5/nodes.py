@@ -6,12 +6,13 @@ are translated here.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import math
 import os
 import re
 import sys
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -44,7 +45,25 @@ _DIGITS: Final = re.compile(r"(\d+)")
 
 def import_h5py() -> Any:
     """Return the module h5py; raises MissingExtraError where it is not installed."""
-    return sys.modules.get("h5py") or import_library("h5py", "hdf5")  # fast path, as it is called for each dataset
+    h5py = sys.modules.get("h5py") or import_library("h5py", "hdf5")  # fast path, as it is called for each dataset
+    _close_files_at_exit()
+    return h5py
+
+
+@cache
+def _close_files_at_exit() -> None:
+    """Close files that the library reads through Python while there is a Python: it would close them later, and crash.
+
+    Handlers run in reverse order, so this one runs before those of h5py.
+    """
+    atexit.register(_close_files)
+
+
+def _close_files() -> None:
+    h5py = sys.modules["h5py"]
+    for file in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
+        if file.valid and file.get_access_plist().get_driver() == h5py.h5fd.fileobj_driver:
+            h5py.File(file).close()
 
 
 @contextlib.contextmanager

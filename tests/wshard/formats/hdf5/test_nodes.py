@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import zlib
 
@@ -335,3 +336,26 @@ def test_chunks_without_room_for_their_checksum_are_refused(path):
         pytest.raises(FormatError, match="'rewards': expected a checksum in"),
     ):
         source.info("demo_0")
+
+
+LEFT_OPEN = """
+import ctypes, sys
+import numpy as np
+from wshard.data import HDF5Writer
+from wshard.formats.base import open_source
+with HDF5Writer(sys.argv[1]) as writer:
+    writer.write_episode({"x": np.zeros((30, 2), np.float32)})
+episode = open_source(sys.argv[1], "hdf5").open("0")
+episode.load()
+writer = HDF5Writer(sys.argv[2])
+writer.__enter__()
+writer.write_episode({"x": np.zeros((30, 2), np.float32)})
+for kept in (episode, writer):  # as workers of torch keep theirs
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+"""
+
+
+def test_a_process_may_end_with_open_files(tmp_path):
+    run = [sys.executable, "-W", "error", "-c", LEFT_OPEN, str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
