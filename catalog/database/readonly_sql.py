@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from contextlib import closing, contextmanager
@@ -31,6 +32,9 @@ _MESSAGES: Final = {
 }
 # SQLite cannot interrupt a function; on values of these sizes it takes milliseconds.
 _LIMITS: Final = ((sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES), (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200))
+_FORMATTING: Final = ("printf", "format")
+_NUMBER: Final = re.compile(r"\d+")
+_DIGITS: Final = 12  # of a number in a format, at most: more are no width
 _PROGRESS_STEPS: Final = 200  # virtual machine steps between two checks of the time
 # A superuser's read-only statement could still write files on the server or stop it, so superusers lose their rights.
 _DROP_SUPERUSER: Final = (
@@ -98,6 +102,8 @@ def _read_only(raw: sqlite3.Connection, seconds: float) -> Iterator[None]:
     old_limits = [(category, raw.setlimit(category, limit)) for category, limit in _LIMITS]
     raw.set_progress_handler(lambda: time.monotonic() > end, _PROGRESS_STEPS)
     raw.set_authorizer(_authorize)
+    for name in _FORMATTING:  # these stay: nothing else here uses them
+        raw.create_function(name, -1, _format)
     try:
         yield
     finally:
@@ -105,6 +111,30 @@ def _read_only(raw: sqlite3.Connection, seconds: float) -> Iterator[None]:
             raw.setlimit(category, limit)
         raw.set_authorizer(None)
         raw.set_progress_handler(None, 0)
+
+
+def _digits_of(value: Any) -> str:
+    """Return the text in which a width may be: of a number its integer part."""
+    if isinstance(value, float):
+        return f"{value:.0f}"
+    return "" if value is None else value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _format(*values: Any) -> str | None:
+    """Return printf(values) of SQLite, None if a field would be larger than values may be.
+
+    SQLite returns NULL for those as well, but writes %.*c of 900,000,000 for many seconds before.
+    """
+    if not values or values[0] is None:
+        return None
+    text_of_format = str(values[0])
+    given = values[1:] if "*" in text_of_format else ()  # widths that are values
+    widths = [digits for one in (text_of_format, *given) for digits in _NUMBER.findall(_digits_of(one))]
+    if sum(int(digits[:_DIGITS]) for digits in widths) > VALUE_BYTES:
+        return None
+    with closing(sqlite3.connect(":memory:")) as plain:
+        (text,) = plain.execute(f"SELECT printf({', '.join('?' * len(values))})", values).fetchone()
+    return text if text is None or len(text) <= VALUE_BYTES else None
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:

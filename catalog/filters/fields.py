@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from catalog.values import storable
 from wshard.errors import FilterError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +88,9 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
 )
 """Short names that the text and URL forms write, and every form understands."""
+
+MAX_PARTS: Final = 50
+"""Parts of a field's name: databases nest an expression for each key of the metadata."""
 
 _MANY: Final = frozenset(
     {
@@ -187,6 +191,8 @@ def field_of(name: str) -> Field:
 
 
 def _check(field: Field, name: str) -> None:
+    if len(field.parts) > MAX_PARTS:
+        raise FilterError(f"expected at most {MAX_PARTS} keys, found {len(field.parts)} in {shown(name)}")
     if field.root in FIELDS:
         is_valid = not field.parts and field.channel is None
         expected = f"{field.root} without further parts"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -129,3 +131,35 @@ def test_a_time_limit_is_a_number(catalog: Catalog, seconds: Any) -> None:
 def test_a_limit_below_one_is_refused(catalog: Catalog) -> None:
     with pytest.raises(StatementError, match="limit: expected at least 1, found"):
         catalog.query.sql("SELECT 1", limit=0)
+
+
+@pytest.mark.parametrize("product", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "printf('%.*c', 900000000, 'x')",
+        "format('%.*c', '900000000', 'x')",
+        "printf('%.*c', 9e8, 'x')",
+        "printf('%.900000000c', 'x')",
+        "printf('%9000000d', 1)",
+        "printf(" + "'" + "%.4000000c" * 300 + "', " + ", ".join("'x'" for _ in range(100)) + ")",
+        "printf('%.99999999999999999999999c', 'x')",
+    ],
+)
+def test_no_width_of_a_format_takes_longer_than_the_limit(catalog: Catalog, text: str) -> None:
+    started = time.monotonic()
+    assert catalog.query.sql(f"SELECT length({text})", seconds=0.5).rows == ((None,),)
+    assert time.monotonic() - started < 0.5
+
+
+@pytest.mark.parametrize("product", ["sqlite"], indirect=True)
+def test_formats_are_those_of_sqlite(catalog: Catalog) -> None:
+    texts = (
+        "printf('%05d|%-6s|%.3f|%c', 7, 'ab', 2.5, 'xyz')",
+        "format('%*d', 9, 3)",
+        "printf(NULL)",
+        "printf('%s', NULL)",
+    )
+    with closing(sqlite3.connect(":memory:")) as plain:
+        for text in texts:
+            assert catalog.query.sql(f"SELECT {text}").rows == (plain.execute(f"SELECT {text}").fetchone(),)

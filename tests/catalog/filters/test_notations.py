@@ -256,3 +256,11 @@ def test_names_of_scores_and_lanes_may_have_dots(written, full):
 def test_invalid_text_is_refused_as_a_filter(read: Callable[[Any], Where], text: Any) -> None:
     with pytest.raises(FilterError, match="expected text, found"):
         read(text)
+
+
+def test_names_of_very_many_keys_are_refused():
+    name = f"meta{'.a' * 50}"
+    assert where_text(parse_where(f"{name}:1")) == f"{name}:1"
+    for name in (f"meta{'.a' * 51}", f"meta{'.a' * 3000}"):
+        with pytest.raises(FilterError, match="expected at most 50 keys"):
+            parse_where(f"{name}:1")
