@@ -146,6 +146,11 @@ def _print_outcome(
     for job, error in failed[:_SHOWN]:
         reason = str(error).removeprefix(f"{job.span.address}: ").removeprefix(f"{job.span.address.uri}: ")
         typer.echo(f"error: {printable(f'{job.span.address}: {reason}')}", err=True)
+    renamed = [job for job, _ in done if job.written_as]
+    for job in renamed[:_SHOWN]:
+        typer.echo(f"renamed: {printable(f'{job.span.address}: written as {job.written_as}')}", err=True)
+    if renamed:
+        sys.stderr.write(f"{plural(len(renamed), 'episode')} renamed: there is another one with the same id\n")
     steps = sum(length for _, length in done if isinstance(length, int))
     counts = [plural(sum(isinstance(length, int) for _, length in done), "episode"), plural(steps, "timestep")]
     skipped_count = sum(length is None for _, length in done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ from wshard.formats.wshard import SUFFIXES
 from wshard.open import local_path, open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from wshard.formats.source_base import SourceBase
 
@@ -22,15 +23,28 @@ _MAX_OPEN: Final = 16
 
 @dataclass(frozen=True)
 class ConversionJob:
-    """One episode to convert, or a span of one; prefix: prepended to its id."""
+    """One episode to convert, or a span of one; prefix: prepended to its id.
+
+    written_as: the id that it got because the target had another episode of its own id; "" if it has its own.
+    """
 
     span: EpisodeSpan
     prefix: str = ""
+    written_as: str = ""
 
     def name_of(self, id_: str) -> str:
         """Return the id of the converted episode: prefix, id, and for a span its bounds."""
         start, stop = self.span.start, self.span.stop
         return f"{self.prefix}{id_}" if (start, stop) == (0, None) else f"{self.prefix}{id_}-{start}-{stop}"
+
+
+def list_ids(job: ConversionJob, id_: str) -> Iterator[str]:
+    """Yield the ids for an episode to convert: its own, then others that begin with the name of its location."""
+    yield job.name_of(id_)
+    name = job.name_of(id_) if job.prefix else f"{_prefix(job.span)}{job.name_of(id_)}"
+    if not job.prefix:
+        yield name
+    yield from (f"{name}-{number}" for number in count(2))
 
 
 def list_jobs(

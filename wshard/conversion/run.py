@@ -9,7 +9,8 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from wshard.conversion.jobs import OpenSources
+from wshard.conversion.existing import ExistingEpisodes
+from wshard.conversion.jobs import OpenSources, list_ids
 from wshard.conversion.staging import StagedParts
 from wshard.episode.encode_cameras import encode_cameras
 from wshard.errors import EpisodeError, FormatError, WShardError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from wshard.conversion.jobs import ConversionJob
     from wshard.conversion.target import ConversionTarget
+    from wshard.episode.protocol import EpisodeSpan
     from wshard.formats.source_base import SourceBase
     from wshard.types import Episode
 
@@ -36,6 +38,8 @@ class Conversion:
         self._resumes = target.mode == "append"
         self._replaces = target.mode == "overwrite" and target.has_content
         self._opened: list[OpenSources] = []
+        self._existing = ExistingEpisodes(target)
+        self._written: dict[str, EpisodeSpan] = {}
         self._local = threading.local()
         self._outcomes: list[int | str | None] = []
         self._parts: StagedParts | None = None
@@ -70,6 +74,7 @@ class Conversion:
         return sources
 
     def _close(self) -> None:
+        self._existing.close()
         while self._opened:
             self._opened.pop().close()
 
@@ -149,17 +154,19 @@ class Conversion:
         Raises OSError for a full disk.
         """
         for job, outcome in zip(self._jobs, self._outcomes, strict=False):  # of the run that is resumed
+            if isinstance(outcome, int):
+                self._written[next(id_ for id_ in self._ids_of(job) if id_ not in self._written)] = job.span
             yield job, FormatError(outcome) if isinstance(outcome, str) else None
         for job, loaded in self._read(self._jobs[len(self._outcomes) :]):
             result: int | WShardError | None
             try:
-                result = self._write(loaded) if not isinstance(loaded, WShardError) else loaded
+                result = self._write(loaded, job) if not isinstance(loaded, WShardError) else loaded
             except WShardError as error:
                 result = error
             self._outcomes.append(str(result) if isinstance(result, WShardError) else result)
             if isinstance(result, int) and self._parts is not None and self._parts.is_complete:
                 self._begin_part(self._parts)
-            yield job, result
+            yield self._note_id(job) if isinstance(result, int) else job, result
 
     def _begin_part(self, parts: StagedParts) -> None:
         with parts.named_as_target():
@@ -169,8 +176,34 @@ class Conversion:
         with parts.named_as_target():
             self._sink.__enter__()
 
-    def _write(self, episode: Episode | None) -> int | None:
-        if episode is None or (self._resumes and self._sink.has(episode.id)):
+    def _choose_id(self, job: ConversionJob) -> str | None:
+        """Return the id to write an episode with, None if the target has the episode already.
+
+        Raises EpisodeError where that cannot be told.
+        """
+        for id_ in self._ids_of(job):
+            if not self._sink.has(id_):
+                return id_
+            span = self._written.get(id_)
+            was_there = self._resumes and span is None
+            source = self._sources.source_of(job.span.address)
+            if job.span == span or (was_there and self._existing.has_same(id_, job, source)):
+                return None
+        return None
+
+    def _ids_of(self, job: ConversionJob) -> Iterator[str]:
+        return list_ids(job, self._sources.source_of(job.span.address).info(job.span.address.key).id)
+
+    def _note_id(self, job: ConversionJob) -> ConversionJob:
+        """Return the job that was written last with its id, if that is another one than its own."""
+        id_ = next(reversed(self._written))
+        return job if id_ == next(self._ids_of(job)) else replace(job, written_as=id_)
+
+    def _write(self, episode: Episode | None, job: ConversionJob) -> int | None:
+        if episode is not None and self._sink.has(episode.id):  # written since it was read
+            id_ = self._choose_id(job)
+            episode = None if id_ is None else replace(episode, id=id_)
+        if episode is None:
             return None
         with self._naming_target():
             try:
@@ -181,6 +214,7 @@ class Conversion:
                 raise EpisodeError(f"episode {episode.id!r}: {_name_error(error)}") from error
         if self._parts is not None:
             self._parts.count(episode)
+        self._written[episode.id] = job.span
         return episode.length
 
     # ---- reading -------------------------------------------------------------------------------------------------
@@ -207,8 +241,8 @@ class Conversion:
     def _load(self, job: ConversionJob) -> Episode | WShardError | None:
         try:
             source = self._sources.source_of(job.span.address)
-            id_ = job.name_of(source.info(job.span.address.key).id)
-            if self._resumes and self._sink.has(id_):
+            id_ = self._choose_id(job)
+            if id_ is None:
                 return None
             return replace(encode_cameras(_load_span(source, job), self._target.encode), id=id_)
         except WShardError as error:
