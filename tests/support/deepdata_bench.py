@@ -35,7 +35,8 @@ class Bench:
     def open(self, **options: Any) -> DeepDataIndex:
         """Open an index as another process would."""
         token = options.pop("token", None)
-        settings = Settings(self.url, token=token, rpm=0, batch=options.pop("batch", 20))
+        attempts = options.pop("attempts", 1)
+        settings = Settings(self.url, token=token, rpm=0, batch=options.pop("batch", 20), attempts=attempts)
         self.opened.append(
             DeepDataIndex(self.catalog, self.folder / "index", settings, **{"always_ask": self.always_ask, **options})
         )

@@ -229,5 +229,6 @@ def _parse(content: bytes, request_name: str) -> dict[str, Any]:
         what = "an empty answer, as of a collection poisoned by Inf or NaN" if not content.strip() else str(error)
         raise IndexDamagedError(f"{request_name}: expected a JSON object, found {what}") from error
     if not isinstance(value, dict):
-        raise IndexDamagedError(f"{request_name}: expected a JSON object, found {str(value)[:100]!r}")
+        found = f"{str(value)[:100]!r}, of a proxy or another service"
+        raise IndexUnreachableError(f"{request_name}: expected a JSON object, found {found}")
     return value

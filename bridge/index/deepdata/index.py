@@ -8,6 +8,7 @@ ledger. So the server affects only speed and, within its recall, which hits are 
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -172,39 +173,40 @@ class DeepDataIndex:
                 renew(Target(link, space, copy))
                 copies.close(copy.id)
 
-    # ---- writing ---------------------------------------------------------------------------------------------------
-
     def _write(self, space: Space, *, tidy: bool) -> None:
-        """Push, and retry from the start if the server turns out to have lost data."""
+        """Push; start again if the server turns out to have lost data, and after faults that may pass, as a proxy's."""
+        losses = faults = 0
         with self._exclusive(space):
-            for last in (False, True):
-                target = self._audited_target(space)
+            while True:
+                target = None
                 try:
+                    target = self._audited_target(space)
                     push(target, self._nears)
                     if tidy:
                         sweep(target)
                         sweep_retired(target.link)
                 except (IndexLostError, IndexDamagedError) as error:
                     self._distrust(target, error)
-                    if last:
+                    losses += 1
+                    if losses > 1:
                         raise
                 except IndexUnreachableError:
                     self._trust.withdraw()
-                    raise
+                    faults += 1
+                    if faults >= self._settings.attempts:
+                        raise
+                    time.sleep(0.2 * faults)
                 else:
                     return
 
     @contextmanager
     def _exclusive(self, space: Space) -> Iterator[None]:
         link = self._link()
-        with self._lock, locked(self._lock_file(link, space)):
+        with self._lock, locked(self._folder / f"{collection_name(link, space.fingerprint)}.lock"):
             try:
                 yield
             finally:
                 self._views.pop(space.fingerprint, None)
-
-    def _lock_file(self, link: Link, space: Space) -> Path:
-        return self._folder / f"{collection_name(link, space.fingerprint)}.lock"
 
     def _audited_target(self, space: Space) -> Target:
         """Return the target for writing, audited and repaired if due."""
@@ -225,15 +227,16 @@ class DeepDataIndex:
         if target is not None and isinstance(error, IndexDamagedError):
             self._catalog.index_copies.mark_damaged(target.copy.id)
 
-    # ---- searching -------------------------------------------------------------------------------------------------
-
     def _audit_if_due(self, space: Space) -> None:
         """Audit periodically; lost vectors are searched in the ledger until the next ingest sends them again."""
         name = space.fingerprint
         if not self._trust.needs_audit(name):
             return
         link, space_id = self._link(), self._living(space)
-        with self._lock, locked(self._lock_file(link, space), wait=False) as has_lock:
+        with (
+            self._lock,
+            locked(self._folder / f"{collection_name(link, space.fingerprint)}.lock", wait=False) as has_lock,
+        ):
             if not has_lock:
                 self._trust.postpone(name)
             for _ in range(2):  # if the connection breaks during the first comparison, repeat it
@@ -274,8 +277,6 @@ class DeepDataIndex:
             cached = (key, look(link, space, space_id, always_ask=self._always_ask))
             self._views[space.fingerprint] = cached
         return cached[1]
-
-    # ---- both ------------------------------------------------------------------------------------------------------
 
     def _link(self) -> Link:
         with self._lock:

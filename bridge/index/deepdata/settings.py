@@ -37,7 +37,10 @@ _OPTIONS: Final = ("tenant", "rpm", "ef", "batch", "timeout")
 
 @dataclass(frozen=True)
 class Settings:
-    """base: scheme://host:port. tenant: None = as in the token. The token is never part of any text."""
+    """base: scheme://host:port. tenant: None = as in the token. The token is never part of any text.
+
+    attempts: how often an ingest tries to go on after a fault that may pass.
+    """
 
     base: str
     prefix: str = "wshard"
@@ -47,6 +50,7 @@ class Settings:
     ef_search: int = 200
     batch: int = 250
     timeout: float | None = None
+    attempts: int = 5
 
     @property
     def place(self) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from deepdata_bench import Deaf, filled, spy
+from deepdata_bench import Bench, Deaf, filled, spy
+from deepdata_fake import Fake
+from deepdata_replay import serving
 
 from bridge.archive import Archive
 from bridge.maintenance import indexes
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import check, top
+from catalog.catalog import Catalog
 from catalog.filters.where import build_where
 from catalog.location import place_of
 from catalog.testing.contract import make_record
@@ -215,3 +219,27 @@ def test_a_space_that_was_dropped_not_sent_to_the_server_is_swept_later(filled):
     filled.shelf.index.upsert(new, [])
     filled.space = new
     filled.healed()
+
+
+def test_an_ingest_finishes_behind_a_proxy_with_faults(tmp_path):
+    """One in six answers is a page, nothing, a list, or lost after the server has read the request."""
+    rng, fake = random.Random(4), Fake(tmp_path)
+    faults = [(502, {"Content-Type": "text/html"}, b"<html>Bad gateway</html>"), (200, {}, b"[]"), (None, {}, b"")]
+
+    def respond(method, path, headers, body):
+        request = (method, path, headers, body)
+        if rng.random() >= 1 / 6:
+            return fake.respond(*request)
+        if rng.random() < 1 / 4:
+            fake.respond(*request)
+        return rng.choice(faults)
+
+    with Catalog.open(tmp_path / "c.db", create=True) as catalog, serving(respond) as server:
+        made = Bench(tmp_path, fake, server.url, catalog)
+        made.again(attempts=50)
+        for _ in range(6):
+            made.commit(30)
+            made.shelf.index.upsert(made.space, [])
+        assert len(made.collection.documents) == 180
+        for index in made.opened:
+            index.close()
