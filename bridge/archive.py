@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,20 @@ from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
 from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
-from wshard.errors import NoClipsError, QueryError, StaleEpisodeError
+from wshard.errors import (
+    EntryNotFoundError,
+    NoClipsError,
+    QueryError,
+    SkippedEpisodeWarning,
+    StaleEpisodeError,
+)
 from wshard.messages import shown
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
 
+    from bridge.episodes.clips import Missing
     from bridge.index.base import VectorIndex
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
@@ -71,21 +79,24 @@ class Archive:
         for batch in batches(self.catalog.query.ids()):
             yield from self._refs(batch)
 
-    def dataset(self, where: Where | str = EVERYTHING, **options: Any) -> SpanDataset:
+    def dataset(self, where: Where | str = EVERYTHING, *, missing: Missing = "raise", **options: Any) -> SpanDataset:
         """Return the episodes that match a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
 
         where: a filter. For `collection:NAME` alone, clips come from the spans of its picks, and ClipSampler and
-        ClipLoader sample by their weights. options: those of wshard.data.SourceDataset. Raises StaleEpisodeError for an
-        episode that has changed, or a pick that is missing, DatasetError if columns differ, NoClipsError if no episode
-        matches or none is as long as a clip, SourceNotFoundError for a file that is missing.
+        ClipLoader sample by their weights. missing "skip": episodes that are gone or have changed are left out, with a
+        SkippedEpisodeWarning that names each. options: those of wshard.data.SourceDataset. Otherwise raises
+        StaleEpisodeError for an episode that has changed, or a pick that is missing, SourceNotFoundError for a file
+        that is missing. Raises DatasetError if columns differ, NoClipsError if no episode matches or none is as long
+        as a clip.
         """
         collection = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
         picked = self.catalog.collections.picked(collection[1]) if collection else []
-        missing = next((pick.uid for pick, row in picked if row is None), None)
-        if missing is not None:
-            raise StaleEpisodeError(
-                f"collection {collection and collection[1]!r}: episode {missing} is missing or has changed"
-            )
+        for uid in [pick.uid for pick, row in picked if row is None]:
+            problem = f"collection {collection and collection[1]!r}: {self._explain_pick(uid)}"
+            if missing != "skip":
+                raise StaleEpisodeError(f"{problem}: restore it, or leave it out by missing='skip'")
+            warnings.warn(f"left out of training: {problem}", SkippedEpisodeWarning, 2)
+        picked = [(pick, row) for pick, row in picked if row is not None]
         refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in picked if row is not None]
         weights = [pick.weight for pick, _ in picked] if collection else None
         if collection is None:
@@ -93,7 +104,14 @@ class Archive:
         if not refs:
             text = where if isinstance(where, str) else where_text(where)
             raise NoClipsError(f"no episode of the archive matches the filter {text!r}")
-        return Hits(refs).dataset(weights=weights, **options)
+        return Hits(refs).dataset(weights=weights, missing=missing, **options)
+
+    def _explain_pick(self, uid: str) -> str:
+        try:
+            address = self.catalog.episodes.get(uid).address
+        except EntryNotFoundError:
+            return f"episode {uid} is not in the archive"
+        return f"episode {uid} has changed since the collection was saved: {address}"
 
     def _refs(self, ids: Sequence[int]) -> Iterator[EpisodeRef]:
         rows = self.catalog.episodes.rows(ids)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from bridge.episodes.clips import Missing
     from bridge.episodes.drawing import Sketch
     from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
@@ -245,19 +246,21 @@ class Hits(list[EpisodeRef]):
     def _notes(self) -> list[str]:
         return [*self.answered.notes, *([self.answered.missed] if self.answered.left_out else [])]
 
-    def dataset(self, *, weights: Sequence[float] | None = None, **options: Any) -> SpanDataset:
+    def dataset(
+        self, *, weights: Sequence[float] | None = None, missing: Missing = "raise", **options: Any
+    ) -> SpanDataset:
         """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.
 
-        weights: one per hit, used by ClipSampler and ClipLoader. options: those of wshard.data.SourceDataset. A hit
-        with a span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError, and
-        NoClipsError if there are no clips at all.
+        weights: one per hit, used by ClipSampler and ClipLoader. missing "skip": hits whose files are gone, damaged or
+        changed are left out, with a SkippedEpisodeWarning. options: those of wshard.data.SourceDataset. A hit with a
+        span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError, NoClipsError.
         """
         from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches do not need it)
 
         places = [
             ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.metadata.get("length")) for ref in self
         ]
-        return open_clips(places, weights, options)
+        return open_clips(places, weights, options, missing=missing)
 
     def to_arrow(self) -> pa.Table:
         """Return the hits, best first, as an Arrow table; raises MissingExtraError without pyarrow."""

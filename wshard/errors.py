@@ -26,6 +26,10 @@ class NotEmbeddedWarning(UserWarning):
     """An episode was catalogued without a vector, so no search can find it; the message gives the reason."""
 
 
+class SkippedEpisodeWarning(UserWarning):
+    """Clips were left out of training data: their episode is missing, has changed or is damaged."""
+
+
 class NoClipsWarning(UserWarning):
     """A data set without clips was opened: it is empty, or no episode is long enough."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bridge.episodes.open import OpenLocations
 from wshard.data.dataset import explain_no_clips
 from wshard.data.derived.spans import SpanDataset
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import NoClipsError, StaleEpisodeError
+from wshard.errors import DatasetError, NoClipsError, SkippedEpisodeWarning, StaleEpisodeError, WShardError
 from wshard.formats.base import open_source
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import local_path, open_location
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
     from wshard.episode.protocol import EpisodeAddress, Fingerprint
     from wshard.formats.source_base import SourceBase
+
+
+Missing: TypeAlias = Literal["raise", "skip"]
+"""What happens with episodes that are gone or have changed."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +39,24 @@ class ClipPlace:
     length: int | None = None
 
 
-def open_clips(places: Sequence[ClipPlace], weights: Sequence[float] | None, options: dict[str, Any]) -> SpanDataset:
+def open_clips(
+    places: Sequence[ClipPlace], weights: Sequence[float] | None, options: dict[str, Any], *, missing: Missing = "raise"
+) -> SpanDataset:
     """Return the clips within these spans; options are those of SourceDataset.
 
+    missing "skip": without those of episodes that have changed or cannot be opened; a SkippedEpisodeWarning says which.
     Raises StaleEpisodeError for an episode that has changed since it was catalogued, DatasetError if columns differ,
     NoClipsError if there are no clips, FileNotFoundError.
     """
-    with OpenLocations() as locations:
-        for place in {place.address: place for place in places}.values():
-            _check_unchanged(place, locations)
+    if missing not in ("raise", "skip"):
+        raise DatasetError(f"missing: expected 'raise' or 'skip', found {missing!r}")
+    left_out = _find_changed(places, skip=missing == "skip")
+    if left_out:
+        is_left = [place.address not in left_out for place in places]
+        places = [*compress(places, is_left)]
+        weights = None if weights is None else [*compress(weights, is_left)]
+    if left_out and not places:
+        raise NoClipsError("expected episodes that are there and unchanged, found none")
     numbers: dict[EpisodeAddress, int] = {}
     sources: dict[tuple[str, str], int] = {}
     opened: list[SourceBase] = []
@@ -72,6 +87,23 @@ def _open(address: EpisodeAddress) -> SourceBase:
     if not address.key and not address.read_as and address.uri.endswith(SUFFIXES):
         return open_source(local_path(address.uri), "wshard")
     return open_location(address.uri, address.read_as or None)
+
+
+def _find_changed(places: Sequence[ClipPlace], *, skip: bool) -> set[EpisodeAddress]:
+    """Return the episodes to leave out, and warn of each; raises instead unless they are to be skipped."""
+    left_out: set[EpisodeAddress] = set()
+    with OpenLocations() as locations:
+        for place in {place.address: place for place in places}.values():
+            try:
+                _check_unchanged(place, locations)
+            except (WShardError, OSError) as error:
+                if not skip and isinstance(error, StaleEpisodeError):
+                    raise StaleEpisodeError(f"{error}; or leave it out: missing='skip'") from None
+                if not skip:
+                    raise
+                left_out.add(place.address)
+                warnings.warn(f"left out of training: {error}", SkippedEpisodeWarning, 4)
+    return left_out
 
 
 def _check_unchanged(place: ClipPlace, locations: OpenLocations) -> None:

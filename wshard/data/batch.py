@@ -14,7 +14,6 @@ from wshard.messages import shown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wshard.data.dataset import Dataset
 
 Item = dict[str, Any]
 """A clip or an episode: its columns by name."""
@@ -42,7 +41,7 @@ def collate(items: Sequence[Item]) -> Item:
     return items.columns if isinstance(items, ClipBatch) else stack_batch(items)
 
 
-def load_slice(data: Dataset, episode: int, start: int, stop: int) -> Item:
+def load_slice(data: Any, episode: int, start: int, stop: int) -> Item:
     """Return the timesteps [start, stop) of an episode by the `_load_slice` of its data set, every one of them.
 
     `_load_slice` may apply frameskip and transform, as the classes of the original do, or leave both to the base class:
@@ -64,7 +63,7 @@ def load_slice(data: Dataset, episode: int, start: int, stop: int) -> Item:
     return dict(item)
 
 
-def take_slices(data: Dataset, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Item:
+def take_slices(data: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Item:
     """Return rows [clips, n, *row] of all columns by `_load_slice`; of a column of texts that of each clip's first."""
     taken: dict[str, list[Any]] = {}
     for episode, clip in zip(episodes.tolist(), steps, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 from wshard.data.batch import collate
 from wshard.data.sampler import clips_of
 from wshard.data.tensors import as_numpy, as_tensor, is_tensor
+from wshard.errors import WShardError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,13 +94,37 @@ class BatchSlots:
 class SlotDataset:
     """A data set as workers read it: a request (slot, epoch, clip numbers) gives their batch, written into the slot."""
 
-    def __init__(self, dataset: Dataset, slots: BatchSlots) -> None:
-        self.dataset, self.slots = dataset, slots
+    def __init__(self, dataset: Dataset, slots: BatchSlots, *, skip: bool = False) -> None:
+        self.dataset, self.slots, self.skip = dataset, slots, skip
 
-    def __getitems__(self, request: tuple[int | None, int, NDArray[np.int64]]) -> tuple[int | None, Item]:
-        """Read a batch."""
+    def __getitems__(
+        self, request: tuple[int | None, int, NDArray[np.int64]]
+    ) -> tuple[tuple[int | None, Item], list[str]]:
+        """Read a batch; returns it and why clips of it are left out, as read_batch."""
         slot, epoch, numbers = request
-        return self.slots.write(slot, collate(self.dataset.__getitems__(clips_of(epoch, numbers))))
+        batch, problems = read_batch(self.dataset, epoch, numbers, skip=self.skip)
+        return self.slots.write(slot, batch), problems
+
+
+def read_batch(dataset: Dataset, epoch: int, numbers: NDArray[np.int64], *, skip: bool) -> tuple[Item, list[str]]:
+    """Return the stacked clips of these numbers; skip: without those that cannot be read, and the reason for each.
+
+    The batch is empty if none can be read.
+    """
+    clips = clips_of(epoch, numbers)
+    try:
+        return collate(dataset.__getitems__(clips)), []
+    except (WShardError, OSError):
+        if not skip:
+            raise
+    items: list[Item] = []
+    problems: list[str] = []
+    for clip in clips:
+        try:
+            items += dataset.__getitems__([clip])
+        except (WShardError, OSError) as error:
+            problems.append(str(error))
+    return collate(items) if items else {}, problems
 
 
 def _view(memory: Any, slot_array: SlotArray) -> Any:

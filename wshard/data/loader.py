@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from wshard.arguments import integer, whole_number
-from wshard.data.batch import collate
-from wshard.data.batch_slots import BatchSlots, SlotDataset
+from wshard.data.batch_slots import BatchSlots, SlotDataset, read_batch
 from wshard.data.clips import positive
 from wshard.data.dataset import Dataset, explain_no_clips
-from wshard.data.sampler import ClipSampler, check_state, clips_of
+from wshard.data.sampler import ClipSampler, check_state
 from wshard.data.tensors import forks_workers, worker_loader
-from wshard.errors import DatasetError, NoClipsError
+from wshard.errors import DatasetError, NoClipsError, SkippedEpisodeWarning
 from wshard.messages import plural, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,16 +36,28 @@ class ClipLoader:
     affect it. `state_dict` counts the batches yielded, not those that workers have prefetched. An iteration after one
     that was left begins the next epoch, unless a state was loaded. num_workers: torch worker processes, which persist
     between epochs and read for one iteration at a time. Of a ReplayBuffer, every batch is drawn from the clips that it
-    has then; workers have those of the beginning of the epoch. Raises DatasetError, NoClipsError for a data set without
+    has then; workers have those of the beginning of the epoch. on_error "skip": clips of episodes that are damaged,
+    missing or changed are left out of their batches; `skipped` counts them by reason, and a SkippedEpisodeWarning says
+    each reason once. Raises DatasetError, NoClipsError for a data set without
     clips, and for fewer than a batch with drop_last.
     """
 
     def __init__(
-        self, dataset: Dataset, batch_size: int = 1, *, num_workers: int = 0, drop_last: bool = False, **options: Any
+        self,
+        dataset: Dataset,
+        batch_size: int = 1,
+        *,
+        num_workers: int = 0,
+        drop_last: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+        **options: Any,
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise DatasetError(f"dataset: expected a data set, as of load_dataset, found {shown(dataset)}")
-        self.dataset = dataset
+        if on_error not in ("raise", "skip"):
+            raise DatasetError(f"on_error: expected 'raise' or 'skip', found {shown(on_error)}")
+        self.dataset, self.on_error = dataset, on_error
+        self.skipped: dict[str, int] = {}
         self.sampler = ClipSampler(dataset, **options)
         self.batch_size = positive(batch_size, "batch_size")
         self.num_workers = num_workers = whole_number(num_workers, "num_workers", DatasetError, least=0)
@@ -73,22 +85,33 @@ class ClipLoader:
         self._check_clips()
         read = self._read_by_workers() if self.num_workers else self._read(epoch, start)
         total = len(self.sampler)
-        for batch in read:
+        is_empty = True
+        for batch, problems in read:
             start = min(start + self.batch_size, total)
             self.sampler.advance(epoch, start)
-            yield batch
+            self._count_skipped(problems)
+            if batch:
+                is_empty = False
+                yield batch
+        if is_empty and self.skipped and start:
+            raise DatasetError(f"expected clips that can be read, found none in epoch {epoch}: {[*self.skipped][-1]}")
         self.sampler.advance(epoch, None)
 
-    def _read(self, epoch: int, start: int) -> Iterator[Item]:
-        for numbers in self._requests.of(epoch, start, follow=True):
-            yield collate(self.dataset.__getitems__(clips_of(epoch, numbers)))
+    def _count_skipped(self, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self.skipped:
+                warnings.warn(f"left out of training: {problem}", SkippedEpisodeWarning, 3)
+            self.skipped[problem] = self.skipped.get(problem, 0) + 1
 
-    def _read_by_workers(self) -> Iterator[Item]:
+    def _read(self, epoch: int, start: int) -> Iterator[tuple[Item, list[str]]]:
+        for numbers in self._requests.of(epoch, start, follow=True):
+            yield read_batch(self.dataset, epoch, numbers, skip=self.on_error == "skip")
+
+    def _read_by_workers(self) -> Iterator[tuple[Item, list[str]]]:
         self._iteration += 1
         iteration = self._iteration
-        for written in self._start_workers():
-            batch = self._slots.read(written)
-            yield batch
+        for written, problems in self._start_workers():
+            yield self._slots.read(written), problems
             if iteration != self._iteration:
                 raise DatasetError("loader: expected one iteration at a time with workers, found another one")
 
@@ -97,7 +120,7 @@ class ClipLoader:
         if self._workers is None or self._revision != self.dataset.revision:
             if self._finalizer is not None:
                 self._finalizer()
-            slot_dataset = SlotDataset(self.dataset, self._slots)
+            slot_dataset = SlotDataset(self.dataset, self._slots, skip=self.on_error == "skip")
             self._workers = worker_loader(
                 slot_dataset, self._requests, self.num_workers, fork_safe=self.dataset.fork_safe
             )

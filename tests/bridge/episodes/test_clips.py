@@ -9,10 +9,16 @@ from world_model_sets import make_columns, write_hdf5
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
 from catalog.curation.selection import Pick
-from catalog.filters.where import Compare
+from catalog.filters.where import EVERYTHING, Compare
 from wshard.data import ClipLoader, ClipSampler, GoalDataset
 from wshard.episode.file import save_wshard
-from wshard.errors import DatasetError, EntryNotFoundError, NoClipsError, StaleEpisodeError
+from wshard.errors import (
+    DatasetError,
+    EntryNotFoundError,
+    NoClipsError,
+    SkippedEpisodeWarning,
+    StaleEpisodeError,
+)
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +116,32 @@ def test_what_is_gone_or_changed_is_refused(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError), open_archive(tmp_path / "archive") as archive:
         archive.dataset(num_steps=2)
+
+
+def test_what_is_gone_or_changed_is_left_out_on_request_and_named(tmp_path):
+    paths = save(tmp_path / "files", *(episode(0, number, T=30) for number in range(4)))
+    TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "files")
+    with open_archive(tmp_path / "archive") as archive:
+        archive.catalog.collections.save_snapshot("all", EVERYTHING)
+        save_wshard(episode(0, 0, T=31), paths[0])  # another file than the catalog knows
+        paths[1].unlink()
+        for where in (EVERYTHING, "collection:all"):
+            with pytest.raises(StaleEpisodeError, match=r"task-0-0.wshard: changed .*; or leave it out: missing="):
+                archive.dataset(where, num_steps=2)
+            with pytest.warns(SkippedEpisodeWarning, match="left out of training: .*task-0-[01]") as caught:
+                clips = archive.dataset(where, num_steps=2, missing="skip")
+            assert (len(caught), clips.lengths.tolist()) == (2, [30, 30])
+    TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "files")
+    with open_archive(tmp_path / "archive") as archive:
+        message = r"collection 'all': episode .* has changed since the collection was saved: .*task-0-0.wshard"
+        with pytest.raises(StaleEpisodeError, match=message):
+            archive.dataset("collection:all", num_steps=2)
+        with pytest.warns(SkippedEpisodeWarning) as caught:
+            clips = archive.dataset("collection:all", num_steps=2, missing="skip")
+        assert (len(caught), clips.lengths.tolist()) == (2, [30, 30])
+        with pytest.raises(DatasetError, match="missing: expected 'raise' or 'skip', found 'ignore'"):
+            archive.dataset(num_steps=2, missing="ignore")
+        for path in paths[2:]:
+            path.unlink()
+        with pytest.warns(SkippedEpisodeWarning), pytest.raises(NoClipsError, match="found none"):
+            archive.dataset("collection:all", num_steps=2, missing="skip")

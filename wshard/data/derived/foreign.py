@@ -156,6 +156,6 @@ class ForeignConcat(_ForeignItems, ConcatDataset):
             for owner, row in zip(owners.tolist(), rows.tolist(), strict=True)
         ]
         if np.ndim(row_idx) == 0:
-            return found[0]
+            return dict(found[0])
         common = [name for name in self.column_names if all(name in row for row in found)]
         return collate([{name: row[name] for name in common} for row in found])

@@ -1,0 +1,60 @@
+"""Damaged episodes end an epoch, or are left out of it and counted."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from wshard import save_wshard
+from wshard.data import ClipLoader, load_dataset
+from wshard.errors import DatasetError, SkippedEpisodeWarning, WShardError
+from wshard.testing import make_episode
+
+
+def damaged(folder, count=4, broken=(1,)):
+    folder.mkdir()
+    for seed in range(count):
+        save_wshard(make_episode(seed, T=10), folder / f"{seed}.wshard", compression="zstd")
+    data = load_dataset(folder, num_steps=2)
+    for seed in broken:
+        path = folder / f"{seed}.wshard"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 3 :] = bytes(len(content) - len(content) // 3)
+        path.write_bytes(content)
+    return data
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_clips_of_a_damaged_episode_are_left_out_and_counted(tmp_path, workers):
+    data = damaged(tmp_path / "files")
+    with pytest.raises((WShardError, OSError)):
+        list(ClipLoader(data, 7))
+    loader = ClipLoader(data, 7, seed=1, num_workers=workers, on_error="skip")
+    with pytest.warns(SkippedEpisodeWarning, match=r"left out of training: .*1\.wshard") as caught:
+        sizes = [len(batch["action"]) for batch in loader]
+    assert sum(warning.category is SkippedEpisodeWarning for warning in caught) == 1
+    assert sum(sizes) == 27
+    assert sum(loader.skipped.values()) == 9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SkippedEpisodeWarning)
+        assert sum(len(batch["action"]) for batch in loader) == 27
+    state = loader.state_dict()
+    assert (state["epoch"], state["position"]) == (2, 0)
+
+
+def test_an_epoch_without_anything_to_read_is_an_error(tmp_path):
+    data = damaged(tmp_path / "files", 2, (0, 1))
+    with pytest.warns(SkippedEpisodeWarning), pytest.raises(DatasetError, match="expected clips that can be read"):
+        list(ClipLoader(data, 4, on_error="skip"))
+    with pytest.raises(DatasetError, match="on_error: expected 'raise' or 'skip', found 'ignore'"):
+        ClipLoader(data, 4, on_error="ignore")
+
+
+def test_whole_batches_of_damaged_clips_are_passed_over(tmp_path):
+    data = damaged(tmp_path / "files", 3, (1,))
+    loader = ClipLoader(data, 9, shuffle=False, on_error="skip")
+    with pytest.warns(SkippedEpisodeWarning):
+        batches = list(loader)
+    assert [len(np.asarray(batch["action"])) for batch in batches] == [9, 9]
