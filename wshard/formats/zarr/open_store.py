@@ -50,8 +50,8 @@ class OpenStore:
         library = import_library("zarr", "zarr")
         if isinstance(self.files, ZarrZip):
             self._store = library.storage.ZipStore(self.path, mode="r")
-            return library.open_group(self._store, mode="r")
-        return library.open_group(os.fspath(self.path), mode="r")
+            return library.open_group(self._store, mode="r", use_consolidated=False)
+        return library.open_group(os.fspath(self.path), mode="r", use_consolidated=False)
 
     def close(self) -> None:
         """Close its files."""
@@ -68,9 +68,20 @@ class OpenStore:
         return self._layouts[name]
 
     def array(self, name: str) -> Any:
-        """Return an array of the zarr library; raises FormatError, MissingExtraError for a codec."""
+        """Return an array of the zarr library; raises FormatError, MissingExtraError for a codec.
+
+        The library reads what was checked: metadata of each array, never the copies in consolidated metadata.
+        """
         if name not in self._arrays:
-            self._arrays[name] = self._open_array(name)
+            array, layout = self._open_array(name), self.layout(name)
+            found = array.dtype.newbyteorder("="), array.shape, array.shards or array.chunks
+            if found != (layout.dtype.newbyteorder("="), layout.shape, layout.chunks):
+                raise FormatError(
+                    f"{self.path}: {name}: expected {layout.dtype} {list(layout.shape)} in chunks of "
+                    f"{list(layout.chunks)}, as its metadata says, found {found[0]} {list(found[1])}, "
+                    f"{list(found[2])}: it has metadata of two versions, or changed while it was read"
+                )
+            self._arrays[name] = array
         return self._arrays[name]
 
     def _open_array(self, name: str) -> Any:
