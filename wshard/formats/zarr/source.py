@@ -44,6 +44,7 @@ STEP_BLOCKS: Final = {
 _FLAGS: Final = (DONE, TRUNCATIONS)
 _MAX_EPISODES: Final = 1 << 26
 _MAX_CHUNKS_HASHED: Final = 8  # chunks per array that the fingerprint of an episode covers
+_MAX_CHUNKS_COMPARED: Final = 64
 _ACTION: Final = re.compile(r"actions?($|[/_.])")
 _LANE_PREFIXES: Final = ("signal/", "action/")
 _ZIP: Final = b"PK\x03\x04"
@@ -141,8 +142,9 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
         Covers about 8 chunks per array. In a .zip, checksums replace times.
         """
-        ref, fingerprints, files = self._find(key), self._cache("states"), self._open().files
+        ref, fingerprints, files = self._find(key), self._cache("chunks"), self._open().files
         state = xxhash.xxh3_64(repr((ref, self._note_of(ref.number), self._arrays_by_lane[1])).encode())
+        self._note_metadata()
         size, newest = 0, 0
         for block, name in self._columns.items():
             layout = self._open().layout(name)
@@ -160,6 +162,23 @@ class ReplayBufferSource(LazySource[RowSpans]):
             return Fingerprint(size, state.intdigest() >> 2)
         hash_bits = state.intdigest() & ((1 << _HASHED_BITS) - 1)
         return Fingerprint(size, newest >> _HASHED_BITS << _HASHED_BITS | hash_bits)
+
+    def _note_metadata(self) -> None:
+        """Note the files of which a change means another buffer: the .zip, or the metadata of each array."""
+        states = self._cache("states")
+        if states:
+            return
+        is_zip = isinstance(self._open().files, ZarrZip)
+        names = [self._path / name / file for name in (ENDS, *self._columns.values()) for file in METADATA_NAMES]
+        for path in [self._path] if is_zip else [name for name in names if name.exists()]:
+            states[str(path)] = Fingerprint.of(path)
+
+    def is_current(self) -> bool:
+        """Return True if the metadata of arrays and the chunks of the latest fingerprints are unchanged."""
+        if not super().is_current():
+            return False
+        files, chunks = self._open().files, list(self._cache("chunks").items())[-_MAX_CHUNKS_COMPARED:]
+        return all((files.state(path) or (0, 0)) == state for path, state in chunks)
 
     # ---- lanes -------------------------------------------------------------------------------------------------------
 

@@ -48,3 +48,13 @@ def test_metadata_of_two_versions_that_disagree_are_refused(tmp_path):
     with warnings.catch_warnings(), ReplayBufferSource(path) as source:
         warnings.simplefilter("ignore")  # of the library
         assert "metadata of two versions" in source.info("0").metadata["left_out"]["state"]
+
+
+@pytest.mark.parametrize("name", ["data/state/0.0", "data/state/.zarray", "meta/episode_ends/.zarray"])
+def test_a_source_is_current_until_its_files_change(tmp_path, name):
+    path = write(tmp_path / "a.zarr", np.arange(80, dtype=np.float32).reshape(20, 4))
+    with ReplayBufferSource(path) as source:
+        source.fingerprint("0")
+        assert source.is_current()
+        (path / name).write_bytes((path / name).read_bytes() + b" ")
+        assert not source.is_current()
