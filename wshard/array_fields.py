@@ -205,6 +205,12 @@ def _bfloat16() -> np.dtype[Any]:
     return brain_float
 
 
+def widen_bfloat16(data: NDArray[Any]) -> NDArray[np.float32]:
+    """Return values of bf16, which numpy may only know as their bits, as float32."""
+    bits = np.ascontiguousarray(data).view(np.uint16).astype(np.uint32) << 16
+    return bits.view(np.float32)
+
+
 def check_declared(
     block: str, expected: tuple[int, ...], found: tuple[int, ...], *, declared: DType, dtype: np.dtype[Any]
 ) -> None:

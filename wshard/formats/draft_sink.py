@@ -5,22 +5,24 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from wshard.array_fields import DType
+from wshard.array_fields import DType, widen_bfloat16
 from wshard.container.codec_plan import CodecPlan
 from wshard.container.draft import Draft, check_mode
+from wshard.episode.lanes import EXACT_REWARD, REWARD
 from wshard.errors import CodecError, EpisodeError, FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection, Container, Mapping
 
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
-    from wshard.types import Episode
+    from wshard.types import Channel, Episode
 
 
 class DraftSink(ABC):
@@ -97,6 +99,7 @@ class DraftSink(ABC):
         if self._draft is None:
             raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
         ep.validate()
+        ep = widen_lanes(ep)
         if self.has(ep.id):
             raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
         key = self._add(ep, self._draft.path)
@@ -123,6 +126,20 @@ class DraftSink(ABC):
         draft.discard()
 
 
+def widen_lanes(ep: Episode) -> Episode:
+    """Return an episode whose observations and actions of bf16 are float32."""
+    return replace(ep, observations=_widen(ep.observations), actions=_widen(ep.actions))
+
+
+def _widen(channels: Mapping[str, Channel]) -> dict[str, Channel]:
+    return {
+        name: replace(channel, dtype=DType.FLOAT32, data=widen_bfloat16(channel.data))
+        if channel.dtype is DType.BFLOAT16
+        else channel
+        for name, channel in channels.items()
+    }
+
+
 def list_context_losses(info: EpisodeInfo) -> list[str]:
     """Return what a format without rates and environments cannot store."""
     losses = [] if info.timebase.assumed else ["timebase: no place for a rate"]
@@ -138,6 +155,8 @@ def list_losses(info: EpisodeInfo, step_lanes: Container[str], place: str) -> li
     """
     losses = []
     for block, lane in info.lanes.items():
+        if block == EXACT_REWARD and REWARD in step_lanes:
+            continue
         if block not in step_lanes and not block.startswith(("signal/", "action/")):
             losses.append(f"{block}: no {place} for it")
         elif lane.dtype is DType.BFLOAT16:

@@ -20,6 +20,8 @@ from wshard.types import Array, Channel, Episode, Format
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.episode.info import EpisodeInfo
+    from wshard.episode.meta_reader import Declaration
     from wshard.formats.base import Location
 
 OBSERVATION_KEYS: Final = ("image", "vector", "state", "proprio", "obs")
@@ -108,6 +110,14 @@ def length_of(arrays: Mapping[str, Array], where: str) -> int:
     return length
 
 
+def find_lane(block: str, lane: Declaration, length: int) -> str:
+    """Return the block that an observation or action becomes when its array is read again."""
+    key = block.partition("/")[2]
+    part = _part_of(key, np.broadcast_to(np.zeros((), lane.dtype.numpy_dtype), (length, *lane.shape)), length)
+    names = {"observation": f"signal/{key}", "action": f"action/{key}", "step": key}
+    return names.get(part, f"{_EXTRA}{key}{_EXTRA_SUFFIX}")
+
+
 def _part_of(key: str, array: Array, length: int) -> str:
     """Return the part of an Episode that a key becomes; "extra" if there is none."""
     if array.shape[:1] != (length,) or array.dtype.kind not in "biuf" or array.dtype.itemsize > np.float64().itemsize:
@@ -125,17 +135,20 @@ def _part_of(key: str, array: Array, length: int) -> str:
 # ---- save ----------------------------------------------------------------------------------------------------------
 
 
-def save_dreamer(ep: Episode, path_or_file: Location) -> None:
+def save_dreamer(ep: Episode, path_or_file: Location, *, whole: bool = False) -> None:
     """Save observations, actions, rewards and ends of an episode as one .npz file; ".npz" is added to other names.
+
+    whole: is_first is true at the first timestep only, so that Sources read one episode whatever it recorded. Otherwise
+    timesteps after an end are first ones, too.
 
     is_last is true where terminated or truncated, and at the last timestep; for an episode from a replay file it is
     unchanged. Raises EpisodeError if two parts of the episode would have the same key, and for bf16.
     """
     ep.validate()
-    write_npz(arrays_of(ep), path_or_file)
+    write_npz(arrays_of(ep, whole=whole), path_or_file)
 
 
-def arrays_of(ep: Episode) -> dict[str, Array]:
+def arrays_of(ep: Episode, *, whole: bool = False) -> dict[str, Array]:
     """Return the arrays of a replay file by key."""
     arrays: dict[str, Array] = {}
     parts = [(name, _npz_array(channel)) for name, channel in (*ep.observations.items(), *ep.actions.items())]
@@ -145,7 +158,7 @@ def arrays_of(ep: Episode) -> dict[str, Array]:
         for block, data in ep.blocks.items()
         if block.startswith(_EXTRA)
     }
-    ends = {key: array for key, array in _ends(ep).items() if key not in extra}
+    ends = {key: array for key, array in _ends(ep, whole=whole).items() if key not in extra}
     for key, array in (*parts, *ends.items(), *extra.items()):
         if key in arrays:
             raise EpisodeError(
@@ -161,21 +174,23 @@ def _npz_array(channel: Channel) -> Array:
     return channel.data
 
 
-def _ends(ep: Episode) -> dict[str, Array]:
+def _ends(ep: Episode, *, whole: bool) -> dict[str, Array]:
     """Return the flags of a replay file, and stepid if it was recorded."""
     end_flags = [np.asarray(flags).astype(np.bool_) for flags in (ep.terminations, ep.truncations) if flags is not None]
     last = np.logical_or.reduce([np.zeros(ep.length, np.bool_), *end_flags])
-    first = _read_recorded(ep, IS_FIRST, np.bool_, 1)
+    first = read_recorded(ep, IS_FIRST, np.bool_, 1)
     ends = {} if ep.terminations is None else {IS_TERMINAL: end_flags[0]}
-    stepid = _read_recorded(ep, STEPID, np.uint8, 2)
+    stepid = read_recorded(ep, STEPID, np.uint8, 2)
     ends |= {} if stepid is None else {STEPID: stepid}
     if first is None:
         first = np.concatenate([[True], last[:-1]])
         last[-1] = True
+    if whole:
+        first = np.arange(ep.length) == 0
     return ends | {IS_LAST: last, IS_FIRST: first}
 
 
-def _read_recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) -> Array | None:
+def read_recorded(ep: Episode | EpisodeInfo, key: str, dtype: type[np.generic], axes: int) -> Array | None:
     """Return the metadata under a key of replay files, None if there are none or of other timesteps."""
     try:
         array = np.asarray(ep.metadata.get(key, ()))

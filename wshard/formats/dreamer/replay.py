@@ -18,8 +18,19 @@ from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CodecError, FormatError, LaneError
-from wshard.formats.draft_sink import list_context_losses, list_losses
-from wshard.formats.dreamer.files import IS_FIRST, IS_LAST, STEPID, episode_of, id_of, length_of, save_dreamer, where_of
+from wshard.formats.draft_sink import list_context_losses, list_losses, widen_lanes
+from wshard.formats.dreamer.files import (
+    IS_FIRST,
+    IS_LAST,
+    STEPID,
+    episode_of,
+    find_lane,
+    id_of,
+    length_of,
+    read_recorded,
+    save_dreamer,
+    where_of,
+)
 from wshard.formats.dreamer.replay_files import SUFFIX, ReplayFile, file_of, files_in, is_replay, streams_of
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
 from wshard.formats.look import LocationLook
@@ -250,13 +261,23 @@ class DreamerSink(FilesSink):
             return False
 
     def _save(self, ep: Episode, location: Location) -> None:
-        save_dreamer(ep, location)
+        save_dreamer(widen_lanes(ep), location, whole=True)
 
     def _key(self, path: Path) -> str:
         return path.stem
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what a replay file cannot store of an episode."""
-        metadata = [name for name in info.metadata if name not in (IS_FIRST, STEPID)]
         losses = list_losses(info, {REWARD, DONE, TRUNCATIONS}, "key") + list_context_losses(info)
-        return losses + [f"metadata {name!r}: no place for it" for name in metadata]
+        lanes = {block: lane for block, lane in info.lanes.items() if block.startswith(("signal/", "action/"))}
+        found = {block: find_lane(block, lane, info.length) for block, lane in lanes.items()}
+        losses += [f"{block}: becomes {other}" for block, other in found.items() if other != block]
+        if DONE in info.lanes:
+            losses.append(f"{TRUNCATIONS}: the last timestep and those of {DONE} count as truncated")
+        else:
+            losses.append(f"{DONE}: is true at the last timestep and where the episode was truncated")
+            losses += [f"{TRUNCATIONS}: becomes {DONE}"] if TRUNCATIONS in info.lanes else []
+        first = read_recorded(info, IS_FIRST, np.bool_, 1)
+        stored_names = {IS_FIRST} if first is not None and not first[1:].any() and first[0] else set[str]()
+        stored_names |= {STEPID} if read_recorded(info, STEPID, np.uint8, 2) is not None else set()
+        return losses + [f"metadata {name!r}: no place for it" for name in info.metadata if name not in stored_names]

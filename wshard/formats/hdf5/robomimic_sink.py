@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD
+from wshard.episode.step_texts import TASK
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import child, expect_group, natural
-from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, NEXT, TEXT_BLOCKS, RobomimicSource
-from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
+from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, MODEL, NEXT, TEXT_BLOCKS, RobomimicSource
+from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, put_array, put_attributes
 from wshard.formats.hdf5.values import MAX_NUMBERS, json_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Array, Channel, Episode
@@ -31,7 +32,9 @@ _PROBLEM: Final = "problem_info"
 _MAIN: Final = ("actions", "action")
 _ACTION_PREFIXES: Final = ("actions_", "action_")
 _STEPS: Final = (REWARD, EXACT_REWARD, DONE)
-_STORED_OTHERWISE: Final = (FINAL, LEFT_OUT, FILTERS, ENV_ARGS, _PROBLEM, "task")
+_INSTRUCTION: Final = "language_instruction"
+_STEP_COUNT: Final = "num_samples"
+_STORED_OTHERWISE: Final = (FINAL, LEFT_OUT, FILTERS, ENV_ARGS, _PROBLEM, _STEP_COUNT)
 
 
 class RobomimicSink(Hdf5Sink):
@@ -77,11 +80,11 @@ class RobomimicSink(Hdf5Sink):
         self._check_environment(ep, self._file[_DATA])
         main = main_action(ep.actions)
         for name, channel in ep.actions.items():
-            put_array(group, _action_path(name, main), plain_array(channel.data, channel.dtype))
+            put_array(group, _action_path(name, main), channel.data)
         final = ep.metadata.get(FINAL)
         for name, channel in ep.observations.items():
             path = name if name == "states" or name.startswith("obs/") else f"obs/{name}"
-            values = plain_array(channel.data, channel.dtype)
+            values = channel.data
             put_array(group, path, values)
             is_large = values[0].size > MAX_NUMBERS  # for which metadata have no final observation
             if isinstance(final, dict) and path != "states" and (name in final or is_large):
@@ -90,13 +93,11 @@ class RobomimicSink(Hdf5Sink):
             put_array(group, "rewards", np.asarray(ep.rewards))
         if ep.terminations is not None:
             put_array(group, "dones", np.asarray(ep.terminations).astype(np.int64))
-        group.attrs["num_samples"] = ep.length
-        put_attributes(group, {name: value for name, value in ep.metadata.items() if name not in _STORED_OTHERWISE})
+        group.attrs[_STEP_COUNT] = ep.length
+        put_attributes(group, _attributes(ep.metadata))
         for block, text in ep.blocks.items():
             if block.startswith(TEXT_BLOCKS):
                 group.attrs[block.removeprefix(TEXT_BLOCKS)] = bytes(text).decode(errors="surrogateescape")
-        if isinstance(ep.metadata.get("task"), str):
-            group.attrs["language_instruction"] = ep.metadata["task"]
         self._add_filters(ep, group)
         self._put_environment(ep, self._file[_DATA])
 
@@ -140,8 +141,30 @@ class RobomimicSink(Hdf5Sink):
         actions = [block.removeprefix("action/") for block in info.lanes if block.startswith("action/")]
         main = _named_main(actions) or next(iter(actions), "")
         paths = {name: _action_path(name, main) for name in actions}
-        losses += [f"action/{name}: becomes {path}" for name, path in paths.items() if path != name]
-        return losses + list_metadata_losses(info.metadata, _STORED_OTHERWISE)
+        losses += [f"action/{name}: becomes action/{path}" for name, path in paths.items() if path != name]
+        if info.timebase.epoch_ns:
+            losses.append("timebase: no place for the time of the first timestep")
+        stated = info.metadata
+        attributes, problem = _attributes(stated), stated.get(_PROBLEM)
+        readable = {_STEP_COUNT: info.length, ENV_ARGS: environment_of(info), _PROBLEM: problem or None}
+        readable |= {_INSTRUCTION: attributes.get(_INSTRUCTION), LEFT_OUT: None}
+        changed = [name for name, value in readable.items() if name in stated and stated[name] != value]
+        losses += [f"metadata {MODEL!r}: becomes {TEXT_BLOCKS}{MODEL}"] if MODEL in stated else []
+        changed += [] if problem is None or isinstance(problem, dict) else [_PROBLEM]
+        return [
+            *losses,
+            *(f"metadata {name!r}: no place for it" for name in changed),
+            *list_metadata_losses(attributes, (_INSTRUCTION,)),
+        ]
+
+
+def _attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata that are attributes of a demonstration; a task is the instruction, as LIBERO names it."""
+    values = {name: value for name, value in metadata.items() if name not in _STORED_OTHERWISE}
+    task = values.get(TASK)
+    if isinstance(task, str) and task and task.strip('"') == task:
+        values[_INSTRUCTION] = values.pop(TASK)
+    return values
 
 
 def _action_path(name: str, main: str) -> str:
@@ -163,7 +186,7 @@ def main_action(actions: dict[str, Channel]) -> str:
     return main or next(iter(actions))
 
 
-def environment_of(ep: Episode) -> dict[str, Any]:
+def environment_of(ep: Episode | EpisodeInfo) -> dict[str, Any]:
     """Return the env_args in the metadata of an episode, completed by its environment and rate."""
     stated_args = ep.metadata.get(ENV_ARGS)
     args = dict(stated_args) if isinstance(stated_args, dict) else {"env_name": ep.env_id, "env_kwargs": {}}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.array_fields import DType
 from wshard.errors import EpisodeError, WShardError
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.hdf5.late_errors import LateErrorFile
@@ -119,14 +118,6 @@ def put_array(group: Any, path: str, array: Array) -> None:
     group.create_dataset(path, data=array)
 
 
-def plain_array(data: Array, dtype: DType) -> Array:
-    """Return the values of a lane as HDF5 stores them: bf16 as float32."""
-    if dtype is not DType.BFLOAT16:
-        return data
-    bits = np.ascontiguousarray(data).view(np.uint16).astype(np.uint32) << 16
-    return bits.view(np.float32)
-
-
 def put_attributes(group: Any, values: Mapping[str, Any]) -> None:
     """Write metadata as attributes, except values that an attribute cannot hold."""
     texts = import_h5py().string_dtype()
@@ -148,6 +139,6 @@ def can_hold(name: str, value: Any) -> bool:
 
 
 def list_metadata_losses(metadata: Mapping[str, Any], stored: Iterable[str]) -> list[str]:
-    """Return a sentence about metadata that attributes cannot hold, if any; stored: names that are stored otherwise."""
+    """Return a text for each value of metadata that no attribute can hold; stored: names that are stored otherwise."""
     names = sorted(name for name, value in metadata.items() if name not in stored and not can_hold(name, value))
-    return [f"metadata: {', '.join(names)}: no place for it"] if names else []
+    return [f"metadata {name!r}: no place for it" for name in names]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
+from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.meta_writer import dump_json
-from wshard.episode.step_texts import text_lanes
+from wshard.episode.step_texts import TASK, text_lanes
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.lerobot.dataset_info import INFO, read_json
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wshard.types import Episode
 
 _STORED_PREFIXES: Final = ("signal/", "action/")
-_STEPS: Final = (REWARD, DONE, TRUNCATIONS)
+_STEPS: Final = (REWARD, EXACT_REWARD, DONE, TRUNCATIONS)
 
 
 class LeRobotSink(DraftSink):
@@ -87,6 +87,13 @@ class LeRobotSink(DraftSink):
                 losses += (
                     [] if self._layout.copies_spans else [f"{block}: encoded again unless it begins at a key frame"]
                 )
+        if info.timebase.assumed:
+            losses.append(f"timebase: LeRobot needs a rate: {info.timebase.tick_hz:g} Hz")
+        elif info.timebase.epoch_ns:
+            losses.append("timebase: no place for the time of the first timestep")
+        if not isinstance(info.metadata.get(TASK, ""), str) and f"{STEP_TEXTS}{TASK}" not in texts:
+            first = "LeRobot states a task per timestep: the first"
+            losses += [f"metadata {TASK!r}: {first}", f"{STEP_TEXTS}{TASK}: {first}"]
         return losses
 
     def _add(self, ep: Episode, folder: Path) -> str:

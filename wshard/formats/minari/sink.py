@@ -18,7 +18,7 @@ from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.hdf5.robomimic_sink import follow
-from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, plain_array, put_array, put_attributes
+from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, put_array, put_attributes
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.minari.source import MAIN_FILE, MAX_METADATA_SIZE, METADATA_FILE, MinariSource, flatten_options
 from wshard.formats.minari.spaces import describe_space, is_image_space
@@ -104,9 +104,9 @@ class MinariSink(Hdf5Sink):
             if not is_info and self._metadata["jpeg_encoding"] and is_image_space(channel.dtype, tuple(channel.shape)):
                 _put_images(group, path, channel)
             else:
-                put_array(group, path, follow(plain_array(channel.data, channel.dtype), final_values.get(name)))
+                put_array(group, path, follow(channel.data, final_values.get(name)))
         for name, channel in ep.actions.items():
-            put_array(group, _path(name, ep.actions, _ACTIONS), plain_array(channel.data, channel.dtype))
+            put_array(group, _path(name, ep.actions, _ACTIONS), channel.data)
         missing = np.full(ep.length, np.nan)
         put_array(group, "rewards", missing if ep.rewards is None else np.asarray(ep.rewards))
         for path, flags in (("terminations", ep.terminations), ("truncations", ep.truncations)):
@@ -138,20 +138,12 @@ class MinariSink(Hdf5Sink):
                 raise EpisodeError(f"{self._where}: episode {ep.id!r}: {name} differs from that of the data set{what}")
 
     def _describe(self, ep: Episode) -> dict[str, Any]:
-        folder = Path(os.path.realpath(self._where))
-        name = (
-            folder.name
-            if _NAME.fullmatch(folder.name)
-            else f"{_INVALID_IN_NAME.sub('_', folder.name) or 'episodes'}-v0"
-        )
-        parent_name = folder.parent.name
-        namespace = f"{parent_name}/" if _INVALID_IN_NAME.search(parent_name) is None and parent_name else ""
         algorithm = ep.metadata.get("algorithm_name")
         metadata = {
             "total_episodes": 0,
             "total_steps": 0,
             "data_format": "hdf5",
-            "dataset_id": f"{namespace}{name}",
+            "dataset_id": self._dataset_id(),
             "minari_version": _VERSION,
             "algorithm_name": algorithm if isinstance(algorithm, str) else "",
         }
@@ -163,6 +155,18 @@ class MinariSink(Hdf5Sink):
                 )
             metadata["env_spec"] = json.dumps({"id": ep.env_id, "entry_point": None, "additional_wrappers": []})
         return metadata
+
+    def _dataset_id(self) -> str:
+        """Return the name that the folder gives to a new data set."""
+        folder = Path(os.path.realpath(self._where))
+        name = (
+            folder.name
+            if _NAME.fullmatch(folder.name)
+            else f"{_INVALID_IN_NAME.sub('_', folder.name) or 'episodes'}-v0"
+        )
+        parent_name = folder.parent.name
+        namespace = f"{parent_name}/" if _INVALID_IN_NAME.search(parent_name) is None and parent_name else ""
+        return f"{namespace}{name}"
 
     def _finish(self, draft: Path) -> None:
         file, folder = self._file, draft / self._data
@@ -188,6 +192,15 @@ class MinariSink(Hdf5Sink):
             losses.append("reward: Minari needs one: NaN")
         losses += [f"{block}: Minari needs it: False" for block in (DONE, TRUNCATIONS) if block not in info.lanes]
         losses += [] if info.timebase.assumed else ["timebase: no place for a rate"]
+        stated, algorithm = self._metadata, info.metadata.get("algorithm_name")
+        readable = {"dataset_id": stated.get("dataset_id", self._dataset_id()), "id": None}
+        readable |= {"algorithm_name": stated.get("algorithm_name", algorithm if isinstance(algorithm, str) else None)}
+        readable |= {"total_steps": info.length, LEFT_OUT: None}
+        losses += [
+            f"metadata {name!r}: no place for it"
+            for name, value in readable.items()
+            if name in info.metadata and info.metadata[name] != value
+        ]
         return losses + list_metadata_losses(_attributes(info.metadata), ())
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_writer import encode_note
 from wshard.episode.step_texts import TASK, task_texts, text_lanes, texts_of
 from wshard.errors import EpisodeError
@@ -37,8 +37,10 @@ _EPISODE_FIELDS: Final = ("episode_id", "env_id", OWN_FIELD)
 def find_losses(info: EpisodeInfo) -> list[str]:
     """Return what a data set cannot store of an episode."""
     losses = list_losses(info, {*_PATHS, TRUNCATIONS, *text_lanes(info)}, "feature")
-    if TRUNCATIONS in info.lanes:
+    if TRUNCATIONS in info.lanes or DONE in info.lanes:
         losses.append(f"{TRUNCATIONS}: the last timestep counts as truncated unless it is terminal")
+    if f"{STEP_TEXTS}{TASK}" in text_lanes(info):
+        losses.append(f"{STEP_TEXTS}{TASK}: becomes {STEP_TEXTS}language_instruction")
     videos = [block for block, lane in info.lanes.items() if lane.encoding == "mp4"]
     return losses + [f"{block}: frames are encoded again, as PNG" for block in videos]
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
+from wshard.array_fields import DType
 from wshard.container.draft import check_mode
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.step_texts import text_lanes, texts_of
+from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.step_texts import TASK, text_lanes, texts_of
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
-from wshard.formats.draft_sink import list_context_losses
+from wshard.formats.draft_sink import list_context_losses, widen_lanes
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, id_of_number, name_columns
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
@@ -50,6 +51,7 @@ class RowsSink(ABC):
         "ids: episodes are numbered in the order of writing",
         "rates, environments, and metadata other than texts",
         "predictions, uncertainties, residuals and blocks of other programs",
+        "bf16, which becomes float32",
         "episodes of other columns, dtypes or shapes than the first one has",
     )
     frame_encoding: ClassVar[str] = ""
@@ -108,15 +110,13 @@ class RowsSink(ABC):
         stated: what is stated once for the episode, in formats that store it.
         """
         ep.validate()
+        ep = widen_lanes(ep)
         self._begin()
         columns = self._rows_of(ep)
         for name in self.reserved:
             if name in columns:
                 raise EpisodeError(f"{self.path}: column {name!r}: expected another name: the format reserves it")
         found = {name: self._column_of(name, block, rows) for name, (block, rows) in columns.items()}
-        opaque = next((column for column in found.values() if column.dtype.kind == "V"), None)
-        if opaque is not None:
-            raise EpisodeError(f"{self.path}: column {opaque.name!r}: the format cannot hold {opaque.dtype}")
         empty = None if self.stores_empty_rows else next((one for one in found.values() if 0 in one.shape), None)
         if empty is not None:
             where, shape = f"{self.path}: column {empty.name!r}", list(empty.shape)
@@ -204,7 +204,7 @@ class RowsSink(ABC):
     def _takes_text(self, name: str, column: str, columns: Mapping[str, Any]) -> bool:
         """Say whether a text of the metadata becomes a column: the task, and existing columns."""
         known = self._columns is not None and column in self._columns and self._columns[column].encoding == TEXT
-        new = name in self.texts or (self._columns is None and name == "task")
+        new = name in self.texts or (self._columns is None and name == TASK)
         return column not in columns and (known or new)
 
     stores_empty_rows = True
@@ -224,19 +224,23 @@ class RowsSink(ABC):
         """Return what the format cannot store of an episode."""
         names = name_columns(info.lanes, self.separator)
         texts = text_lanes(info)
-        losses = [f"{block}: no column of this format" for block in info.lanes if block not in {*names, *texts}]
+        losses = [
+            f"{block}: no column of this format" for block in info.lanes if block not in {*names, *texts, EXACT_REWARD}
+        ]
         for block, lane in info.lanes.items():
             image = lane.modality is Modality.RGB or (lane.dtype.value == "u8" and len(lane.shape) == 3)
             fits = image and lane.shape[2:] in ((1,), (3,)) and lane.encoding != self.frame_encoding
             if self.frame_encoding and fits:
                 losses.append(f"{block}: stored as {self.frame_encoding}, which changes values a little")
+        losses += [f"{block}: bf16 becomes float32" for block in names if info.lanes[block].dtype is DType.BFLOAT16]
         renamed = {block: block_of(name) for block, name in names.items() if block_of(name) != block}
         for block, name in renamed.items():
             frames = bool(self.frame_encoding) and len(info.lanes[block].shape) == 3
             if not self.notes_lanes_of or (frames and self.notes_lanes_of == "numbers"):
                 losses.append(f"{block}: becomes {name}")
         losses += list_context_losses(info)
-        stored = {"task", *self.texts, *(block.removeprefix(STEP_TEXTS) for block in texts)}
+        stored = {block.removeprefix(STEP_TEXTS) for block in texts}
+        stored |= {name for name in (TASK, *self.texts) if isinstance(info.metadata.get(name), str)}
         return losses + [
             f"metadata {key!r}: only per-timestep texts are stored" for key in info.metadata if key not in stored
         ]

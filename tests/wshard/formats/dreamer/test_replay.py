@@ -539,7 +539,7 @@ def test_kept_blocks_are_parsed_with_the_same_care(tmp_path):
 
 
 def test_what_a_replay_file_cannot_store_is_stated(tmp_path):
-    ep = replace(make_episode(0), env_id="arm", metadata={"task": "push", "is_first": [True]})
+    ep = replace(make_episode(0), env_id="arm", metadata={"task": "push", "is_first": [True] + [False] * 19})
     with open_sink(tmp_path / "a.npz", "dreamerv3") as sink:
         losses = sink.losses(EpisodeInfo.of(MemoryReader(ep, "e")))
     wanted = {
