@@ -9,6 +9,7 @@ from typing import Any, Final
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
 _SIGNED_IN: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]+:/{1,2})[^\s/@:]*:\S+@")
+_SECRET: Final = re.compile(r"(?i)\b(token|password|passwd|secret|api_?key|sig|signature)=[^\s&;#'\"]+")
 _LISTED: Final = 6  # lanes of an episode
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(:[0-9]*)?")
 
@@ -25,7 +26,7 @@ def public_url(text: str) -> str:
     """
     begin = _SCHEME.match(text)
     scheme = begin[0] if begin else ""
-    plain = re.split(r"[?#]", text.removeprefix(scheme), maxsplit=1)
+    plain = re.split(r"[?#;]", text.removeprefix(scheme), maxsplit=1)
     hidden, _, address = plain[0].rpartition("@")
     if "@" in "".join(plain[1:]) or "/" in hidden or not _HOST.fullmatch(address.partition("/")[0]):
         address = "***"
@@ -33,8 +34,8 @@ def public_url(text: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Return a message of any origin without what stands before the host in URLs that it quotes."""
-    return _SIGNED_IN.sub(r"\1***@", text)
+    """Return a message of any origin without what stands before the host in URLs that it quotes, and without tokens."""
+    return _SECRET.sub(r"\1=***", _SIGNED_IN.sub(r"\1***@", text))
 
 
 def how_to_install(extra: str = "") -> str:

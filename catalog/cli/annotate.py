@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 from dataclasses import asdict
-from typing import Annotated
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +14,14 @@ from catalog.cli.common import ArchiveOption, WhereOption, episode_ids, open_cat
 from wshard.cli.common import JsonOption, print_items, printable, reported
 from wshard.messages import plural
 
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: the name of your account).")]
 
 _STATES = ("accepted", "rejected", "unsure")  # the app has keys for these
+_MISTYPED = 0.8  # similarity to one of them
 
 
 @reported()
@@ -57,6 +62,17 @@ def note(
     typer.echo(f"note added to {plural(len(notes), 'episode')}")
 
 
+def _check_state(catalog: Catalog, state: str) -> None:
+    """Refuse a state that is probably a mistyped one; others of people's own are fine, and so are those in use."""
+    from catalog.filters.where import Compare
+    from wshard.errors import FilterError
+
+    close = get_close_matches(state.casefold(), _STATES, n=1, cutoff=_MISTYPED)
+    if state in _STATES or not close or catalog.query.ids(Compare("review", "eq", state)):
+        return
+    raise FilterError(f"expected a review state, found {printable(state)!r}: did you mean {close[0]}?")
+
+
 @reported()
 def review(
     state: Annotated[
@@ -83,6 +99,7 @@ def review(
         elif state is None:
             raise typer.BadParameter("expected a review state")
         else:
+            _check_state(catalog, state)
             entries = catalog.annotations.review(ids, state, who=account(who))
             if entries and state not in _STATES:
                 typer.echo(

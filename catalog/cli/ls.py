@@ -22,7 +22,7 @@ from catalog.cli.common import (
     report_unknown,
     shorten,
 )
-from wshard.cli.common import JsonOption, print_items, printable, reported
+from wshard.cli.common import JsonOption, as_cell, print_items, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,7 +123,7 @@ def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequ
 
 def _csv_cell(value: Any) -> str:
     """Return a value as text of a cell: JSON, but plain text unquoted and nothing for a missing value."""
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "" if value is None else as_cell(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> None:

@@ -270,8 +270,20 @@ def _add_query(connection: Connection, entry: Entry) -> bool:
     return True
 
 
+def _is_there(connection: Connection, entry: Entry) -> bool:
+    """Return whether a snapshot of that name has the same spans of the same data, whether these are still here."""
+    snapshots = [named.snapshot for named in load_named(connection, entry["name"]) if named.snapshot is not None]
+    given = sorted(map(tuple, (pick[1:] for pick in entry["picks"])))
+    return any(
+        sorted((pick.digest, pick.start, pick.stop, pick.weight) for pick in load_picks(connection, one.hash)) == given
+        for one in snapshots
+    )
+
+
 def _add_snapshot(connection: Connection, entry: Entry, uids: Mapping[str, str]) -> bool:
     """Add a snapshot of the same spans of the same data; return whether that is new."""
+    if _is_there(connection, entry):
+        return False
     picks = []
     for uid, digest, start, stop, weight in entry["picks"]:
         if digest not in uids:

@@ -25,7 +25,8 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, PendingRollbackError, ResourceClosedError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from catalog.database.abandon import CANCELLATION
 from catalog.values import Scalar, storables
@@ -68,6 +69,8 @@ SQLITE_REASONS = (
 )
 Reasons = Sequence[tuple[tuple[str, ...], type[CatalogError], str]]
 """(prefixes of a product's error codes, error class, message) in order of precedence."""
+_CONNECTION_ERRORS = (PendingRollbackError, ResourceClosedError, PoolTimeoutError)
+"""What SQLAlchemy raises when a connection was lost before."""
 NO_ANSWER = "no answer"
 """The code of errors that have none because no server answered."""
 
@@ -164,10 +167,10 @@ def translate_errors(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any =
     """Translate every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
     try:
         yield
-    except (DBAPIError, driver.Error) as error:
+    except (DBAPIError, driver.Error, *_CONNECTION_ERRORS) as error:
         raw = getattr(error, "orig", error)
         code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "")
-        if not code and isinstance(raw, driver.OperationalError):
+        if not code and isinstance(raw, (driver.OperationalError, *_CONNECTION_ERRORS)):
             code = NO_ANSWER
         words = " ".join(str(raw).split())  # a server's messages have several lines
         for prefixes, error_class, reason in reasons:

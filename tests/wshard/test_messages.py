@@ -7,6 +7,7 @@ import pytest
 
 from wshard import Channel, Episode
 from wshard.media import ImageFrames
+from wshard.messages import public_url, without_passwords
 
 
 @pytest.fixture
@@ -42,3 +43,12 @@ def test_no_frame_is_decoded():
 def test_what_cannot_be_saved_can_be_printed(episode, lanes):
     episode.observations = lanes
     assert repr(episode) == "<Episode 'arm', length 5: unknown lanes, reward>"
+
+
+def test_tokens_of_urls_are_in_no_message():
+    assert public_url("http://host:8080;token=abc") == "http://host:8080"
+    assert public_url("http://host/path;token=abc?x=1") == "http://host/path"
+    for text in ("http://h:1/?token=abc&x=1", "http://h:1;TOKEN=abc", "no answer from h, api_key=abc: stop", "sig=abc"):
+        shown_text = without_passwords(text)
+        assert "abc" not in shown_text
+        assert "=***" in shown_text

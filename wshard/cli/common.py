@@ -22,6 +22,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 # Errors of usage, not of the data.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # first characters of text that spreadsheets evaluate
 _USAGE_ERRORS = (FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -69,6 +70,11 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:  # str(error) begins with "[Errno 2]"
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return without_passwords(text)  # a URL may be given where a file is expected
+
+
+def as_cell(text: str) -> str:
+    """Return text for a CSV cell: after an apostrophe if a spreadsheet would run it as a formula."""
+    return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
 def named_place(text: str) -> str:

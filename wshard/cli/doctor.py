@@ -14,9 +14,18 @@ REQUIRED: Final = (
 )  # fmt: skip
 OPTIONAL: Final = (
     "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
-    "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av",
+    "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av", "lance", "zarr", "array_record", "mcap",
+    "mcap_protobuf", "rosbags", "yaml", "rerun", "starlette", "uvicorn", "jinja2", "openTSNE", "umap", "pacmap",
+    "webdataset",
 )  # fmt: skip
-_PACKAGE_OF_MODULE: Final = {"PIL": "pillow"}
+_PACKAGE_OF_MODULE: Final = {
+    "PIL": "pillow",
+    "lance": "pylance",
+    "mcap_protobuf": "mcap-protobuf-support",
+    "yaml": "pyyaml",
+    "rerun": "rerun-sdk",
+    "umap": "umap-learn",
+}
 
 
 @reported()

@@ -85,7 +85,9 @@ def test_an_account_whose_name_is_not_a_unicode_can_write(archive: Path, monkeyp
 def test_reviews_undo_and_audit(archive: Path) -> None:
     run("review", "accepted", "episode_000003", "episode_000004", "--who", "ann")
     assert run("review", "rejected", "episode_000003", "--who", "bob").stderr == ""
-    assert "usual ones are accepted, rejected, unsure" in run("review", "acepted", "episode_000005").stderr
+    for mistyped in ("acepted", "accpted", "Accepted"):
+        assert "did you mean accepted?" in run("review", mistyped, "episode_000005", code=2).stderr
+    assert "usual ones are accepted, rejected, unsure" in run("review", "later", "episode_000005").stderr
     assert (listed("review:accepted"), listed("review:rejected")) == (["episode_000004"], ["episode_000003"])
     assert run("review", "--undo", "episode_000003", "--who", "cid").stdout == "1 of 1 episodes changed\n"
     assert listed("review:accepted") == ["episode_000003", "episode_000004"]
@@ -129,6 +131,20 @@ def test_a_list_as_csv(archive: Path) -> None:
     chosen = run("ls", "--csv", "--columns", "meta.task,reviewer", "--sort", "-length", "-n", "2").stdout
     assert chosen == "meta.task,reviewer\npick 11,\npick 10,\n"
     assert "expected --csv or --json" in run("ls", "--csv", "--json", code=2).stderr
+
+
+def test_no_cell_of_csv_is_a_formula(archive: Path) -> None:
+    with Catalog.open(archive / "catalog.db") as catalog:
+        texts = ("=HYPERLINK(1)", "+1", "-1+2", "@SUM(A1)", "\tx", "plain", "2-1")
+        records = [
+            make_record(100 + number, env_id="hostile", metadata={"task": text, "change": -1.5})
+            for number, text in enumerate(texts)
+        ]
+        catalog.episodes.register(records)
+    out = run("ls", "--csv", "--env", "hostile", "--columns", "meta.task,meta.change", "--sort", "id").stdout
+    cells = [row["meta.task"] for row in csv.DictReader(io.StringIO(out))]
+    assert cells == ["'=HYPERLINK(1)", "'+1", "'-1+2", "'@SUM(A1)", "'\tx", "plain", "2-1"]
+    assert {row["meta.change"] for row in csv.DictReader(io.StringIO(out))} == {"-1.5"}
 
 
 def test_facets_and_histograms(archive: Path) -> None:

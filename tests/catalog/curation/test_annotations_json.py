@@ -169,3 +169,10 @@ def test_verbs_write_and_read_the_file(text: str, tmp_path: Path) -> None:
     code, output = run("annotations", "import", str(file), "--archive", str(old))
     expected = "expected annotations as `wshard annotations export` writes them, found other JSON"
     assert (code, output) == (2, f"error: {file}: {expected}\n")
+
+
+def test_collections_that_are_there_already_are_not_reported(text: str, fresh: Catalog) -> None:
+    fresh.episodes.register(RECORDS)
+    assert fresh.annotations.import_json(text).skipped == ()
+    fresh.episodes.register([replace(RECORDS[0], digest="changed")])  # the snapshot keeps what it picked
+    assert [one for one in fresh.annotations.import_json(text).skipped if one.startswith("coll")] == []

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from wshard.cli.convert import export
-from wshard.cli.doctor import OPTIONAL, REQUIRED, doctor
+from wshard.cli.doctor import _PACKAGE_OF_MODULE, OPTIONAL, REQUIRED, doctor
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.formats.convert import load
 from wshard.testing import assert_same_episode, make_episode
@@ -100,6 +104,16 @@ def test_doctor_lists_everything():
     named = [line.split()[0] for line in out.splitlines()]
     assert named == ["wshard", "python", *REQUIRED, *OPTIONAL]
     assert f"numpy            {np.__version__}" in out
+
+
+def test_doctor_lists_the_libraries_of_every_extra():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    named = {_PACKAGE_OF_MODULE.get(module, module).lower() for module in (*REQUIRED, *OPTIONAL)}
+    for extra in extras.keys() - {"dev", "demo", "docs", "bench", "web-build"}:
+        for requirement in extras[extra]:
+            name = re.match(r"[\w-]+", requirement)[0].lower()
+            assert {name, name.replace("-", "_")} & named, (extra, requirement)
 
 
 def test_doctor_fails_where_something_required_is_missing(monkeypatch):
