@@ -13,7 +13,7 @@ from wshard.chunks.manifest import safe_name
 from wshard.container.draft import Draft, check_mode
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.protocol import Fingerprint
-from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
 from wshard.formats.source_base import SourceBase
 
 if TYPE_CHECKING:
@@ -130,9 +130,18 @@ class FilesSink(ABC):
         exists = self._has_episodes(folder)
         if mode == "error" and exists:
             raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", str(location))
+        if folder is None and exists:
+            self._check_replaceable(Path(os.fspath(location)))  # type: ignore[arg-type]
         self._draft: Draft | None = None
         if folder is not None and mode == "overwrite":
             self._draft = Draft(folder, mode, folder=True, owned=self.owned(folder))
+
+    def _check_replaceable(self, path: Path) -> None:
+        """Raise FormatError for a file that is not of the format: it is of others."""
+        if path.is_file() and path.stat().st_size and not self._is_own(path):
+            raise FormatError(
+                f"{path}: expected an unused path or an episode in this format, found another file: choose another path"
+            )
 
     def _has_episodes(self, folder: Path | None) -> bool:
         if folder is not None:

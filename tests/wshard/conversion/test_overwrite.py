@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 from sink_places import COLLECTIONS, make_episode
 
@@ -80,3 +81,17 @@ def test_files_of_others_beside_episodes_stay(tmp_path, name):
     assert convert(source, folder, name, "overwrite") == [5]
     assert {path.read_text() for path in others} == {"mine"}
     assert len(read_files(folder)) == len(others) + 1
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("name", ["wshard", "dreamerv3"])
+def test_a_file_of_others_is_not_replaced_by_an_episode(tmp_path, name, mode):
+    source, place = write_episodes(tmp_path / "new", [0]) / "0.wshard", tmp_path / "thesis.npz"
+    np.savez(place, weights=np.arange(9))
+    before = place.read_bytes()
+    with pytest.raises(FormatError, match="found another file: choose another path"):
+        convert(source, place, name, mode)
+    assert place.read_bytes() == before
+    place.unlink()
+    for _ in range(2):
+        assert convert(source, place, name, mode) == [4]
