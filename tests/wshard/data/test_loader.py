@@ -193,6 +193,7 @@ def test_spans_have_the_clips_within_them_and_their_weights():
         split_episodes(data, [0.8, 0.2])
 
 
+@pytest.mark.filterwarnings("ignore:parts.* no episodes")
 @given(count=st.integers(1, 30), seed=st.integers(0, 5), share=st.sampled_from([0.0, 0.1, 0.5, 0.8]))
 def test_a_split_has_every_episode_once_and_groups_together(count, seed, share):
     data = make([3] * count)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wshard import save_wshard
-from wshard.data import ClipLoader, load_dataset
-from wshard.errors import DatasetError, SkippedEpisodeWarning, WShardError
+from wshard.data import ClipLoader, ReplayBuffer, load_dataset, split_episodes
+from wshard.errors import DatasetError, NoClipsWarning, SkippedEpisodeWarning, WShardError
 from wshard.testing import make_episode
 
 
@@ -58,3 +58,14 @@ def test_whole_batches_of_damaged_clips_are_passed_over(tmp_path):
     with pytest.warns(SkippedEpisodeWarning):
         batches = list(loader)
     assert [len(np.asarray(batch["action"])) for batch in batches] == [9, 9]
+
+
+def test_parts_of_a_split_without_episodes_are_named():
+    buffer = ReplayBuffer(30)
+    for _ in range(3):
+        buffer.write_episode({"x": np.arange(4), "action": np.zeros((4, 1))})
+    with pytest.warns(NoClipsWarning, match="parts: no episodes for 'test': found 3 episodes in 3 groups"):
+        parts = split_episodes(buffer, {"train": 0.9, "test": 0.1, "none": 0.0})
+    assert [len(part.lengths) for part in parts.values()] == [3, 0, 0]
+    with pytest.warns(NoClipsWarning, match="no episodes for 'val': found 3 episodes in 1 group"):
+        split_episodes(buffer, {"train": 0.8, "val": 0.2}, groups=["a"] * 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -11,8 +12,8 @@ import numpy as np
 from wshard.arguments import finite_number, integer, whole_number, whole_numbers
 from wshard.data.derived.base import DerivedDataset
 from wshard.data.sampler import check_weights
-from wshard.errors import DatasetError
-from wshard.messages import shown
+from wshard.errors import DatasetError, NoClipsWarning
+from wshard.messages import plural, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def split_episodes(
     """Split a data set by whole episodes into parts with these fractions of the episodes, which sum to 1.
 
     groups: one value per episode; episodes with equal values stay in the same part, for example copies of each other.
-    Raises DatasetError.
+    A NoClipsWarning names parts that get no episode. Raises DatasetError.
     """
     if not isinstance(parts, Mapping):
         raise DatasetError(f"parts: expected names and shares, e.g. {{'train': 0.8, 'val': 0.2}}, found {shown(parts)}")
@@ -105,4 +106,8 @@ def split_episodes(
         )
         for part, name in enumerate(parts)
     }
+    empty = [name for name, share in zip(parts, fractions, strict=True) if share > 0 and not episodes_by_part[name]]
+    if empty:
+        found = f"{plural(total, 'episode')} in {plural(len(ordered), 'group')}"
+        warnings.warn(f"parts: no episodes for {', '.join(map(repr, empty))}: found {found}", NoClipsWarning, 2)
     return {name: select_episodes(dataset, numbers) for name, numbers in episodes_by_part.items()}
