@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MAX_NAME_SIZE: Final = 255  # bytes of one part of a path, on every file system in use
 _MAX_PATH_SIZE: Final = 2048
+_LFS_HEAD: Final = b"version https://git-lfs.github.com/spec/"
+_LFS_SIZE: Final = 1024  # bytes; pointers are smaller, and longer than their first line
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a character device",
@@ -31,11 +33,17 @@ _KINDS: Final = {
 def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
     """Return the descriptor of a file, the caller's to close, and the file's size in bytes.
 
-    Raises FormatError (a ValueError) for a pipe or device, IsADirectoryError, FileNotFoundError, OSError: all name it.
+    Links are followed, also out of the folder. Raises FormatError (a ValueError) for a pipe, a device and a pointer of
+    Git LFS, IsADirectoryError, FileNotFoundError, OSError: all name it.
     """
     descriptor = os.open(path, _FLAGS)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
+        if len(_LFS_HEAD) < status.st_size < _LFS_SIZE and os.read(descriptor, len(_LFS_HEAD)) == _LFS_HEAD:
+            os.close(descriptor)
+            advice = "run `git lfs pull` in its repository"
+            raise FormatError(f"{os.fspath(path)}: expected data, found a pointer of Git LFS: {advice}")
+        os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor, status.st_size
     os.close(descriptor)
     if stat.S_ISDIR(status.st_mode):
@@ -48,6 +56,18 @@ def is_nameable(uri: str) -> bool:
     """Say whether file systems have names like this: Unicode text, parts between "/" of at most 255 bytes."""
     sizes = [len(part.encode(errors="surrogatepass")) for part in uri.split("/")]
     return max(sizes) <= _MAX_NAME_SIZE and sum(sizes) <= _MAX_PATH_SIZE and re.search("[\ud800-\udfff]", uri) is None
+
+
+def path_of_data(folder: str | os.PathLike[str], uri: str, where: str) -> Path:
+    """Return the path of a data file that an index of its format names; it may be a link to anywhere.
+
+    Hugging Face's cache, DVC and git-annex store files as such links. Raises ManifestError for a name that itself
+    leaves the folder, and for one that no file can have.
+    """
+    parts = uri.split("/")
+    if not is_nameable(uri) or "\0" in uri or uri.startswith("/") or ".." in parts:
+        raise ManifestError(f"{where}: expected the name of a file in the folder, found {reprlib.repr(uri)}")
+    return Path(folder).joinpath(*parts)
 
 
 def within(folder: str | os.PathLike[str], uri: str, where: str) -> Path:

@@ -162,6 +162,9 @@ def known_format(given: str | None, guess: str, where: Location) -> str:
                 else f"name the format of its files ({available})"
             )
             raise FormatError(f"{where}: Unknown format: a folder: {advice}")
+        if isinstance(where, (str, os.PathLike)):
+            with suppress(OSError):
+                open_file(where).close()  # says what it is instead of a file of data
         raise FormatError(
             f"{where}: Unknown format: expected a file with a known suffix or first bytes; "
             f"name the format ({available}); {OWN_DATA}"

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.container.open_file import open_descriptor
 from wshard.errors import CodecError, LaneError, MissingFileError
 from wshard.media.image_header import MAX_PIXELS, check_pixels
 from wshard.plugins import import_library
@@ -73,6 +74,9 @@ class OpenVideo:
             self._file = io.BytesIO(source)
         elif callable(source):
             self._file = source()
+        else:
+            with translate_errors(where):
+                os.close(open_descriptor(source)[0])  # the library would wait for a pipe
         file = self._file or f"file:{os.fspath(source)}"  # type: ignore[arg-type]  # no other protocol, such as http:
         limits = {"max_pixels": str(MAX_PIXELS), "threads": "1"}
         try:

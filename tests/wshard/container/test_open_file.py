@@ -18,6 +18,7 @@ from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import FormatError, RecordingExistsError, WShardError
 from wshard.formats.convert import load
 from wshard.formats.detect import detect_format
+from wshard.open import open_episode
 from wshard.recording import journal
 from wshard.types import Format
 
@@ -103,3 +104,13 @@ def test_where_locks_and_memory_maps_fail_network_disks_are_named(tmp_path):
         journal.lock(first, path)
         with pytest.raises(RecordingExistsError, match="another writer"):
             journal.lock(second, path)
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 123456\n"
+    for name in ("e.wshard", "e.hdf5", "e.npz", "e.mcap", "e.db3", "e.bin"):
+        (tmp_path / name).write_text(pointer)
+        with pytest.raises(FormatError, match=rf"{name}: .*git lfs pull"):
+            open_episode(tmp_path / name)
+    (tmp_path / "notes.txt").write_text(pointer[:30])
+    open_file(tmp_path / "notes.txt").close()

@@ -148,6 +148,9 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         row = self._rows[number]
         if row < 0:
             raise FormatError(self._damaged[number])
+        for name, video in self._columns.videos.items():
+            if video.chunks[row] < 0 or video.files[row] < 0 or not video.starts[row] >= 0:
+                raise FormatError(f"{self._where}: episode {number}: videos/{name}: expected its file and first second")
         columns, file, length = self._columns, self._file_of.item(row), self._columns.lengths.item(row)
         return EpisodeEntry(
             number=number,

@@ -14,7 +14,7 @@ import numpy as np
 from wshard.array_fields import DType
 from wshard.errors import EpisodeError, FormatError, LimitError
 from wshard.formats.lerobot.arrow_arrays import count_leaves, storage_type, to_array
-from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
+from wshard.formats.lerobot.open_parquet import expect_file, import_parquet, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +66,7 @@ class ParquetColumns:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         with translate_errors(self.path):
+            expect_file(self.path)
             status = os.stat(self.path)  # noqa: PTH116  (as it is opened)
             self._footer = _read_footer(self.path, (status.st_ino, status.st_size, status.st_mtime_ns))
             self._file = import_parquet().ParquetFile(self.path, metadata=self._footer.metadata)

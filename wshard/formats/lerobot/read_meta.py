@@ -10,11 +10,11 @@ import numpy as np
 
 from wshard.arguments import integer
 from wshard.container.open_file import open_file
-from wshard.errors import FormatError, MissingFileError
+from wshard.errors import FormatError, LimitError, MissingFileError
 from wshard.formats.lerobot.arrow_arrays import plain_numbers
 from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
 from wshard.formats.lerobot.features import VIDEO
-from wshard.formats.lerobot.open_parquet import count_row_groups, read_table
+from wshard.formats.lerobot.open_parquet import MAX_ROWS, count_row_groups, read_table
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ ORIGINS: Final = "meta/wshard.jsonl"
 
 _NUMBERS: Final = ("episode_index", "length", "data/chunk_index", "data/file_index", "dataset_from_index")
 _VIDEO: Final = ("chunk_index", "file_index", "from_timestamp")
+_MAX_INTEGRAL: Final = 2.0**53  # of float64
 _MAX_LINE_SIZE: Final = 1 << 24
 
 
@@ -112,9 +113,13 @@ def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     for path in paths:
         try:
             parts.append(_check_columns(read_table(str(path), names), str(path)))
+        except LimitError:
+            raise
         except FormatError as error:
             failures.append(str(error))
             parts += _readable_groups(str(path), names)
+        if (rows := sum(len(part["episode_index"]) for part in parts)) > MAX_ROWS:
+            raise LimitError(f"{folder / EPISODES_V3}: expected at most {MAX_ROWS} episodes, found {rows}")
     if not parts:
         if info.total_episodes or failures:
             no_files = f"{folder / EPISODES_V3}: expected Parquet files, found none"
@@ -148,14 +153,18 @@ def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
-    """Return a column of all parts; -1, which is never valid, for missing values."""
+    """Return a column of all parts; -1, which is never valid, for missing values and fractions."""
     dtype = np.float64 if name.endswith("timestamp") else np.int64
     columns = [np.zeros(0, dtype)]
     for part in parts:
         if name in part:
             try:
                 values = part[name].fill_null(-1) if part[name].null_count else part[name]  # that imports pandas
-                columns.append(plain_numbers(values).astype(dtype, casting="same_kind"))
+                numbers = plain_numbers(values)
+                if dtype is np.int64 and numbers.dtype.kind == "f":  # as pandas makes them of merged tables
+                    numbers = np.where(np.rint(numbers) == numbers, numbers, -1)
+                    numbers = np.where(np.abs(numbers) < _MAX_INTEGRAL, numbers, -1).astype(np.int64)
+                columns.append(numbers.astype(dtype, casting="same_kind"))
             except (TypeError, NotImplementedError) as error:
                 raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
     return np.concatenate(columns)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wshard.container.open_file import is_nameable, within
+from wshard.container.open_file import path_of_data
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
 from wshard.formats.hdf5.values import read_object
 from wshard.messages import shown
@@ -20,6 +20,7 @@ TEMPLATE: Final = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 DEFAULT_VERSION: Final = "1.0.0"
 MAX_JSON: Final = 1 << 26
 _MAX_EPISODES: Final = 1 << 26
+_MAX_UNPROVEN: Final = 1 << 18  # episodes of files that are missing, or smaller than as many bytes
 _FIELD: Final = re.compile(r"\{(\w+)\}")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 
@@ -63,14 +64,18 @@ class RLDSInfo:
 
     def locations(self, folder: Path) -> dict[str, RecordPlace]:
         """Return the location of each episode by its key: "train/17"."""
-        places_by_key = {}
+        places_by_key, unproven = {}, 0
         for split in self.splits:
             number = 0
             for shard, length in enumerate(split.lengths):
                 name = split.file(self.name, self.file_format, shard)
-                if not is_nameable(name) or "\0" in name:
-                    raise FormatError(f"{folder / INFO}: expected the name of a file, found {shown(name)}")
-                path = within(folder, name, str(folder / INFO))
+                path = path_of_data(folder, name, str(folder / INFO))
+                unproven += max(length - _size_of(path), 0)  # a record takes at least a byte
+                if unproven > _MAX_UNPROVEN:
+                    raise FormatError(
+                        f"{folder / INFO}: split {shown(split.name)}: expected shardLengths that fit the files, "
+                        f"found {length} episodes in {path}"
+                    )
                 for record in range(length):
                     places_by_key[f"{split.name}/{number}"] = RecordPlace(split.name, number, path, record)
                     number += 1
@@ -105,6 +110,11 @@ def _split(row: dict[str, Any], path: Path) -> SplitShards:
     if min(counts, default=0) < 0 or not isinstance(template, str):
         raise FormatError(f"{path}: split {shown(row.get('name'))}: expected shardLengths, found {shown(lengths)}")
     return SplitShards(str(row.get("name") or ""), counts, template)
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes of a shard, 0 for a missing one."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def describe_dataset(info: RLDSInfo, sizes: dict[str, int]) -> dict[str, Any]:

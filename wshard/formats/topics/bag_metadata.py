@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import is_nameable, name_missing_file, open_file, within
+from wshard.container.open_file import name_missing_file, open_file, path_of_data
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
 from wshard.messages import shown
 from wshard.plugins import import_library
@@ -50,14 +50,14 @@ def read_bag_metadata(folder: Path) -> BagMetadata:
     names = about.get("relative_file_paths")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise FormatError(f"{where}: expected a list of files in relative_file_paths, found {shown(names)}")
-    files = []
+    files: dict[Path, None] = {}
     for name in names:
-        if not is_nameable(name) or "\0" in name:
-            raise FormatError(f"{where}: expected the name of a file, found {shown(name)}")
-        path = within(folder, name, str(where))
+        path = path_of_data(folder, name, str(where))
         with name_missing_file(where, path):
             path.stat()
-        files.append(path)
+        if path in files:
+            raise FormatError(f"{where}: expected each file once in relative_file_paths, found {shown(name)} again")
+        files[path] = None
     custom = about.get("custom_data")
     notes = {"custom_data": {str(key): str(value) for key, value in custom.items()}} if isinstance(custom, dict) else {}
     return BagMetadata(

@@ -15,17 +15,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from bridge import TrajectoryIngestor
-from wshard.errors import CodecError, EntryNotFoundError, FormatError, MissingFileError, UnsupportedFormatError
+from wshard.errors import (
+    CodecError,
+    EntryNotFoundError,
+    FormatError,
+    LimitError,
+    MissingFileError,
+    UnsupportedFormatError,
+)
 from wshard.formats.base import open_sink
+from wshard.formats.lerobot.open_parquet import MAX_ROWS
 from wshard.formats.lerobot.source import LeRobotSource
 from wshard.open import list_episodes
-from wshard.testing import make_episode
+from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 V21_DATA = "data/chunk-000/episode_000001.parquet"
+LFS_POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 123456\n"
 V3_DATA = "data/chunk-000/file-000.parquet"
 V3_EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 
@@ -331,3 +340,47 @@ def test_an_added_episode_changes_no_other(v21):
     )
     changed = [one != other for one, other in zip(list_episodes(v21), before, strict=False)]
     assert changed == [False, True, False]
+
+
+@pytest.mark.parametrize("name", [V3_DATA, V3_EPISODES, "meta/info.json", "video"])
+def test_a_pipe_or_a_pointer_in_place_of_a_file_is_refused_at_once(v3, name):
+    path = next(v3.rglob("*.mp4")) if name == "video" else v3 / name
+    for put, message in (
+        (lambda: os.mkfifo(path), "a named pipe"),
+        (lambda: path.write_text(LFS_POINTER), "git lfs pull"),
+    ):
+        path.unlink()
+        put()
+        with pytest.raises((FormatError, CodecError), match=message), LeRobotSource(v3) as source:
+            assert [lane.data for lane in source.load("0").lanes().values()]
+
+
+def test_whole_floats_are_numbers_and_others_refuse_their_episode_only(v3):
+    expected = [LeRobotSource(v3).load(key) for key in ("0", "1")]
+    names = pq.read_table(v3 / V3_EPISODES).column_names
+    for column in ("length", *(name for name in names if name.endswith("/file_index"))):
+        if column.startswith("meta/"):
+            continue
+
+        def as_floats(table: pa.Table, values: Any, column: str = column) -> pa.Table:
+            return table.set_column(table.column_names.index(column), column, pa.array(values, pa.float64()))
+
+        whole = pq.read_table(v3 / V3_EPISODES)
+        values = [float(value) for value in whole[column].to_pylist()]
+        pq.write_table(as_floats(whole, values), v3 / V3_EPISODES)
+        for key, episode in enumerate(expected):
+            assert_same_episode(LeRobotSource(v3).load(str(key)), episode)
+        for wrong in (float("nan"), 0.5, 1e300):
+            pq.write_table(as_floats(whole, [values[0], wrong, *values[2:]]), v3 / V3_EPISODES)
+            source = LeRobotSource(v3)
+            assert_same_episode(source.load("0"), expected[0])
+            with pytest.raises(FormatError, match="episode 1: "):
+                source.load("1")
+        pq.write_table(whole, v3 / V3_EPISODES)
+
+
+def test_more_episodes_than_any_data_set_has_are_refused(v3):
+    numbers = pa.array(np.zeros(MAX_ROWS + 1, np.int64))
+    pq.write_table(pa.table({"episode_index": numbers, "length": numbers}), v3 / V3_EPISODES)
+    with pytest.raises(LimitError, match=f"expected at most {MAX_ROWS}"):
+        LeRobotSource(v3).keys()

@@ -276,3 +276,26 @@ def test_bombs_cost_no_memory(tmp_path, member, values):
         if "signal/bomb" in source.info("train/0").lanes:
             with pytest.raises(FormatError):
                 source.lane("train/0", "signal/bomb")
+
+
+def test_shards_that_cannot_hold_their_episodes_are_refused(tmp_path):
+    place = write(tmp_path)
+    text = (place / "dataset_info.json").read_text()
+    (place / "dataset_info.json").write_text(text.replace('["2", "1"]', '["67108000", "1"]'))
+    with pytest.raises(FormatError, match=r"expected shardLengths that fit the files, found 67108000 episodes in "):
+        RLDSSource(place).keys()
+
+
+def test_shards_may_be_links_out_of_the_folder(tmp_path):
+    place = write(tmp_path)
+    with RLDSSource(place) as source:
+        expected = {key: source.load(key) for key in source.keys()}  # noqa: SIM118  (a Source is no mapping)
+    for number, shard in enumerate(sorted(place.glob("*tfrecord*"))):
+        shard.rename(tmp_path / f"blob-{number}")
+        shard.symlink_to(tmp_path / f"blob-{number}")
+    with RLDSSource(place) as source:
+        assert {key: source.load(key) for key in expected} == expected
+    shard.unlink()
+    shard.symlink_to("/dev/zero")
+    with pytest.raises(FormatError, match="a character device"), RLDSSource(place) as source:
+        source.load([*expected][-1])

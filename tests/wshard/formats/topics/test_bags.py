@@ -102,6 +102,7 @@ def test_a_single_sqlite_file_is_a_bag(copy):
     [
         ("talker.db3", "../../etc/passwd", FormatError),
         ("talker.db3", "missing.db3", MissingFileError),
+        ("    - talker.db3", "    - talker.db3\n    - ./talker.db3", FormatError),
         ("storage_identifier: sqlite3", "storage_identifier: other", UnsupportedFormatError),
         ('compression_mode: ""', 'compression_mode: "OTHER"', UnsupportedFormatError),
         ("  relative_file_paths:\n    - talker.db3", "  relative_file_paths: 5", FormatError),
@@ -202,3 +203,13 @@ def test_it_is_pickled_by_its_place(bags):
         expected = source.load("")
     with pickle.loads(pickle.dumps(source)) as again:  # noqa: S301  (our own)
         assert_same_episode(again.load(""), expected)
+
+
+def test_files_of_a_bag_may_be_links_out_of_the_folder(copy, tmp_path):
+    folder = copy("sqlite3_talker")
+    with Rosbag2Source(folder) as source:
+        expected = source.load("")
+    (folder / "talker.db3").rename(tmp_path / "blob")
+    (folder / "talker.db3").symlink_to(tmp_path / "blob")
+    with Rosbag2Source(folder) as source:
+        assert_same_episode(source.load(""), expected)
