@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,6 +36,13 @@ class ArrayLayout:
         first_chunk = ["0"] * (len(self.shape) - 1)
         numbers = range(start // self.chunks[0], -(-max(stop, start + 1) // self.chunks[0]))
         return [self.prefix + self.separator.join([str(number), *first_chunk]) for number in numbers]
+
+    def all_chunk_names(self, start: int, stop: int) -> Iterator[str]:
+        """Yield the names of all chunks with these rows."""
+        rows = range(start // self.chunks[0], -(-stop // self.chunks[0]))
+        axes = zip(self.shape[1:], self.chunks[1:], strict=True)
+        for place in product(rows, *(range(-(-size // chunk)) for size, chunk in axes)):
+            yield self.prefix + self.separator.join(map(str, place))
 
 
 def read_layout(metadata: Any, where: str) -> ArrayLayout:

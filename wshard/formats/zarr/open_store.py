@@ -13,6 +13,7 @@ import numpy as np
 
 from wshard.errors import FormatError, FormatWarning, LimitError, MissingExtraError
 from wshard.formats.zarr.array_layout import ArrayLayout, read_layout
+from wshard.formats.zarr.expansion import BEGIN, check_expansion, compressor_of, has_stated_size
 from wshard.formats.zarr.store_files import METADATA_NAMES, ZarrFiles, ZarrFolder, ZarrZip
 from wshard.plugins import import_library
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_ARRAYS: Final = 4096
 _MAX_DEPTH: Final = 8
+_MAX_CHECKED: Final = 1 << 16
 _CACHED_BYTES: Final = 1 << 22  # of the chunks of an array
 
 OWN_ATTRIBUTE: Final = "wshard"
@@ -44,6 +46,7 @@ class OpenStore:
             str, tuple[int, Array]
         ] = {}  # (first row, rows) of the chunks that were read last, by array
         self._reported: set[str] = set()
+        self._checked: dict[str, tuple[int, int]] = {}  # chunks that do not expand too far, by path
 
     @cached_property
     def _group(self) -> Any:
@@ -120,6 +123,7 @@ class OpenStore:
 
     def _read_rows(self, name: str, start: int, stop: int) -> Array:
         array, where = self.array(name), f"{self.path}: {name}"
+        self._check_expansion(name, start, stop)
         try:
             rows = np.asarray(array[start:stop])
         except MemoryError:
@@ -160,6 +164,20 @@ class OpenStore:
             FormatWarning,
             stacklevel=2,
         )
+
+    def _check_expansion(self, name: str, start: int, stop: int) -> None:
+        """Check the chunks of rows that were not checked yet: the library allocates what a chunk expands to."""
+        layout = self.layout(name)
+        codec = compressor_of(layout, f"{self.path}: {name}")
+        for chunk in layout.all_chunk_names(start, stop) if codec else ():
+            path = f"{name}/{chunk}"
+            state = self.files.state(path)
+            if state is not None and self._checked.get(path) != state:
+                data = self.files.read(path, BEGIN if has_stated_size(codec) else state[0])
+                check_expansion(data, codec, layout, f"{self.path}: {path}")
+                if len(self._checked) >= _MAX_CHECKED:
+                    self._checked.clear()
+                self._checked[path] = state
 
     def walk(self, group: str, *, depth: int = _MAX_DEPTH) -> Iterator[str]:
         """Yield the paths of the arrays in a group; raises LimitError for too many."""

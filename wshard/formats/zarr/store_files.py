@@ -40,6 +40,14 @@ class ZarrFolder:
             return None
         return status.st_size, status.st_mtime_ns
 
+    def read(self, name: str, size: int) -> bytes:
+        """Return up to `size` bytes of a file, none if it does not exist."""
+        try:
+            with open_file(self.path / name) as file:
+                return file.read(size)
+        except (FileNotFoundError, NotADirectoryError):
+            return b""
+
     def groups(self, name: str) -> list[str]:
         """Return the names of the groups and arrays in a group; raises FormatError if it is not a group."""
         try:
@@ -85,6 +93,16 @@ class ZarrZip:
         """Return size and checksum of a member, None if it does not exist."""
         member = self._members.get(name)
         return None if member is None else (member.file_size, member.CRC)
+
+    def read(self, name: str, size: int) -> bytes:
+        """Return up to `size` bytes of a member, none if it does not exist; raises FormatError."""
+        if name not in self._members:
+            return b""
+        try:
+            with self._zip.open(name) as file:
+                return file.read(size)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+            raise FormatError(f"{self.path}: {name}: cannot be read: {error}") from error
 
     def groups(self, name: str) -> list[str]:
         """Return the names of the groups and arrays in a group."""
