@@ -33,6 +33,8 @@ PARTS: Final[Mapping[str, dict[str, Any]]] = {
     "wide": {"observations": {"mask": np.arange(STEPS * 300).reshape(STEPS, 300)}},
     "bf16": {"observations": {"half": Channel("half", DType.BFLOAT16, [1], _BF16[:, None])}},
     "names": {"observations": {"a/b": _ROWS[:, :2], "a.b": _ROWS[:, 2:], "über": _ROWS[:, :1], "x y": _ROWS}},
+    "long name": {"observations": {"n" * 300: _ROWS[:, :2]}},
+    "long camera name": {"observations": {"ü" * 140: np.zeros((STEPS, 8, 8, 3), np.uint8)}},
     "reserved": {"observations": {"discount": _ROWS[:, 0], "index": _ROWS, "states": _ROWS, "infos/a": _ROWS}},
     "flags": {"observations": {"is_first": _ENDS, "done": _ENDS, "terminated": _ENDS, "stepid": _ROWS}},
     "image": {

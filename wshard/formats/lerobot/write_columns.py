@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.array_fields import DType
+from wshard.container.open_file import is_nameable
 from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.step_texts import TASK, texts_of
 from wshard.errors import EpisodeError
@@ -67,6 +68,9 @@ def plan_columns(ep: Episode) -> list[FeatureColumn]:
         if values is not None:
             dtype = np.asarray(values).dtype.name if block == REWARD else "bool"
             columns[_STEP_NAMES[block]] = FeatureColumn(_STEP_NAMES[block], block, dtype, (1,))
+    for name in columns:
+        if not is_nameable(name):
+            raise EpisodeError(f"feature {name[:40]!r}...: expected a name that a folder can have: rename the lane")
     return list(columns.values())
 
 

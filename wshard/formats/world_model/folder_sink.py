@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _FRAMES: Final = re.compile(r"ep_\d+(_step_\d+\.jpe?g|\.mp4)")
 _COPIED_AT_ONCE: Final = 1 << 24
 _QUALITY: Final = 75  # Pillow's default, which the original takes
-_NAME: Final = re.compile(r"[^/\\\0]{1,200}")
+_NAME: Final = re.compile(r"[^/\\\0]+")
+_MAX_NAME: Final = 200  # bytes; files add to it
 
 
 class FolderRowsSink(RowsSink):
@@ -59,7 +60,7 @@ class FolderRowsSink(RowsSink):
         return known, count
 
     def _column_of(self, name: str, block: str, rows: Any) -> StepColumn:
-        if not _NAME.fullmatch(name) or name[0] == ".":
+        if not _NAME.fullmatch(name) or len(name.encode(errors="surrogatepass")) > _MAX_NAME or name[0] == ".":
             raise EpisodeError(f"{self.path}: column {name!r}: expected a name that a file can have")
         return super()._column_of(name, block, rows)
 

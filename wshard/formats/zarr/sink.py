@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from wshard.array_fields import DType
+from wshard.container.open_file import is_nameable
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_writer import encode_note
 from wshard.errors import EpisodeError
@@ -92,6 +93,9 @@ class ReplayBufferSink(DraftSink):
             raise EpisodeError(f"episode {id_!r}: expected the lanes {sorted(names)}, found {sorted(lanes)}")
         for block, lane in lanes.items():
             existing = self._find_array(names[block])
+            if not is_nameable(names[block]):
+                what = f"array {names[block][:40]!r}..."
+                raise EpisodeError(f"episode {id_!r}: {what}: expected a name that a folder can have: rename the lane")
             if 0 in lane.shape:
                 raise EpisodeError(f"episode {id_!r}: {block}: expected at least one number a timestep")
             if existing is not None and (existing.dtype, existing.shape) != (lane.dtype, lane.shape):
