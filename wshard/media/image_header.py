@@ -46,7 +46,8 @@ def read_image_header(data: Buffer, where: str = "image") -> ImageHeader:
         return _read_png(data, where)
     if magic[:2] == _JPEG_MAGIC:
         return _read_jpeg_frame(data, _find_frame(data, where), where)
-    raise CodecError(f"{where}: expected a JPEG or PNG, found {len(data)} bytes that begin with {magic!r}")
+    # The bytes are not quoted: the file may be a link to one that whoever sees the message may not read.
+    raise CodecError(f"{where}: expected a JPEG or PNG, found {len(data)} bytes of neither")
 
 
 def check_pixels(width: int, height: int, where: str) -> None:

@@ -64,7 +64,7 @@ def expected_episode(number, id_):
             "task": "pick up the can",
             "left_out": {
                 "uneven": "its size differs from step to step",
-                "blank": "expected a JPEG or PNG, found 0 bytes that begin with b''",
+                "blank": "expected a JPEG or PNG, found 0 bytes of neither",
             },
         },
         blocks={"aux/text/text": np.array([0, 0] + [1] * (count - 2), "<i4").tobytes()},

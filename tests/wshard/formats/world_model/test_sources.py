@@ -27,8 +27,8 @@ from world_model_sets import (
 )
 
 from wshard.data import LanceDataset
-from wshard.errors import FormatError, LimitError, MissingFileError
-from wshard.formats.base import open_sink
+from wshard.errors import CodecError, FormatError, LimitError, MissingFileError
+from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.world_model.folder import ImageFolderSource, VideoFolderSource
@@ -360,3 +360,19 @@ def test_what_a_table_beside_it_states_of_an_episode_is_its_metadata(tmp_path):
     data = LanceDataset(tmp_path / "a.lance")
     assert data.get_episode_data()["success"] == [True, False, None]
     assert "goal" in data.episode_column_names
+
+
+def test_an_image_that_is_a_link_is_not_quoted(tmp_path):
+    frames = np.random.default_rng(0).integers(0, 255, (3, 16, 16, 3), np.uint8)
+    with open_sink(tmp_path / "set", "folder") as sink:
+        sink.write(Episode("a", observations={"pixels": frames}, actions={"ctrl": np.zeros((3, 1), np.float32)}))
+    (tmp_path / "other").write_text("confidential")
+    image = min((tmp_path / "set").rglob("*.jpeg"))
+    image.unlink()
+    image.symlink_to(tmp_path / "other")
+    with (
+        open_source(tmp_path / "set", "folder") as source,
+        pytest.raises(CodecError, match="expected a JPEG") as caught,
+    ):
+        source.load(source.keys()[0])
+    assert "conf" not in str(caught.value)
