@@ -18,6 +18,8 @@ from wshard.messages import how_to_install
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from PIL import ImageDraw
+
     from wshard.episode.protocol import EpisodeReader
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#b0437f", "#b38600", "#6b4fa3")
@@ -26,24 +28,51 @@ _CHANNELS: Final = 6
 _POINTS: Final = 160
 _FRAMES: Final = 16
 _SIDE: Final = 120
+_TICKS: Final = 4  # parts of the axis
+_AXIS: Final = 14  # pixels below the lanes
 _BLOCKS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
 @dataclass(frozen=True)
 class Course:
-    """A lane as lines: its name, and values per channel, from 0 at the least to 1 at the greatest, None for gaps."""
+    """A lane as lines: its name, and values per channel, from 0 at the least to 1 at the greatest, None for gaps.
+
+    ranges: least and greatest value of each line, in the lane's own unit.
+    """
 
     lane: str
     lines: tuple[tuple[float | None, ...], ...]
+    ranges: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name, and the range of values of all lines."""
+        if not self.ranges:
+            return self.lane
+        low, high = min(low for low, _ in self.ranges), max(high for _, high in self.ranges)
+        scaled = ", each line scaled by itself" if len(self.ranges) > 1 else ""
+        return f"{self.lane}  {low:.4g} to {high:.4g}{scaled}"
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """An episode, or a span of it, in short: a title, the course of lanes, and a few frames as JPEG, equally wide."""
+    """An episode, or a span of it, in short: a title, the course of lanes, and a few frames as JPEG, equally wide.
+
+    span: the timesteps [start, stop) that the lines cover, for the axis; None for no axis.
+    """
 
     title: str
     courses: tuple[Course, ...]
     frames: tuple[bytes, ...] = ()
+    span: tuple[int, int] | None = None
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return places along the lines, 0 to 1, with the timesteps there."""
+        if self.span is None or not self.courses or self.span[1] <= self.span[0]:
+            return []
+        first, last = self.span[0], self.span[1] - 1
+        steps = sorted({first + round((last - first) * part / _TICKS) for part in range(_TICKS + 1)})
+        return [((step - first) / max(1, last - first), str(step)) for step in steps]
 
 
 def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frames: int = _FRAMES) -> Sketch:
@@ -66,32 +95,45 @@ def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frame
             pictures = tuple(encode_picture(np.asarray(view[int(step)]), axes, width=_SIDE) for step in steps)
         except MissingFileError:
             title = f"{title}  (its video is missing)"
-    return Sketch(title, courses, pictures)
+    return Sketch(title, courses, pictures, span)
 
 
 def _course(file: EpisodeReader, name: str, span: tuple[int, int]) -> Course:
     series = read_series(file, name, span, points=_POINTS)
-    lines = [_rescale(values) for values in series.values]
-    moving = [line for line in lines if any(value not in (None, 0.5) for value in line)]
-    return Course(name, tuple((moving or lines)[:_CHANNELS]))
+    ranges = [_range_of(values) for values in series.values]
+    lines = [_rescale(values, *ends) for values, ends in zip(series.values, ranges, strict=True)]
+    moving = [number for number, (low, high) in enumerate(ranges) if high > low]
+    drawn = (moving or [*range(len(lines))])[:_CHANNELS]
+    return Course(name, tuple(lines[number] for number in drawn), tuple(ranges[number] for number in drawn))
 
 
-def _rescale(values: Sequence[float | None]) -> tuple[float | None, ...]:
+def _range_of(values: Sequence[float | None]) -> tuple[float, float]:
     numbers = [value for value in values if value is not None]
-    low, high = min(numbers, default=0.0), max(numbers, default=0.0)
+    return min(numbers, default=0.0), max(numbers, default=0.0)
+
+
+def _rescale(values: Sequence[float | None], low: float, high: float) -> tuple[float | None, ...]:
     return tuple(None if one is None else 0.5 if high <= low else (one - low) / (high - low) for one in values)
 
 
 def draw_svg(sketch: Sketch, *, width: int = 420, height: int = 46) -> str:
-    """Return the lanes of a sketch as one SVG element."""
+    """Return the lanes of a sketch as one SVG element, with an axis of timesteps below."""
     rows, tall = [], height * len(sketch.courses)
+    for place, step in sketch.ticks():
+        anchor = "start" if place == 0 else "end" if place == 1 else "middle"
+        x = f"{place * width:.1f}"
+        rows.append(f'<line x1="{x}" y1="0" x2="{x}" y2="{tall}" stroke="#dde"/>')
+        rows.append(
+            f'<text x="{x}" y="{tall + _AXIS - 3}" font-size="9" fill="#667" text-anchor="{anchor}">{step}</text>'
+        )
     for row, course in enumerate(sketch.courses):
         top = row * height
-        rows.append(f'<text x="2" y="{top + 10}" font-size="9" fill="#667">{escape(course.lane)}</text>')
+        rows.append(f'<text x="2" y="{top + 10}" font-size="9" fill="#667">{escape(course.label)}</text>')
         for number, line in enumerate(course.lines):
             points = _points(line, width, height - 14, top + 12)
             colour = COLOURS[number % len(COLOURS)]
             rows += [f'<polyline fill="none" stroke="{colour}" points="{part}"/>' for part in points]
+    tall += _AXIS if sketch.ticks() else 0
     attributes = f'role="img" aria-label="{escape(sketch.title, quote=True)}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" {attributes}>{"".join(rows)}</svg>'
 
@@ -139,7 +181,10 @@ def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) 
         from PIL import Image, ImageDraw  # noqa: PLC0415  (only files need it)
     except ImportError as error:
         raise MissingExtraError(f"PNG needs Pillow: {how_to_install('images')}; SVG and HTML do not") from error
-    tall = [24 + (96 if sketch.frames else 0) + height * len(sketch.courses) for sketch in sketches]
+    tall = [
+        24 + (96 if sketch.frames else 0) + height * len(sketch.courses) + (_AXIS if sketch.ticks() else 0)
+        for sketch in sketches
+    ]
     page = Image.new("RGB", (width, max(1, sum(tall))), "white")
     pen, top = ImageDraw.Draw(page), 0
     for sketch, used in zip(sketches, tall, strict=True):
@@ -150,8 +195,9 @@ def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) 
             picture.thumbnail((_SIDE, 90))
             page.paste(picture, (6 + place * (_SIDE + 6), below))
         below += 96 if sketch.frames else 0
+        _draw_axis(pen, sketch, width - 12, (below, below + height * len(sketch.courses)))
         for row, course in enumerate(sketch.courses):
-            pen.text((6, below + row * height), course.lane, fill="#666677")
+            pen.text((6, below + row * height), course.label, fill="#666677")
             for number, line in enumerate(course.lines):
                 for part in _points(line, width - 12, height - 18, below + row * height + 14):
                     pairs = [tuple(map(float, pair.split(","))) for pair in part.split(" ")]
@@ -161,6 +207,15 @@ def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) 
     sink = io.BytesIO()
     page.save(sink, "PNG")
     return sink.getvalue()
+
+
+def _draw_axis(pen: ImageDraw.ImageDraw, sketch: Sketch, width: int, rows: tuple[int, int]) -> None:
+    """Draw lines and labels of timesteps behind the lanes, from the first to the last row of pixels."""
+    for place, step in sketch.ticks():
+        x = 6 + place * width
+        pen.line([(x, rows[0]), (x, rows[1])], fill="#ddddee")
+        before = {0.0: 0.0, 1.0: 1.0}.get(place, 0.5) * pen.textlength(step)  # labels end at the edges
+        pen.text((x - before, rows[1] + 2), step, fill="#666677")
 
 
 def draw_text(line: Sequence[float | None], *, width: int = 40) -> str:

@@ -95,6 +95,21 @@ def test_a_sketch_is_drawn_as_svg_html_png_and_text(place):
     assert draw_text([0, 0.5, None, 1.0], width=4) == "\u2581\u2585 \u2588"
 
 
+def test_a_drawing_has_an_axis_of_timesteps_and_the_range_of_values(place):
+    with open_archive(place) as archive:
+        ref = replace(ref_of(archive, "arm-00"), span=(10, 50))
+        with ref.open() as file:
+            rewards = np.asarray(file["reward"])[10:50]
+            state = np.asarray(file["signal/state"])[10:50]
+        sketch = sketch_hit(ref)
+    words = [text.text for text in ET.fromstring(draw_svg(sketch)).findall("{*}text")]  # noqa: S314  (our own)
+    assert {"10", "20", "30", "39", "49"} <= {*words}
+    assert f"signal/state  {state.min():.4g} to {state.max():.4g}, each line scaled by itself" in words
+    assert f"reward  {rewards.min():.4g} to {rewards.max():.4g}" in words
+    assert Sketch("", sketch.courses, span=(3, 4)).ticks() == [(0.0, "3")]
+    assert Sketch("", sketch.courses).ticks() == Sketch("", (), span=(0, 9)).ticks() == []
+
+
 def test_names_of_hostile_files_stay_text():
     hostile = '<script>alert("1")</script>'
     sketch = Sketch(hostile, (Course(hostile, ((0.0, None, 1.0),)),))
