@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wshard.types import TimebaseSpec
 
 ENV_ARGS: Final = "env_args"
+_ENV_INFO: Final = "env_info"
 FILTERS: Final = "filters"
 STEP_LANES: Final = {"rewards": REWARD, "dones": DONE}
 NEXT: Final = "next_obs/"
@@ -57,9 +58,9 @@ class RobomimicSource(Hdf5Source[str]):
             "metadata; model_file and texts of over 4,096 characters: blocks aux/attributes/NAME",
         ),
         ("mask/FILTER", "metadata filters: the names of those that list the demonstration"),
-        ("attribute env_args of data", "metadata env_args; env_name: the environment"),
+        ("attribute env_args of data", "metadata env_args; env_name: the environment, as env in files of robosuite"),
         ("language_instruction, problem_info, ep_meta.lang", "metadata task"),
-        ("env_args.env_kwargs.control_freq", "the rate; otherwise unknown (30 Hz, assumed)"),
+        ("env_args.env_kwargs.control_freq, env_info.control_freq", "the rate; otherwise unknown (30 Hz, assumed)"),
         ("action alignment", "actions at t follow the obs at t"),
     )
 
@@ -95,8 +96,14 @@ class RobomimicSource(Hdf5Source[str]):
         details = {name: json_attribute(group, name, where) for name in _JSON_ATTRIBUTES}
         table.metadata.update(attributes | {name: value for name, value in details.items() if name in attributes})
         table.metadata.update(_file_metadata(file_attributes, details, attributes, key))
-        env_args = file_attributes[ENV_ARGS]
-        return table.info(str(own_id or key), env_id=str(env_args.get("env_name") or ""), timebase=_timebase(env_args))
+        env_args, env_info = (
+            file_attributes[ENV_ARGS],
+            file_attributes[_ENV_INFO],
+        )  # robosuite's own files have env_info
+        name = env_args.get("env_name") or file_attributes["env"] or env_info.get("env_name") or ""
+        return table.info(
+            str(own_id or key), env_id=str(name), timebase=_timebase(env_args or {"env_kwargs": env_info})
+        )
 
     def _extra_blocks(self, ref: str) -> dict[str, bytes]:
         where = self.where_of("")
@@ -110,8 +117,9 @@ class RobomimicSource(Hdf5Source[str]):
         if not cache:
             where = self.where_of("")
             data = expect_group(file, "data", where)
-            for name in (ENV_ARGS, "problem_info"):
+            for name in (ENV_ARGS, "problem_info", _ENV_INFO):
                 cache[name] = json_attribute(data, name, where)
+            cache["env"] = text_attribute(data, "env")
             cache[_INSTRUCTION] = text_attribute(data, _INSTRUCTION)
             cache[FILTERS] = _read_filters(file, where)
         return dict(cache)
