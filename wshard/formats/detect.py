@@ -130,7 +130,7 @@ def format_of(location: Location) -> str:
 
 
 def format_to_write(path: str | os.PathLike[str]) -> str:
-    """Return the format of what is there, else the one of the suffix, also where other arrays are to be replaced."""
+    """Return the format of what is there, else the one of the suffix, also over other arrays: its Sink decides."""
     name = detect_format(path)
     return Format.DREAMER_V3 if name == OTHER_ARRAYS else name
 

@@ -83,10 +83,12 @@ def test_other_arrays_among_replay_files_are_refused_by_name(tmp_path):
             source.load("a_weights")
 
 
-def test_saving_replaces_other_arrays(tmp_path):
+def test_saving_never_replaces_other_arrays(tmp_path):
     np.savez(tmp_path / "x.npz", **OTHERS["weights"])
-    save(make_episode(), tmp_path / "x.npz")
-    assert detect_format(tmp_path / "x.npz") == "dreamerv3"
+    before = (tmp_path / "x.npz").read_bytes()
+    with pytest.raises(FormatError, match="found another file: choose another path"):
+        save(make_episode(), tmp_path / "x.npz")
+    assert (tmp_path / "x.npz").read_bytes() == before
 
 
 def test_a_zip_archive_without_arrays_is_of_no_format(tmp_path):
