@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Rows: TypeAlias = NDArray[np.float64]
 """float64 [timesteps, channels]."""
 
+MAX_GAPS: Final = 0.1
+"""Share of the timesteps of a lane that may lack a finite number in some channel: these are interpolated."""
+
 LARGEST: Final = float(np.finfo(np.float32).max)
 """Largest accepted magnitude: vectors are float32, and sums of squares of such numbers cannot overflow float64."""
 
@@ -32,6 +35,21 @@ def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
         return None  # a NaN anywhere makes both extremes NaN, and no comparison with NaN holds
     row, column = np.argwhere(~(np.abs(rows.astype(np.float64)) <= LARGEST))[0]  # LARGEST would overflow in float16
     return int(row), int(column)
+
+
+def bridge_gaps(rows: NDArray[Any]) -> Rows | None:
+    """Return `rows` [T, D] with values that first_bad would refuse interpolated between those before and after them.
+
+    At either end the nearest value continues. None if more than MAX_GAPS of the rows have such values.
+    """
+    bad = ~(np.abs(rows.astype(np.float64)) <= LARGEST)
+    if np.count_nonzero(bad.any(axis=1)) > MAX_GAPS * len(rows):
+        return None
+    bridged, steps = rows.astype(np.float64), np.arange(len(rows))
+    for column in np.flatnonzero(bad.any(axis=0)).tolist():
+        gaps = bad[:, column]
+        bridged[gaps, column] = np.interp(steps[gaps], steps[~gaps], bridged[~gaps, column])
+    return bridged
 
 
 def check_number(value: Any, what: str) -> float:

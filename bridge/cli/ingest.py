@@ -171,6 +171,9 @@ def _print_report(report: IngestReport, place: str) -> None:
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"some files are of no known format: {OWN_DATA}", err=True)
+    if len(report.spaces) > 1:
+        listed = "; ".join(f"{count} over {lanes}" for lanes, count in report.spaces.items())
+        typer.echo(f"embedded by lanes: {printable(listed)}: searches compare episodes of the same lanes", err=True)
     if report.skipped:
         typer.echo(f"skipped: {_by_suffix(report.skipped)}: of no known format; {OWN_DATA}", err=True)
     if report.delayed is not None:

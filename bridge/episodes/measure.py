@@ -11,6 +11,7 @@ import numpy as np
 
 from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
+from embedders.numeric import bridge_gaps
 from embedders.statistics import measure_moments, spreads_of
 from wshard.episode.lanes import REWARD, TICKS, TIMESTAMPS
 from wshard.errors import IngestError
@@ -60,8 +61,8 @@ class Measured:
 class Summary:
     """Values computed from an episode's numbers: what the catalog stores of its lanes, and measures if requested.
 
-    spreads: as in LaneRecord, by lane; None if a number is not finite. Only observations, actions and the reward are
-    measured.
+    spreads: as in LaneRecord, by lane, with gaps bridged; None if numbers are not finite in too many timesteps. Only
+    observations, actions and the reward are measured.
     """
 
     spreads: Mapping[str, bytes | None]
@@ -137,7 +138,18 @@ def _spreads_by_lane(form: MeasureLayout, columns: NDArray[np.float64]) -> list[
         packed = iter(pack_spreads(spreads[is_finite, start:stop]))
         for lanes, is_fine in zip(by_episode, is_finite.tolist(), strict=True):
             lanes[name] = next(packed) if is_fine else None
+        for number in np.flatnonzero(~is_finite).tolist():
+            by_episode[number][name] = _bridged_spreads(columns[number, start:stop])
     return by_episode
+
+
+def _bridged_spreads(columns: NDArray[np.float64]) -> bytes | None:
+    """Return the spreads of a lane [D, T] whose gaps are bridged, as for its vectors; None if it has too many."""
+    bridged = bridge_gaps(columns.T)
+    if bridged is None:
+        return None
+    tables, _ = measure_moments(np.ascontiguousarray(bridged.T)[None])
+    return pack_spreads(spreads_of(tables, len(bridged)))[0]
 
 
 def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:

@@ -18,7 +18,7 @@ from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vect
 from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
-from embedders.numeric import first_bad
+from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
@@ -109,8 +109,9 @@ def read_episodes(
     """Read what the catalog stores about episodes: metadata, lanes, moments, reward, digest; and measure them.
 
     measuring: compute the measures of quality checks. wanted: the lanes to embed (see choose_lanes); named ones must
-    exist. A lane with NaN or infinities is catalogued without moments. Every lane is read once. The chunks of a chunked
-    episode are compared with their hashes here; later only their digests, which need few bytes of each, are compared.
+    exist. A lane with NaN or infinities in many timesteps is catalogued without moments. Every lane is read once.
+    The chunks of a chunked episode are compared with their hashes here; later only their digests, which need few bytes
+    of each, are compared.
 
     Returns results and failures, each in order; causes are IngestErrors (ValueErrors), FormatErrors,
     SourceNotFoundErrors and OSErrors.
@@ -229,18 +230,31 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
 def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
 
-    Raises NotFiniteError for NaN, infinities and numbers beyond float32 in concatenated lanes.
+    Gaps of concatenated lanes are bridged: see bridge_gaps. Raises NotFiniteError if too many timesteps have NaN,
+    infinities or numbers beyond float32.
     """
+    return read_bridged(file, space)[0]
+
+
+def read_bridged(file: EpisodeReader, space: Space) -> tuple[NDArray[Any], bool]:
+    """Return what read_lanes does, and whether gaps were bridged."""
     lanes = space.lanes
     if len(space.window_shape) > 1:
-        return file.lane(lanes[0].name)
-    columns = [file.lane(lane.name).reshape(file.length, lane.channels) for lane in lanes]
-    for lane, values in zip(lanes, columns, strict=True):
+        return file.lane(lanes[0].name), False
+    columns, bridged = [], False
+    for lane in lanes:
+        values = file.lane(lane.name).reshape(file.length, lane.channels)
         if bad := first_bad(values):
-            found = f"{values[bad]} at timestep {bad[0]}, channel {bad[1]}"
-            expected = "expected finite float32-sized numbers"
-            raise NotFiniteError(f"{file.where}: lane {lane.name!r}: {expected}, found {found}")
-    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
+            filled, bridged = bridge_gaps(values), True
+            if filled is None:
+                raise NotFiniteError(
+                    f"{file.where}: lane {lane.name!r}: expected finite float32-sized numbers in at least "
+                    f"{1 - MAX_GAPS:.0%} of the timesteps, found {values[bad]} at timestep {bad[0]}, channel {bad[1]}, "
+                    "and too many more: `wshard check` says where; --lanes NAME embeds other lanes"
+                )
+            values = filled
+        columns.append(values)
+    return (columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)), bridged
 
 
 def attempt(read: Callable[[], Result], address: EpisodeAddress) -> Result | Failure:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bridge.episodes.open import OpenLocations
-from bridge.episodes.read import Failure, attempt, read_lanes
+from bridge.episodes.read import Failure, attempt, read_bridged
 from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.window_batches import Cuts
@@ -49,10 +49,14 @@ class MissingEmbeddings:
 
 @dataclass(frozen=True)
 class EmbeddingOutcome:
-    """Result of one embedding job: ledger rows, and (episode id, failure) of the episodes that failed."""
+    """Result of one embedding job: ledger rows, and (episode id, failure) of the episodes that failed.
+
+    bridged: ids of the episodes with gaps that were bridged.
+    """
 
     rows: list[EmbeddingRow]
     failed: list[tuple[int, Failure]]
+    bridged: set[int]
 
 
 def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbeddings]) -> list[EmbeddingOutcome]:
@@ -60,7 +64,7 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbedding
 
     Returns the result of each job, in order.
     """
-    outcomes = [EmbeddingOutcome([], []) for _ in jobs]
+    outcomes = [EmbeddingOutcome([], [], set()) for _ in jobs]
     batch_size = (
         _BATCH_EPISODES if len(jobs[0].space.window_shape) == 1 else 1
     )  # images of many episodes would not fit into memory
@@ -68,14 +72,16 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbedding
         for start in range(0, len(lacking), batch_size):
             ready: list[list[_Ready]] = [[] for _ in jobs]
             for episode in lacking[start : start + batch_size]:
-                values = attempt(partial(_read_values, jobs[0].space, episode.row, locations), episode.row.address)
-                if isinstance(values, Failure):
-                    failure = replace(values, catalogued=isinstance(values.cause, NotFiniteError))
+                read = attempt(partial(_read_values, jobs[0].space, episode.row, locations), episode.row.address)
+                if isinstance(read, Failure):
+                    failure = replace(read, catalogued=isinstance(read.cause, NotFiniteError))
                     for number in episode.numbers:
                         outcomes[number].failed.append((episode.row.id, failure))
                     continue
+                values, bridged = read
                 for number in episode.numbers:
                     ready[number].append((episode.row, values))
+                    outcomes[number].bridged.update([episode.row.id] if bridged else [])
             for numbers in _group_jobs(jobs, ready):
                 selected = [outcomes[number] for number in numbers]
                 _embed_all([jobs[number] for number in numbers], ready[numbers[0]], selected)
@@ -127,10 +133,10 @@ def _spans(plan: WindowPlan, length: int) -> NDArray[np.int64]:
     return plan.spans(length)
 
 
-def _read_values(space: Space, row: EpisodeRow, locations: OpenLocations) -> NDArray[Any]:
+def _read_values(space: Space, row: EpisodeRow, locations: OpenLocations) -> tuple[NDArray[Any], bool]:
     with locations.open(row.address) as file:
         # In a location of several, compare the fingerprint; the digest would read every lane.
         is_unchanged = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
         if not is_unchanged and file.digest() != row.digest:
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
-        return read_lanes(file, space)
+        return read_bridged(file, space)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from bridge.episodes.read import Failure
 from bridge.index.base import Point, decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
 from bridge.quality.judge import INTEGRITY
+from bridge.spaces.identity import describe_lanes
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
 from catalog.records import CheckFinding
@@ -93,9 +94,7 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     unfit: dict[int, NoLaneError] = {}
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
-        _embed(
-            run, [_Target(one.family, row, Among(one.family.layout_ids, one.requested)) for one, row in active.items()]
-        )
+        _embed(run, [_Target(one.family, row, one.family.among(one.requested)) for one, row in active.items()])
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
@@ -127,11 +126,13 @@ def _among(run: Run, plan: _Plan) -> Among:
     windows are many, and only for the episodes for which they were requested.
     """
     catalog, family = run.archive.catalog, plan.family
-    layouts = next((now.layout_ids for now in families(catalog, plan.choice)[0] if now.lanes == family.lanes), ())
+    now = next((now for now in families(catalog, plan.choice)[0] if now.lanes == family.lanes), None)
+    if now is None:
+        return Among(())
     if plan.requested is None:
-        return Among(layouts)
+        return now.among()
     active = current(catalog, family)
-    return Among(layouts, tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())}))
+    return now.among(tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())}))
 
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
@@ -153,10 +154,13 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             if target.row.id in replaced:
                 continue
             try:
-                embedded |= commit(run, target.row.id, space, result.rows)
+                written = commit(run, target.row.id, space, result.rows)
             except SpaceMismatchError:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
+            embedded |= written
+            run.bridged.update(written & result.bridged)
+            run.by_lanes.setdefault(describe_lanes(space), set()).update(written)
             target.left_out.extend(id_ for id_, _ in result.failed)
             # A file that disappeared is not a failure, as above.
             with OpenLocations() as locations:
@@ -164,7 +168,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             run.report.leave_out(failures)
             run.watch.advance(len(result.rows) + len(result.failed))
         run.embedded.update(embedded)
-        run.report.embedded = len(run.embedded)
+        run.report.embedded, run.report.bridged = len(run.embedded), len(run.bridged)
+        run.report.spaces = {lanes: len(ids) for lanes, ids in run.by_lanes.items() if ids}
         # Once for each file that was read here, though several Spaces may lack it.
         broken = {
             id_: one.error for result in outcome for id_, one in result.failed if isinstance(one.cause, FormatError)
@@ -208,7 +213,7 @@ def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterato
 
 
 def _within(among: Among, ids: Sequence[int], wanted: Container[int] | None) -> Among:
-    return Among(among.layout_ids, tuple(id_ for id_ in ids if wanted is None or id_ in wanted))
+    return replace(among, ids=tuple(id_ for id_ in ids if wanted is None or id_ in wanted))
 
 
 def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[MissingEmbeddings]:

@@ -37,10 +37,12 @@ class IngestReport:
     """Summary of an ingest run; numbers count episodes.
 
     missing: files of catalogued episodes below the folders that do not exist. embedded: episodes that got vectors, or
-    new ones because the statistics changed. tasks: episodes whose task description was embedded. flagged: episodes with
-    findings of quality checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
+    new ones because the statistics changed. bridged: those of them with gaps (NaN) that were
+    interpolated. tasks: episodes whose task description was embedded. flagged: episodes with findings of quality
+    checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
     is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix.
+    spaces: how many episodes got vectors of which lanes: only episodes with the same lanes are compared.
     """
 
     new: int = 0
@@ -50,6 +52,7 @@ class IngestReport:
     removed: int = 0
     missing: int = 0
     embedded: int = 0
+    bridged: int = 0
     tasks: int = 0
     flagged: int = 0
     failed: list[Failure] = field(default_factory=list)
@@ -57,6 +60,7 @@ class IngestReport:
     replaced: list[Replaced] = field(default_factory=list)
     delayed: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    spaces: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -76,7 +80,8 @@ class IngestReport:
 class Run:
     """One run over an archive.
 
-    brought: ids of the episodes that it catalogued, new or changed; embedded, of those that got vectors.
+    brought: ids of the episodes that it catalogued, new or changed; embedded, of those that got vectors; bridged, of
+    those of them with gaps. by_lanes: ids of those that got vectors, by the lanes in words.
     """
 
     archive: Archive
@@ -86,3 +91,5 @@ class Run:
     index_sync: IndexSync
     brought: list[int] = field(default_factory=list)
     embedded: set[int] = field(default_factory=set)
+    bridged: set[int] = field(default_factory=set)
+    by_lanes: dict[str, set[int]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from bridge.index.embedded.snapshot import IndexSnapshot
 from bridge.ingest.text import speaking, task_of
 from bridge.maintenance import indexes
 from bridge.maintenance.findings import Finding
+from bridge.spaces.grouping import group_episodes
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
 from catalog.filters.fields import Field
@@ -125,7 +126,10 @@ def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     if space.of_text:
         pending = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, speaking(catalog)))
         return [id_ for id_, episode in sorted(pending.items()) if task_of(episode)]
-    among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
+    choice = choice_of(space, layouts)
+    among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice)))
+    if choice.names is not None and (group := group_episodes(catalog, LaneChoice())[0].get(space.lanes)):
+        among = Among((), parts=tuple(group.parts))  # made for episodes in which the other lanes have no numbers
     return catalog.vectors.pending_ids(row.id, among)
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from bridge.maintenance.indexes import SpaceSummary, State
     from bridge.training.train_encoder import AdaptReport, Learnt
 
-COUNTS: Final = ("new", "changed", "moved", "unchanged", "removed", "missing", "embedded", "tasks", "flagged")
+_EMBEDDED: Final = ("embedded", "bridged", "tasks")
+COUNTS: Final = ("new", "changed", "moved", "unchanged", "removed", "missing", *_EMBEDDED, "flagged")
 """What an ingest counts, in episodes."""
 
 
@@ -28,6 +29,7 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "replaced": [_present_replaced(one) for one in report.replaced],
         "delayed": report.delayed,
         "skipped": dict(report.skipped),
+        "spaces": dict(report.spaces),
         "seconds": round(report.seconds, 3),
     }
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.spaces.glitches import Usual
-from bridge.spaces.lanes import LaneChoice, block_name, choose_lanes
+from bridge.spaces.grouping import group_episodes
+from bridge.spaces.lanes import LaneChoice, block_name
 from catalog.filters.where import Compare
+from catalog.vectors.records import Among
 from embedders.base import dim_of
 from embedders.numeric import check_number
 from embedders.space import LaneSpec, Space, Statistics
@@ -65,13 +67,28 @@ def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -
 
 @dataclass(frozen=True)
 class Family:
-    """Episodes that share a Space: the embedder, the lanes, the windows, and the layouts that have these lanes."""
+    """Episodes that share a Space: the embedder, the lanes, the windows, and the layouts that have these lanes.
+
+    parts: layouts with more lanes, and the ids of their episodes in which the others have no numbers; without: ids of
+    the episodes that are in such a part of another family instead.
+    """
 
     embedder: Embedder
     lanes: tuple[LaneSpec, ...]
     windows: WindowPlan
     layout_ids: tuple[int, ...]
     weights: tuple[float, ...] | None = None
+    parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    without: tuple[int, ...] = ()
+
+    def among(self, ids: tuple[int, ...] | None = None) -> Among:
+        """Return the episodes of the family, or those of them with one of these ids."""
+        return Among(self.layout_ids, ids, parts=self.parts, without=self.without)
+
+    @property
+    def measured_layouts(self) -> tuple[int, ...]:
+        """The layouts whose episodes count for its statistics."""
+        return (*self.layout_ids, *(layout_id for layout_id, _ in self.parts if layout_id not in self.layout_ids))
 
     @cached_property
     def name(self) -> str:
@@ -97,27 +114,23 @@ class Family:
 def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, NoLaneError]]:
     """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none.
 
-    Lanes that the embedder refuses, such as those of other channels than it was trained on, are left out if it accepts
+    By default lanes without finite numbers are left out for their episode, if it has others. Layouts whose
+    lanes the embedder refuses, such as those of other channels than it was trained on, are left out if it accepts
     others. Raises EmbedderError if it accepts none.
     """
-    groups: dict[tuple[LaneSpec, ...], list[int]] = {}
-    unfit: dict[int, NoLaneError] = {}
-    for layout in catalog.query.layouts():
-        try:
-            groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
-        except NoLaneError as error:
-            unfit[layout.id] = error
+    groups, unfit = group_episodes(catalog, choice.lanes)
     usable: list[Family] = []
     refused: list[EmbedderError] = []
-    for lanes, ids in groups.items():
+    for lanes, group in groups.items():
         try:
             dim_of(choice.embedder, count_channels(lanes))
         except EmbedderError as error:
             refused.append(error)
-            unfit |= dict.fromkeys(ids, NoLaneError(str(error)))
+            unfit |= dict.fromkeys(group.layout_ids, NoLaneError(str(error)))
         else:
             weights = weights_in(choice.lanes.weights, lanes)
-            usable.append(Family(choice.embedder, lanes, choice.windows, tuple(ids), weights))
+            layout_ids, parts, without = tuple(group.layout_ids), tuple(group.parts), tuple(group.without)
+            usable.append(Family(choice.embedder, lanes, choice.windows, layout_ids, weights, parts, without))
     if refused and not usable:
         raise refused[0]
     return usable, unfit
@@ -173,12 +186,12 @@ def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
     An episode with NaN or infinities in one lane counts for its other lanes. Raises NoLaneError if that leaves a lane
     without any episode.
     """
-    return lane_statistics(catalog, family.layout_ids, family.lanes)
+    return lane_statistics(catalog, family.measured_layouts, family.lanes)
 
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
     """Return the timesteps per second of each lane, None if episodes of the family differ or it is unknown."""
-    rates_by_lane = [catalog.query.rates(family.layout_ids, lane.name) for lane in family.lanes]
+    rates_by_lane = [catalog.query.rates(family.measured_layouts, lane.name) for lane in family.lanes]
     return tuple(rates.pop() if len(rates) == 1 else None for rates in rates_by_lane)
 
 

@@ -137,14 +137,16 @@ def _family(archive: Archive, lesson: Lesson) -> Family:
     names = None if lesson.lanes is None else tuple(lesson.lanes)
     matching = {layout.id: layout.episodes for layout in archive.catalog.query.layouts(lesson.where)}
     groups, _ = families(archive.catalog, Choice(ArcDct(), LaneChoice(names), lesson.windows))
-    groups = [group for group in groups if matching.keys() & group.layout_ids]
+    groups = [group for group in groups if matching.keys() & group.layout_ids] or [
+        group for group in groups if matching.keys() & group.measured_layouts
+    ]
     if len(groups) == 1:
         return groups[0]
     if not groups:
         raise QueryError(
             "training: expected episodes with the same lanes, found none that pass the filter and have them"
         )
-    counts = [sum(matching.get(id_, 0) for id_ in group.layout_ids) for group in groups]
+    counts = [sum(matching.get(id_, 0) for id_ in group.measured_layouts) for group in groups]
     listed = "\n".join(
         f"  {plural(count, 'episode')} of {describe_lanes(group.space(None))}"
         for group, count in zip(groups, counts, strict=True)
@@ -159,7 +161,7 @@ def _windows(
     statistics = archive_statistics(archive.catalog, family)
     space = family.space(statistics)
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
-    fitting = [row for row in rows.values() if row.layout_id in family.layout_ids]
+    fitting = [row for row in rows.values() if row.layout_id in family.measured_layouts]
     windows: list[Rows] = []
     failed: list[Failure] = []
     with OpenLocations() as locations:

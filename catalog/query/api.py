@@ -10,7 +10,7 @@ from catalog.database import query_plan, readonly_sql
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
-from catalog.query.facts import find_existing, known_parts, load_facts, load_rates
+from catalog.query.facts import find_existing, known_parts, load_facts, load_lanes_without_numbers, load_rates
 from catalog.query.iterate import walk_spreads
 from catalog.query.sorted_ids import SortedIds, is_far
 from wshard.arguments import episode_ids, plain_text, several_names, whole_number
@@ -206,6 +206,13 @@ class Queries:
         walks = [walk_spreads(self._session.read, number, lane_name=lane) for number in sorted(set(layout_ids))]
         merged = heapq.merge(*walks, key=itemgetter(0))
         return ((count, spreads) for number, count, spreads in merged if number not in without)
+
+    def lanes_without_numbers(
+        self, layout_ids: Sequence[int], names: Sequence[str]
+    ) -> dict[int, dict[int, frozenset[str]]]:
+        """Return which of these lanes have no moments, as their numbers are not finite: by layout, by episode id."""
+        with self._session.read() as connection:
+            return load_lanes_without_numbers(connection, layout_ids, names)
 
     def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
         """Return the rates of the lane in episodes of these layouts; None stands for unknown ones."""

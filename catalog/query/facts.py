@@ -43,6 +43,24 @@ def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: s
     return set(connection.scalars(statement))
 
 
+def load_lanes_without_numbers(
+    connection: Connection, layout_ids: Collection[int], names: Collection[str]
+) -> dict[int, dict[int, frozenset[str]]]:
+    """Return those of the lanes that are stored without moments: their names by layout and episode."""
+    statement = (
+        select(episode.c.layout_id, episode.c.id, lane.c.name)
+        .select_from(episode.join(lane))
+        .where(lane.c.spread.is_(None), one_of(connection, lane.c.name, names))
+        .where(one_of(connection, episode.c.layout_id, layout_ids))
+        .order_by(episode.c.id)
+    )
+    found: dict[int, dict[int, frozenset[str]]] = {}
+    for layout_id, id_, name in connection.execute(statement):
+        of_layout = found.setdefault(layout_id, {})
+        of_layout[id_] = of_layout.get(id_, frozenset()) | {name}
+    return found
+
+
 def load_facts(connection: Connection, ids: Collection[int], parts: Collection[str] | None = None) -> dict[int, Facts]:
     """Return the facts of each of these episodes; parts: the fields of Facts to fill, None for all.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from catalog.database.schema import space
 from catalog.query import pages
 from catalog.vectors import ledger
-from catalog.vectors.coverage import load_uncovered
+from catalog.vectors.coverage import load_uncovered, pending_ids
 from catalog.vectors.ledger import walk_ledger
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ class VectorLedger:
     def pending(self, space_id: int, among: Among) -> list[EpisodeRow]:
         """Return the episodes of `among` without vectors in the space, by id."""
         with self._session.read() as connection:
-            ids = ledger.pending_ids(connection, space_id, among=among)
+            ids = pending_ids(connection, space_id, among=among)
             return pages.load_ids(connection, ids, base=self._session.base)
 
     def pending_ids(self, space_id: int, among: Among) -> list[int]:
         """Return the ids of the episodes of `among` without vectors in the space, ascending."""
         with self._session.read() as connection:
-            return ledger.pending_ids(connection, space_id, among=among)
+            return pending_ids(connection, space_id, among=among)
 
     def embedded(self, space_id: int) -> list[int]:
         """Return the ids of all episodes that have vectors in the space, ascending."""

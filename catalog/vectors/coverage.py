@@ -1,15 +1,17 @@
-"""Counts the episodes that pass a filter but have no vectors in the Spaces that a search compares."""
+"""Which episodes have no vectors in a space: those still to embed, and how many that pass a filter."""
 
 from __future__ import annotations
 
+import heapq
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, func, literal, null, select
 
 from catalog.database.engine import one_of
-from catalog.database.schema import embedding, episode, lane
+from catalog.database.schema import document, embedding, episode, lane
 from catalog.filters.to_sql import condition
-from catalog.vectors.records import Uncovered
+from catalog.vectors.records import Among, Uncovered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -58,3 +60,35 @@ def _is_without_numbers(connection: Connection, lanes: Collection[str]) -> Colum
 def _has_vectors(connection: Connection, space_ids: Collection[int]) -> ColumnElement[bool]:
     row = embedding.c
     return (row.episode_row == episode.c.id) & row.digest.is_not(None) & one_of(connection, row.space_id, space_ids)
+
+
+def pending_ids(connection: Connection, space_id: int, *, among: Among, limit: int | None = None) -> list[int]:
+    """Return the ids of the episodes without vectors in the space, ascending."""
+    id_lists, number = [], episode.c.id
+    whole = [(layout_id, None) for layout_id in set(among.layout_ids)]
+    for layout_id, part in (*whole, *among.parts):  # one by one, so that an index yields the ids of each in order
+        conditions = (episode.c.layout_id == layout_id, *_restrictions(connection, among, part))
+        statement = select(number).where(*conditions, _without_vectors(space_id))
+        id_lists.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
+    return list(islice(heapq.merge(*id_lists), limit))
+
+
+def _restrictions(connection: Connection, among: Among, part: tuple[int, ...] | None) -> list[ColumnElement[bool]]:
+    """Return the conditions on episodes of one layout; part: the only ids of it, None for all."""
+    conditions = [one_of(connection, episode.c.id, ids) for ids in (among.ids, part) if ids is not None]
+    if part is None and among.without:
+        conditions.append(~one_of(connection, episode.c.id, among.without))
+    if among.with_words:
+        document_rows = select(literal(1)).where(document.c.episode_row == episode.c.id)
+        conditions.append(document_rows.correlate(episode).exists())
+    return conditions
+
+
+def _without_vectors(space_id: int) -> ColumnElement[bool]:
+    # Digests need not be compared, since the rows of a changed episode are deleted; it would read every episode's row.
+    conditions = (
+        embedding.c.space_id == space_id,
+        embedding.c.episode_row == episode.c.id,
+        embedding.c.digest.is_not(None),
+    )
+    return ~select(literal(1)).where(*conditions).correlate(episode).exists()

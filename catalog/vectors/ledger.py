@@ -5,8 +5,6 @@ A tombstone has no digest, count, checksum and vectors.
 
 from __future__ import annotations
 
-import heapq
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
@@ -16,14 +14,14 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    literal,
     select,
     update,
 )
 
 from catalog.database.engine import one_of
-from catalog.database.schema import archive, document, embedding, episode, index_copy, space
+from catalog.database.schema import archive, embedding, episode, index_copy, space
 from catalog.vectors.checksums import check, entry_of, term
+from catalog.vectors.coverage import pending_ids
 from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerRevision, LedgerState, SpaceRow
 from wshard.container.layout import checksum
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
@@ -136,16 +134,6 @@ def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
     connection.execute(statement.values(checked_seq=seq))
 
 
-def pending_ids(connection: Connection, space_id: int, *, among: Among, limit: int | None = None) -> list[int]:
-    """Return the ids of the episodes without vectors in the space, ascending."""
-    id_lists, number = [], episode.c.id
-    for layout_id in set(among.layout_ids):  # one by one, so that an index yields the ids of each in order
-        conditions = (episode.c.layout_id == layout_id, *_restrictions(connection, among))
-        statement = select(number).where(*conditions, _without_vectors(space_id))
-        id_lists.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
-    return list(islice(heapq.merge(*id_lists), limit))
-
-
 def embedded_ids(connection: Connection, space_id: int) -> list[int]:
     """Return the ids of the episodes that have vectors in the space, ascending."""
     conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
@@ -165,14 +153,6 @@ def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int
     ).scalars()
     sampled = sorted(result)
     return sampled if len(sampled) >= min(rows, about) // 2 else embedded_ids(connection, space_id)[::step]
-
-
-def _restrictions(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
-    conditions = [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
-    if among.with_words:
-        document_rows = select(literal(1)).where(document.c.episode_row == episode.c.id)
-        conditions.append(document_rows.correlate(episode).exists())
-    return conditions
 
 
 def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
@@ -242,16 +222,6 @@ def ledger_revision(connection: Connection, space_id: int) -> LedgerRevision:
     last = select(embedding.c.seq, embedding.c.episode_row, embedding.c.checksum).where(own)
     found = connection.execute(last.order_by(embedding.c.seq.desc()).limit(1)).one_or_none() or (0, 0, 0)
     return LedgerRevision(rows, *(int(value or 0) for value in found))
-
-
-def _without_vectors(space_id: int) -> ColumnElement[bool]:
-    # Digests need not be compared, since the rows of a changed episode are deleted; it would read every episode's row.
-    conditions = (
-        embedding.c.space_id == space_id,
-        embedding.c.episode_row == episode.c.id,
-        embedding.c.digest.is_not(None),
-    )
-    return ~select(literal(1)).where(*conditions).correlate(episode).exists()
 
 
 def _load_usable(connection: Connection, space_id: int) -> SpaceRow:

@@ -25,12 +25,15 @@ class SpaceRow:
 class Among:
     """The episodes that a space is meant for: those of these layouts and, unless None, with one of these ids.
 
-    with_words: only those with text in their task or notes.
+    with_words: only those with text in their task or notes. parts: layouts of which only the episodes with these ids
+    belong to it. without: ids that do not, except in parts.
     """
 
     layout_ids: tuple[int, ...]
     ids: tuple[int, ...] | None = None
     with_words: bool = False
+    parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bridge.results import EpisodeRef, resolve_span
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
-from embedders.numeric import first_bad, is_real
+from embedders.numeric import bridge_gaps, first_bad, is_real
 from wshard.arguments import array_of, integer
 from wshard.episode.lanes import REWARD
 from wshard.errors import MissingFileError, QueryError
@@ -72,6 +72,8 @@ def fit_query(
     """
     arrays = _to_arrays(query)
     fits = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
+    if isinstance(arrays, Episode):  # lanes without finite numbers are left out, as at ingest, if there are others
+        fits = [fit for fit in fits if _is_finite(fit)] or fits
     if prefer is not None:
         preferred = prefer([fit.space for fit in fits])
         fits = [fit for fit in fits if fit.space in preferred]
@@ -109,6 +111,10 @@ def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> li
     return fits
 
 
+def _is_finite(fit: Fit) -> bool:
+    return fit.window.ndim != 2 or not first_bad(fit.window)
+
+
 def _check_numbers(query: _Arrays, fit: Fit) -> None:
     """Raise QueryError without timesteps, or naming the lane with invalid numbers (embedders see one matrix)."""
     window = fit.window
@@ -121,9 +127,12 @@ def _check_numbers(query: _Arrays, fit: Fit) -> None:
         if channel < lane.channels:
             break
         channel -= lane.channels
+    way_on = (
+        ": choose timesteps without it (@START:STOP) or other lanes (--lanes)" if isinstance(query, Episode) else ""
+    )
     raise QueryError(
         f"the query {_describe(query)}: lane {lane.name!r}: expected finite float32-sized numbers, found {window[bad]} "
-        f"at timestep {timestep}, channel {channel}"
+        f"at timestep {timestep}, channel {channel}{way_on}"
     )
 
 
@@ -194,7 +203,8 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
         lanes = _embeddable_lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        return _concatenate_lanes({lane.name: lanes[lane.name].data for lane in space.lanes}, space, loosely=loosely)
+        values = {lane.name: _bridged(lanes[lane.name].data, lane) for lane in space.lanes}
+        return _concatenate_lanes(values, space, loosely=loosely)
     if isinstance(query, Mapping):
         names = {lane.name for lane in space.lanes}
         named = {block_name(name, names): value for name, value in query.items()}
@@ -202,6 +212,15 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
             return None
         return _concatenate_lanes(named, space, loosely=loosely)
     return _rows(query, space.window_shape)
+
+
+def _bridged(values: NDArray[Any], lane: LaneSpec) -> NDArray[Any]:
+    """Return the values of a lane with its gaps bridged, as at ingest; unchanged without any, or with too many."""
+    if len(lane.shape) > 1 or not values.size or values.shape == lane.shape or not is_real(values.dtype):
+        return values
+    rows = values.reshape(len(values), -1)
+    filled = bridge_gaps(rows) if first_bad(rows) else None
+    return values if filled is None else filled.reshape(values.shape)
 
 
 def _concatenate_lanes(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: bool) -> NDArray[Any] | None:

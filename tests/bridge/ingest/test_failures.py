@@ -116,7 +116,7 @@ def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp
 def with_value(value, step=7, lane="state"):
     broken = episode(9, 9)
     data = broken.observations[lane].data.astype(getattr(value, "dtype", np.float64))
-    data[step, 2] = value
+    data[step : step + 9, 2] = value  # too many timesteps to bridge them
     return episode(9, 9, observations={lane: Channel.of(lane, data)})
 
 

@@ -384,25 +384,17 @@ def test_known_files_that_lack_the_lanes_requested_are_reported(archive, folder)
     assert len(spaces_of(archive)) == 3
 
 
-def test_lanes_that_turn_out_to_hold_no_numbers_are_reported(archive, folder):
+def test_lanes_that_turn_out_to_hold_no_numbers_are_left_out_or_reported_if_named(archive, folder):
     for number in (1, 2):
         odd = episode(4, number)
         odd.observations["extra"] = Channel.of("extra", np.full((30, 2), (np.nan, 1.0)[number - 1], np.float32))
         save(folder, odd)
     assert ingest(archive, folder, lanes=["state"]).ok
-    report = ingest(archive, folder)
+    assert ingest(archive, folder).unembedded == []
+    report = ingest(archive, folder / "task-4", lanes=["state", "extra"])
     assert [Path(failure.path).stem for failure in report.unembedded] == ["task-4-1"]
-    assert (
-        "'signal/extra': expected finite float32-sized numbers, found nan at timestep 0, channel 0"
-        in report.unembedded[0].error
-    )
-    (folder / "task-4" / "task-4-2.wshard").unlink()
-    ingest(archive, folder, prune=True)
-    other = folder.parent / "other"
-    ingest(other, folder, lanes=["state"])
-    report = ingest(other, folder)
-    assert [Path(failure.path).stem for failure in report.unembedded] == ["task-4-1"]
-    assert "signal/extra" in report.unembedded[0].error
+    assert "'signal/extra': expected finite float32-sized numbers in at least 90%" in report.unembedded[0].error
+    assert "found nan at timestep 0, channel 0" in report.unembedded[0].error
 
 
 @pytest.mark.parametrize(

@@ -466,7 +466,7 @@ def test_two_kinds_of_episodes_keep_to_their_spaces(tmp_path, folder):
 @SQLITE_ALONE
 def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_reported(archive, folder):
     broken = episode(0, 99, 12, id="task-0-0")
-    broken.observations["state"].data[3] = np.nan
+    broken.observations["state"].data[3:9] = np.nan
     rewrite(files(folder)[0], broken)
     with open_archive(archive) as opened:
         found = repair(opened)

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from bridge_episodes import command, episode, ingest, save
 
 from bridge.answered import LeftOut
 from bridge.archive import open_archive
@@ -14,7 +15,6 @@ from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.parse import as_where
 from catalog.filters.where import EVERYTHING
 from embedders.space import Space
-from tests.support.bridge_episodes import command, episode, ingest, save
 from wshard.errors import QueryError
 
 
