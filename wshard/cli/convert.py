@@ -12,7 +12,13 @@ from wshard.errors import WShardError
 from wshard.messages import plural
 
 _ALIASES: Final = {"shard": "wshard", "dreamer": "dreamerv3", "npz": "dreamerv3"}
-_SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz", "shardpack": ".shardpack"}
+_SUFFIXES: Final = {
+    "wshard": ".wshard",
+    "dreamerv3": ".npz",
+    "shardpack": ".shardpack",
+    "lance": ".lance",
+    "hdf5": ".h5",
+}
 
 CompressionOption = Annotated[str, typer.Option(help="Compression of episode files: none, zstd, lz4 or zstd:LEVEL.")]
 
@@ -29,7 +35,11 @@ def export(
     format_name: Annotated[str, typer.Option("--format", "-f", help="Format to write; see `wshard formats`.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File or folder to write (default: PATH with the suffix of the format)."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File or folder to write (default: PATH with the suffix of the format, none for a folder).",
+        ),
     ] = None,
     compression: CompressionOption = "none",
 ) -> None:
@@ -38,11 +48,13 @@ def export(
     from wshard.conversion.jobs import list_jobs
     from wshard.conversion.run import Conversion
     from wshard.conversion.target import ConversionTarget
+    from wshard.formats.table import FORMATS
 
     with option_read():
         Codec.parse(compression)
         chosen_format = format_named(format_name)
-        output_path = output or path.with_suffix(_SUFFIXES.get(chosen_format, path.suffix))
+        stated = FORMATS[chosen_format].suffix if chosen_format in FORMATS else path.suffix
+        output_path = output or path.with_suffix(_SUFFIXES.get(chosen_format, stated))
         target = ConversionTarget.of(_output_path(output_path, chosen_format), chosen_format, compression=compression)
     if path.is_dir():
         raise typer.BadParameter(f"expected a file, found a folder: `wshard convert {path} OUT` takes all its episodes")

@@ -16,6 +16,7 @@ from wshard.cli.doctor import _PACKAGE_OF_MODULE, OPTIONAL, REQUIRED, doctor
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.formats.convert import load
 from wshard.testing import assert_same_episode, make_episode
+from wshard.types import Episode
 
 app = typer.Typer()
 for verb in (export, doctor):
@@ -83,6 +84,18 @@ def test_export_chooses_the_name(episode, tmp_path):
     other = tmp_path / "other.npz"
     assert run("export", episode, "--format", "npz", "-o", other)[0] == 0
     assert other.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [("zarr", ".zarr"), ("lance", ".lance"), ("shardpack", ".shardpack"), ("hdf5", ".h5"), ("folder", "")],
+)
+def test_export_names_the_output_by_its_format(tmp_path, name, suffix):
+    rows = np.zeros((4, 2), np.float32)
+    save_wshard(Episode("e", length=4, observations={"state": rows}), tmp_path / "e.wshard")
+    code, _, err = run("export", tmp_path / "e.wshard", "-f", name)
+    assert (code, err) == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} == {"e.wshard", f"e{suffix}"}
 
 
 def test_export_never_overwrites_its_input(episode, tmp_path):
