@@ -206,7 +206,8 @@ rb_b: $(VENV)/.dev .bench/venv-ogbench/.created .bench/venv-stumpy/.created
 WEBDATASETS := $(foreach version,0.2.111 1.0.2,.bench/venv-webdataset-$(version)/.created)
 peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created $(WEBDATASETS)
 	@echo "== what is written here is read by the programs that it is for (a minute)"
-	@WSHARD_PEERS=1 $(BIN)/pytest -W error tests/peers
+	@test -n "$(STABLE_WORLDMODEL)" || echo "== STABLE_WORLDMODEL=/path/to/its/checkout is not set: its own data tests will not run"
+	@WSHARD_PEERS=1 STABLE_WORLDMODEL='$(STABLE_WORLDMODEL)' $(BIN)/pytest -W error -o faulthandler_timeout=0 tests/peers
 
 .bench/venv-sets/.created:
 	@echo "== an environment for the simulators of RB-T alone (half a minute)"
