@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.errors import FormatError, LimitError
+from wshard.formats.zarr.shards import SHARDING, Shards, read_shards
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ _NUMERIC: Final = "biuf"
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """An array of numbers. prefix, separator: of the names of its chunks; codecs: names of its codecs."""
+    """An array of numbers. prefix, separator: of the names of its chunks; codecs: names of its codecs.
+
+    shards: how its files contain chunks, None if each contains one.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -30,6 +34,7 @@ class ArrayLayout:
     prefix: str
     separator: str
     codecs: tuple[str, ...]
+    shards: Shards | None = None
 
     def chunk_names(self, start: int, stop: int) -> list[str]:
         """Return the names of the chunks that contain these rows; along further axes, only the first chunk."""
@@ -54,7 +59,9 @@ def read_layout(metadata: Any, where: str) -> ArrayLayout:
         raise FormatError(f"{where}: expected data, found pickles, which are programs: they are not read")
     try:
         layout = _read_v3(metadata, codecs) if metadata.get("zarr_format") == 3 else _read_v2(metadata, codecs)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if SHARDING in codecs:
+            layout = replace(layout, shards=read_shards(metadata["codecs"], layout.chunks, where))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{where}: expected the metadata of a zarr array of numbers: {error}") from error
     if layout.dtype.kind not in _NUMERIC or len(layout.shape) != len(layout.chunks) or not layout.shape:
         raise FormatError(f"{where}: expected an array of numbers, found {layout.dtype} {list(layout.shape)}")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _SLACK: Final = 1 << 16
 _FILTERED: Final = 8  # filters store a number in 8 bytes at most, also one of 1 byte
 _STEP: Final = 1 << 20
-_SHARDS: Final = "sharding_indexed"  # chunks of chunks, whose sizes are not at their begin
 _SIZE: Final = struct.Struct("<I")
 _STREAMS: Final[dict[str, Callable[[], Any]]] = {
     "zlib": zlib.decompressobj,
@@ -31,8 +30,8 @@ _STREAMS: Final[dict[str, Callable[[], Any]]] = {
 }
 _STATED: Final = {"blosc": 4, "lz4": 0}  # where a chunk states its size
 _ZSTD: Final = "zstd"
-BEGIN: Final = 32
-"""Bytes of a chunk that are enough for the size that it states."""
+_COMPRESSED: Final = 12  # where a chunk of blosc states its own size
+_BEGIN: Final = 32  # bytes of a chunk that are enough for the sizes that it states
 
 _COMPRESSORS: Final = frozenset({*_STREAMS, *_STATED, _ZSTD})
 _PLAIN: Final = frozenset({"bytes", "endian", "transpose", "crc32c", "regular", "default", "v2"})
@@ -40,34 +39,53 @@ _PLAIN: Final = frozenset({"bytes", "endian", "transpose", "crc32c", "regular", 
 
 def compressor_of(layout: ArrayLayout, where: str) -> str:
     """Return the codec whose chunks have to be checked, "" for none; raises FormatError for several, one in another."""
-    names = [name.removeprefix("numcodecs.") for name in layout.codecs]
-    found = [name for name in names if name in _COMPRESSORS]
-    if _SHARDS in names or not found:
+    found = [name for name in _names(layout) if name in _COMPRESSORS]
+    if not found:
         return ""
     if len(found) > 1:
         raise FormatError(f"{where}: expected chunks that are compressed once, found {' and '.join(found)}")
     return found[0]
 
 
-def has_stated_size(codec: str) -> bool:
-    """Return True if the begin of a chunk states its size."""
-    return codec in _STATED
+def bytes_to_check(codec: str, layout: ArrayLayout, size: int) -> int:
+    """Return how many bytes of a file of this size state to what it expands: those of its begin, or all."""
+    return min(_BEGIN, size) if codec in _STATED and layout.shards is None else size
 
 
-def check_expansion(data: bytes, codec: str, layout: ArrayLayout, where: str) -> None:
-    """Raise LimitError if a chunk expands to more bytes than the numbers of a chunk take, FormatError for damage."""
-    plain = {name.removeprefix("numcodecs.") for name in layout.codecs} <= _PLAIN | {codec}
-    limit = math.prod(layout.chunks) * layout.dtype.itemsize * (1 if plain else _FILTERED) + _SLACK
+def check_expansion(data: bytes, codec: str, layout: ArrayLayout, where: str, *, size: int) -> None:
+    """Raise LimitError if a chunk expands to more bytes than its numbers take, FormatError for damage.
+
+    data: its bytes_to_check; size: that of its file.
+    """
+    shape = layout.chunks if layout.shards is None else layout.shards.chunk
+    plain = {*_names(layout)} <= _PLAIN | {codec}
+    limit = math.prod(shape) * layout.dtype.itemsize * (1 if plain else _FILTERED) + _SLACK
+    if layout.shards is None:
+        _check_chunk(data, codec, limit, where=where, size=size)
+        return
+    for chunk in layout.shards.chunks_in(data, layout.chunks, where):
+        _check_chunk(chunk, codec, limit, where=where, size=len(chunk))
+
+
+def _names(layout: ArrayLayout) -> list[str]:
+    """Return the names of the codecs of each chunk."""
+    codecs = layout.codecs if layout.shards is None else layout.shards.codecs
+    return [name.removeprefix("numcodecs.") for name in codecs]
+
+
+def _check_chunk(data: bytes, codec: str, limit: int, *, where: str, size: int) -> None:
     try:
-        size = _expanded_size(data, codec, limit)
+        expanded = _expanded_size(data, codec, limit, size)
     except (zlib.error, OSError, ValueError, EOFError, lzma.LZMAError, zstandard.ZstdError, struct.error) as error:
         raise FormatError(f"{where}: cannot be read: {type(error).__name__}: {error}") from error
-    if size > limit:
+    if expanded > limit:
         raise LimitError(f"{where}: expected a chunk of at most {limit} bytes by its shape, found more in {codec}")
 
 
-def _expanded_size(data: bytes, codec: str, limit: int) -> int:
-    """Return the size of a decompressed chunk, or one above the limit."""
+def _expanded_size(data: bytes, codec: str, limit: int, size: int) -> int:
+    """Return the size of a decompressed chunk, or one above the limit; size: that of the chunk."""
+    if codec == "blosc" and _SIZE.unpack_from(data, _COMPRESSED)[0] != size:
+        raise ValueError(f"expected a chunk of blosc, found {size} bytes of something else")
     if codec in _STATED:
         return int(_SIZE.unpack_from(data, _STATED[codec])[0])
     if codec == _ZSTD:

@@ -13,7 +13,7 @@ import numpy as np
 
 from wshard.errors import FormatError, FormatWarning, LimitError, MissingExtraError
 from wshard.formats.zarr.array_layout import ArrayLayout, read_layout
-from wshard.formats.zarr.expansion import BEGIN, check_expansion, compressor_of, has_stated_size
+from wshard.formats.zarr.expansion import bytes_to_check, check_expansion, compressor_of
 from wshard.formats.zarr.store_files import METADATA_NAMES, ZarrFiles, ZarrFolder, ZarrZip
 from wshard.plugins import import_library
 
@@ -173,8 +173,8 @@ class OpenStore:
             path = f"{name}/{chunk}"
             state = self.files.state(path)
             if state is not None and self._checked.get(path) != state:
-                data = self.files.read(path, BEGIN if has_stated_size(codec) else state[0])
-                check_expansion(data, codec, layout, f"{self.path}: {path}")
+                data = self.files.read(path, bytes_to_check(codec, layout, state[0]))
+                check_expansion(data, codec, layout, f"{self.path}: {path}", size=state[0])
                 if len(self._checked) >= _MAX_CHECKED:
                     self._checked.clear()
                 self._checked[path] = state
