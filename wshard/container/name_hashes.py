@@ -105,8 +105,8 @@ def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[in
 
     That is the name with the stored hash, if another block has it, it is known, or the current name differs from it by
     a byte or two flipped bits; the current name, if one bit of the hash was flipped; None if it cannot be determined.
-    Empty if no hash is that of a known writer, and none identifies a name. known: None if a name is trusted (C-8),
-    unless it differs by one flipped bit from one that no other block has.
+    Empty if no hash is that of a known writer, none identifies a name, and no name has zeros. known: None if a name is
+    trusted (C-8), unless it differs by one flipped bit from one that no other block has.
     """
     entries = reader.entries
     if all(entry.name_hash == name_hash(entry.name) for entry in entries):
@@ -134,9 +134,14 @@ def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[in
             original = next(
                 (name for name in candidates if hash_function(name) == entry.name_hash and name not in present), None
             )
-        if original is not None or hashes_trusted:
+        if original is not None or hashes_trusted or _is_wiped(entry.name):
             originals[number] = original
     return originals
+
+
+def _is_wiped(name: str) -> bool:
+    """Return True if zeros were written over a name, or over where its entry finds it, provided its hash is wrong."""
+    return not name or "\0" in name
 
 
 def hashes_of(name: str) -> set[int]:

@@ -496,3 +496,49 @@ def test_a_section_whose_place_is_lost_is_found_again(tmp_path):
         assert report.complete
         with ShardReader(report.output) as reader:
             assert reader.read_metadata().producer == "a program"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.filterwarnings("ignore::wshard.errors.FormatWarning")
+def test_verify_reports_zeros_over_the_names_or_an_entry_of_a_container(tmp_path, count):
+    """C-8: whatever part of the index or the names is zero, the file is reported or every block is as it was."""
+    file, path = io.BytesIO(), tmp_path / "x.shard"
+    with ShardWriter(file, role=1, alignment=0) as writer:
+        for number in range(count):
+            writer.write_entry(f"entry/{number}", bytes(range(1, 90 + number)))
+    data = file.getvalue()
+    truth = ShardReader(data)
+    strings, front = HEADER_SIZE + count * INDEX_ENTRY_SIZE, front_of(data)
+    last = strings - INDEX_ENTRY_SIZE
+    starts = [HEADER_SIZE, last, last + 8, last + 12, last + 16, last + 24, last + 40, strings, strings + 3]
+    for start, stop in product(starts, [last + 8, last + 14, last + 24, last + 44, strings, strings + 7, front]):
+        damaged = data[:start] + bytes(max(stop - start, 0)) + data[max(start, stop) :]
+        path.write_bytes(damaged)
+        if not check_file(path)[1]:
+            found = ShardReader(damaged)
+            assert found.names() == truth.names(), (start, stop)
+            assert [found.read_entry(n) for n in range(count)] == [truth.read_entry(n) for n in range(count)]
+    path.write_bytes(data[:strings] + bytes(front - strings) + data[front:])
+    with pytest.warns(FormatWarning, match="the stored hash does not match the name"):
+        ShardReader(path)
+    report = repair(path)
+    assert report.unrecovered
+    assert not report.complete
+
+
+def test_verify_reports_a_checksum_that_is_zero_among_others(tmp_path):
+    data = bytearray(with_blocks(OWN, {"entry/1": b"one", "entry/2": b"two"}, role=2))
+    data[6:8] = bytes(2)  # the header need not say that there are checksums
+    path = tmp_path / "x.shard"
+    path.write_bytes(data)
+    assert check_file(path)[1] == {}
+    for name in ("entry/1", "entry/2"):
+        damaged = data.copy()
+        damaged[row(data, name) + 40 : row(data, name) + 44] = bytes(4)
+        path.write_bytes(damaged)
+        assert "no checksum covers it" in check_file(path)[1][name]
+    for name in ShardReader(bytes(data)).names():
+        data[row(data, name) + 40 : row(data, name) + 44] = bytes(4)
+    path.write_bytes(data)  # by a writer without checksums
+    assert check_file(path)[1] == {}
+    assert check_file(path, strict=True)[1].keys() >= {"entry/1", "entry/2"}
