@@ -66,7 +66,8 @@ def merge(  # noqa: PLR0913  (as above)
 ) -> Path:
     """Write the episodes of two or more data sets with equal columns as one, in order; returns the destination.
 
-    kwargs: as for convert. Raises DatasetError for one source, or one whose columns differ from those of the first.
+    kwargs: as for convert. Raises DatasetError for one source, or one whose columns differ from those of the first;
+    also where their episode data differ, if the format stores those.
     """
     if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) < 2:
         raise DatasetError(f"merge: expected at least two sources, found {shown(sources)}")
@@ -78,15 +79,21 @@ def merge(  # noqa: PLR0913  (as above)
         source if isinstance(source, Dataset) else load_dataset(source, cache_dir, name, **reader_options)
         for source, name in zip(sources, formats, strict=True)
     ]
-    for source, data in zip(sources, loaded, strict=True):
-        missing = sorted(set(loaded[0].column_names) - set(data.column_names))
-        unexpected = sorted(set(data.column_names) - set(loaded[0].column_names))
-        if missing or unexpected:
-            name = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
-            raise DatasetError(f"merge: {name}: missing columns: {missing}; unexpected columns: {unexpected}")
+    _check_names(sources, [data.column_names for data in loaded], "columns")
+    if get_format(dest_format).supports_episode_data:
+        _check_names(sources, [_list_statements([data]) for data in loaded], "columns of episode data")
     writer_options = {name: value for name, value in kwargs.items() if name in _WRITER_OPTIONS} | {"mode": mode}
     destination = _choose_destination(dest, dest_format, sources, writer_options)
     return _write(loaded, destination, dest_format, writer_options, "Merging" if progress else "")
+
+
+def _check_names(sources: Sequence[Place | Dataset], names: Sequence[list[str]], what: str) -> None:
+    """Raise DatasetError for the first source that has other names than the first one."""
+    for source, found in zip(sources, names, strict=True):
+        missing, unexpected = sorted(set(names[0]) - set(found)), sorted(set(found) - set(names[0]))
+        if missing or unexpected:
+            name = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
+            raise DatasetError(f"merge: {name}: missing {what}: {missing}; unexpected {what}: {unexpected}")
 
 
 def _choose_destination(
@@ -118,7 +125,8 @@ def _list_statements(data: Sequence[Dataset]) -> list[str]:
     names = dict[str, None]()
     for dataset in data:
         if isinstance(dataset, SourceDataset):
-            names |= dict.fromkeys((dataset.episodes.statements(0) or ()) if len(dataset.episodes) else ())
+            for number in range(len(dataset.episodes)):
+                names |= dict.fromkeys(dataset.episodes.statements(number) or ())
         elif isinstance(dataset, ReplayBuffer):
             names |= dict.fromkeys(dataset.episode_column_names)
     return list(names)

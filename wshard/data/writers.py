@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wshard.container.draft import WriteMode
     from wshard.formats.base import Sink
 
-EPISODE_DATA_KEY: Final = "episode_data"
+EPISODE_DATA_KEY: Final = "_episode_data"
 """Key in an episode to write; its value has the per-episode values {name: value}."""
 
 _FIELDS: Final = {REWARD: "rewards", DONE: "terminations", TRUNCATIONS: "truncations", TIMESTAMPS: "timestamps_ns"}

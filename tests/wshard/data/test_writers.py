@@ -47,6 +47,7 @@ from wshard.errors import (
     EntryNotFoundError,
     EpisodeError,
     FormatError,
+    FormatWarning,
     RecordingStateError,
     UnknownSchemeError,
     UnsupportedFormatError,
@@ -241,6 +242,7 @@ def test_frames_may_come_with_their_channels_first(tmp_path):
 
 
 def test_what_is_stated_once_is_apart():
+    assert EPISODE_DATA_KEY == "_episode_data"  # the original's, which programs may spell out
     steps, about = split_episode_data({"x": [1], EPISODE_DATA_KEY: {"success": True}})
     assert (steps, about) == ({"x": [1]}, {"success": True})
     with pytest.raises(ValueError, match="write mode must be one of append, overwrite, error"):
@@ -357,6 +359,22 @@ def test_merged_sets_are_one_after_the_other(tmp_path):
     write_hdf5(tmp_path / "c.h5", {key: rows for key, rows in make_columns().items() if key != "reward"})
     with pytest.raises(ValueError, match=r"c.h5: missing columns: \['reward'\]"):
         merge([tmp_path / "a.h5", tmp_path / "c.h5"], tmp_path / "x")
+
+
+def test_episode_data_of_merged_sets_have_the_same_names(tmp_path):
+    for place, stated_here in (("a", {"scene": "x"}), ("b", {"scene": "y"}), ("c", {}), ("d", {"seed": 1})):
+        with LanceWriter(tmp_path / f"{place}.lance") as out:
+            out.write_episode(columns_of() | ({EPISODE_DATA_KEY: stated_here} if stated_here else {}))
+    a, b, c, d = (tmp_path / f"{place}.lance" for place in "abcd")
+    place = merge([a, b], tmp_path / "both", progress=False)
+    assert load_dataset(place).get_episode_data()["scene"] == ["x", "y"]
+    for other, found in ((c, r"\['scene'\]; unexpected .*: \[\]"), (d, r"\['scene'\]; unexpected .*: \['seed'\]")):
+        with pytest.raises(DatasetError, match=f"{other.name}: missing columns of episode data: {found}"):
+            merge([a, other], tmp_path / "no", progress=False)
+    assert not (tmp_path / "no.lance").exists()
+    with pytest.warns(FormatWarning, match="left out: scene"):
+        place = merge([a, c], tmp_path / "no", dest_format="hdf5", progress=False)
+    assert load_dataset(place).lengths.tolist() == [6, 6]
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------
