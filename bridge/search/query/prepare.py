@@ -147,7 +147,8 @@ class QueryPreparer:
 
     def is_outdated(self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions]) -> bool:
         """Return whether an ingest has replaced one of the Spaces since; the query must then be prepared again."""
-        return not all(view.space in self.spaces.active() for view in prepared.views)
+        active = self.spaces.active()
+        return not all(space in active for view in prepared.views for space in view.spaces)
 
     def embedder_for(self, space: Space) -> Embedder:
         """Return the embedder of a Space: the one that was passed, if it made the Space. Raises EmbedderError."""

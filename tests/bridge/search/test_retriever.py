@@ -20,7 +20,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.fit import cut
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import Compare
-from embedders.space import WindowPlan
+from embedders.space import Space, WindowPlan
 from wshard import deepdata_bridge
 from wshard.episode.file import load_wshard
 from wshard.errors import (
@@ -467,6 +467,26 @@ def test_an_episode_that_changes_while_it_is_searched_for_is_not_a_false_hit(tmp
         hits = retriever.search_similar_timesteps(state(episode(1, 0, 45))[-10:], 18)
     assert {hit.file_path for hit in hits} == {str(kept), str(shorter)}
     assert {hit.span for hit in hits if hit.file_path == str(shorter)} == {(0, 8)}
+
+
+def test_a_search_begins_again_when_its_space_of_windows_is_replaced(tmp_path, monkeypatch):
+    save(tmp_path / "data", *(episode(task, 0, 45) for task in range(3)))
+    archive = tmp_path / "archive"
+    ingest(archive, tmp_path / "data", windows="both")
+    with TrajectoryRetriever(archive) as retriever:
+        vectors = retriever._archive.catalog.vectors
+        spaces = {row.id: Space.from_json(row.definition) for row in vectors.spaces("active")}
+        (windows,) = (id_ for id_, space in spaces.items() if not space.windows.whole)
+        find = retriever._find_episodes
+
+        def overtaken(prepared):
+            vectors.retire(windows)
+            return find(prepared)
+
+        monkeypatch.setattr(retriever, "_find_episodes", overtaken)
+        hits = retriever.search_similar_episodes(state(episode(1, 0, 45)), 1)
+        assert hits[0].episode_id == "task-1-0"
+        assert [space.windows.whole for space in hits.answered.spaces] == [True]
 
 
 # ---- other processes, other names -----------------------------------------------------------------------------------
