@@ -16,7 +16,7 @@ from catalog.location import DATABASE
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
-from wshard.formats.detect import detect_format, match_format
+from wshard.formats.detect import describe_arrays, detect_format, match_format
 from wshard.messages import shown
 from wshard.open import list_episodes, local_path
 from wshard.types import Format
@@ -143,9 +143,8 @@ def _missing_path(path: Path) -> SourceNotFoundError:
 
 
 def _empty(path: Path) -> SourceNotFoundError:
-    return SourceNotFoundError(
-        f"no episodes in {path}: expected files that end in {SUFFIX}, or data of another format; {OWN_DATA}"
-    )
+    expected = f"expected files that end in {SUFFIX}, or data of another format; {OWN_DATA}"
+    return SourceNotFoundError(f"no episodes in {path}: {describe_arrays(path) or expected}")
 
 
 @dataclass

@@ -17,7 +17,7 @@ from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook
 from wshard.formats.npz import ZIP_MAGIC, array_names
-from wshard.formats.table import FORMATS, OTHER_ARRAYS
+from wshard.formats.table import FORMATS, OTHER_ARRAYS, UNREAD
 from wshard.types import Format
 
 if TYPE_CHECKING:
@@ -149,17 +149,23 @@ def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -
     return ", ".join(described[:_MAX_LISTED] + ["..."] * (len(described) > _MAX_LISTED))
 
 
+def describe_arrays(folder: str | os.PathLike[str]) -> str:
+    """Return the names of the .npz files of no format in a folder, and what to do with them; "" if there are none."""
+    names = list_inside(folder, lambda path: "other arrays" if detect_format(path) == OTHER_ARRAYS else "")
+    return f"it has {names}: {UNREAD[OTHER_ARRAYS]}" if names else ""
+
+
 def known_format(given: str | None, guess: str, where: Location) -> str:
     """Return the given format, else the guess; raises FormatError if there is neither."""
     name = str(guess if given is None else given)
     if not name:
         available = ", ".join(FORMATS)
         if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
-            inside = list_inside(where, detect_format)
+            inside = list_inside(where, lambda path: "" if (name := detect_format(path)) == OTHER_ARRAYS else name)
             advice = (
                 f"it has {inside}: name one, or the format of all"
                 if inside
-                else f"name the format of its files ({available})"
+                else describe_arrays(where) or f"name the format of its files ({available})"
             )
             raise FormatError(f"{where}: Unknown format: a folder: {advice}")
         if isinstance(where, (str, os.PathLike)):

@@ -8,10 +8,12 @@ import zipfile
 import numpy as np
 import pytest
 
+from bridge.episodes.discover import discover, expect_episodes
 from wshard import list_episodes, load, open_episode, save
-from wshard.errors import FormatError, UnsupportedFormatError
+from wshard.errors import FormatError, SourceNotFoundError, UnsupportedFormatError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
+from wshard.open import open_location
 from wshard.testing import make_episode
 
 N = 30
@@ -43,6 +45,23 @@ def test_arrays_of_no_format_are_refused_with_the_way_on(tmp_path, name):
     for ask in (load, open_episode, list_episodes, lambda file: load(io.BytesIO(file.read_bytes()))):
         with pytest.raises(UnsupportedFormatError, match=r"is_first.*qpos.*--format.*docs/formats\.md#your-own-data"):
             ask(path)
+
+
+def test_a_folder_of_such_files_names_them_and_the_way_on(tmp_path):
+    (tmp_path / "notes.txt").write_text("none")
+    (tmp_path / "sub").mkdir()
+    for place in ("a.npz", "b.npz"):
+        np.savez(tmp_path / "sub" / place, **OTHERS["padded"])
+    for folder, names in ((tmp_path / "sub", ""), (tmp_path, "sub/")):
+        message = (
+            rf"it has {names}a\.npz \(other arrays\), {names}b\.npz \(other arrays\): expected .*DreamerV3.*"
+            r"--format dreamerv3 or ogbench.*docs/formats\.md#your-own-data"
+        )
+        with pytest.raises(FormatError, match=message):
+            open_location(folder)
+        for find in (discover, expect_episodes):
+            with pytest.raises(SourceNotFoundError, match=f"no episodes in .*: {message}"):
+                find([folder])
 
 
 @pytest.mark.parametrize("name", ["d4rl", "d4rl-states", "next"])
