@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from wshard.container.atomic_write import check_folder_of
 from wshard.errors import FormatError, WShardError
 from wshard.formats.base import open_sink, sink_class
-from wshard.formats.detect import detect_format, known_format
+from wshard.formats.detect import detect_format, known_format, new_table_format
 from wshard.formats.table import FORMATS
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import open_location
@@ -59,7 +59,8 @@ class ConversionTarget:
         """
         path = os.fspath(location)
         suffix = Path(path).suffix.lower()
-        guess = _FORMATS_BY_SUFFIX.get(suffix) or detect_format(path) or ("" if suffix else "wshard")
+        found = _FORMATS_BY_SUFFIX.get(suffix) or detect_format(path) or new_table_format(path)
+        guess = found or ("" if suffix else "wshard")
         name = known_format(format_name, guess, path)
         sink_class(name)
         return ConversionTarget(path, name, compression, mode or "append", repeats=mode == "append")

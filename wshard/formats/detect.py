@@ -131,8 +131,13 @@ def format_of(location: Location) -> str:
 
 def format_to_write(path: str | os.PathLike[str]) -> str:
     """Return the format of what is there, else the one of the suffix, also over other arrays: its Sink decides."""
-    name = detect_format(path)
+    name = detect_format(path) or new_table_format(path)
     return Format.DREAMER_V3 if name == OTHER_ARRAYS else name
+
+
+def new_table_format(path: str | os.PathLike[str]) -> str:
+    """Return "lance" for a name of a Lance table, also of one that is not there yet, "" for others."""
+    return "lance" if Path(path).suffix.lower() == ".lance" else ""
 
 
 def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:
