@@ -75,7 +75,7 @@ class ReplayBuffer(Dataset):
         if not isinstance(ep, Mapping):
             raise DatasetError(f"episode: expected {{column: values of its timesteps}}, found {shown(ep)}")
         steps, statements = split_episode_data(ep)
-        chosen: object = steps if self.key_filter is None else self.key_filter(steps)
+        chosen: object = steps if self.key_filter is None else self.key_filter(dict(steps))
         if not isinstance(chosen, Mapping):
             raise DatasetError(f"key_filter: expected it to return the columns to store, found {shown(chosen)}")
         columns = {key: array_of(values, f"column {key!r}", DatasetError) for key, values in chosen.items()}

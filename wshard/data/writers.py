@@ -166,15 +166,17 @@ def validate_write_mode(mode: str) -> None:
     check_mode(mode)
 
 
-def split_episode_data(ep: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns of an episode to write, and its per-episode values (EPISODE_DATA_KEY).
+def split_episode_data(ep: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Return the columns of an episode to write, `ep` itself if it has nothing else, and its per-episode values.
 
-    Raises EpisodeError.
+    The values are those of EPISODE_DATA_KEY. Raises EpisodeError.
     """
     if not isinstance(ep, Mapping):
         raise EpisodeError(f"episode: expected {{column: values of its timesteps}}, found {shown(ep)}")
+    if EPISODE_DATA_KEY not in ep:
+        return ep, {}
     steps = dict(ep)
-    return steps, dict(steps.pop(EPISODE_DATA_KEY, {}))
+    return steps, dict(steps.pop(EPISODE_DATA_KEY))
 
 
 def make_episode(columns: Mapping[str, Any], metadata: Mapping[str, Any], name: str) -> Episode:

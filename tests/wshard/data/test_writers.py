@@ -245,6 +245,9 @@ def test_what_is_stated_once_is_apart():
     assert EPISODE_DATA_KEY == "_episode_data"  # the original's, which programs may spell out
     steps, about = split_episode_data({"x": [1], EPISODE_DATA_KEY: {"success": True}})
     assert (steps, about) == ({"x": [1]}, {"success": True})
+    columns = {"x": [1]}
+    assert split_episode_data(columns)[0] is columns
+    assert split_episode_data({"x": [1], "_episode_data": {"seed": 1}}) == (columns, {"seed": 1})
     with pytest.raises(ValueError, match="write mode must be one of append, overwrite, error"):
         validate_write_mode("w")
 
