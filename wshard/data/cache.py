@@ -18,7 +18,11 @@ _TYPE: Final = "dataset"
 
 
 def get_cache_dir(override_root: str | os.PathLike[str] | None = None, sub_folder: str | None = None) -> Path:
-    """Return the folder of the cache: the given one, else $STABLEWM_HOME, else ~/.stable_worldmodel."""
+    """Return the folder of the cache, created if missing: the given, else $STABLEWM_HOME, else ~/.stable_worldmodel."""
+    return ensure_dir_exists(_cache_folder(override_root, sub_folder))
+
+
+def _cache_folder(override_root: str | os.PathLike[str] | None, sub_folder: str | None) -> Path:
     root = override_root or os.environ.get("STABLEWM_HOME") or Path.home() / ".stable_worldmodel"
     return Path(root, sub_folder) if sub_folder else Path(root)
 
@@ -32,7 +36,7 @@ def ensure_dir_exists(path: str | os.PathLike[str]) -> Path:
 
 def dataset_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder of data sets in the cache, which need not exist."""
-    return get_cache_dir(cache_dir, "datasets")
+    return _cache_folder(cache_dir, "datasets")
 
 
 def find_repository(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:

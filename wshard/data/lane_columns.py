@@ -41,8 +41,13 @@ def choose_column(columns: Mapping[str, LaneColumn], name: str) -> LaneColumn | 
     """Return a column by its name, that of its lane, or that in Lance tables; None if there is none."""
     blocks = (name, f"signal/{name}", f"action/{name}")
     found = columns.get(name) or next((column for column in columns.values() if column.block in blocks), None)
-    stored = [column for key, column in columns.items() if key.replace("/", "_").replace(".", "_") == name]
+    stored = [column for key, column in columns.items() if _stored_name(key) == _stored_name(name)]
     return stored[0] if found is None and len(stored) == 1 else found
+
+
+def _stored_name(name: str) -> str:
+    """Return the name of a column in Lance tables."""
+    return name.replace("/", "_").replace(".", "_")
 
 
 def find_columns(info: EpisodeInfo, *, texts: bool) -> dict[str, LaneColumn]:

@@ -85,12 +85,11 @@ class FolderDataset(SourceDataset):
             keys_to_merge=keys_to_merge,
         )
         folder_keys = list_names(folder_keys, "folder_keys")
+        chosen = self.name_loaded(folder_keys or ())
         encoded_keys = [key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding]
-        self.folder_keys = encoded_keys if folder_keys is None else list(folder_keys)
+        self.folder_keys = encoded_keys if folder_keys is None else chosen
         if folder_keys is not None:
-            for key in folder_keys:
-                self.find_column(key)
-            self._names = [key for key in self._names if key not in encoded_keys or key in folder_keys]
+            self._names = [key for key in self._names if key not in encoded_keys or key in chosen]
 
     def get_col_data(self, col: str) -> Any:
         """Return a whole column of numbers; raises EntryNotFoundError for frames, unless they are cached."""
@@ -154,12 +153,13 @@ class LanceDataset(SourceDataset):
             keys_to_merge=keys_to_merge,
         )
         self.table_name = table.stem
-        chosen = list_names(image_columns, "image_columns")
+        requested = list_names(image_columns, "image_columns")
+        chosen = self.name_loaded(requested or ())
         images = {name for name in self._names if self.is_image(name)}
-        for name in chosen or ():
+        for name in chosen:
             if not self.find_column(name).is_image:
                 raise DatasetError(f"image_columns: expected columns of encoded images, found {name!r}")
-        self.image_columns = images if chosen is None else {name for name in chosen if name in images}
+        self.image_columns = images if requested is None else {name for name in chosen if name in images}
         if not keys_to_load:  # other encoded columns are neither numbers nor wanted images
             self._names = [name for name in self._names if name not in images - self.image_columns]
 
@@ -184,12 +184,11 @@ class LanceVideoDataset(LanceDataset):
         super().__init__(path, **kw)
         video_keys = list_names(video_keys, "video_keys")
         if video_keys is not None:
-            for key in video_keys:
-                self.find_column(key)
+            chosen = self.name_loaded(video_keys)
             videos = {
                 key for key, column in self.columns.items() if column.lane is not None and column.lane.encoding == "mp4"
             }
-            self._names = [key for key in self._names if key not in videos or key in video_keys]
+            self._names = [key for key in self._names if key not in videos or key in chosen]
 
 
 def find_h5(location: str | os.PathLike[str]) -> Path:

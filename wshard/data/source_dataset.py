@@ -111,6 +111,21 @@ class SourceDataset(Dataset):
             raise EntryNotFoundError(f"{self.where}: no column {name!r}; there are {', '.join(self.columns) or 'none'}")
         return column
 
+    def name_loaded(self, requested: Sequence[str]) -> list[str]:
+        """Give columns that are loaded the requested ones of their names, unless keys_to_load did; returns the names.
+
+        Raises EntryNotFoundError.
+        """
+        names = []
+        for name in requested:
+            column = self.find_column(name)
+            key = next((key for key in self._names if self.columns[key] is column), name)
+            if key != name and key not in self._native_names:
+                self._names[self._names.index(key)], self.columns[name] = name, column
+                key = name
+            names.append(key)
+        return names
+
     def _match_locations(self) -> None:
         """Find the columns at every location, where their lanes may be named differently.
 

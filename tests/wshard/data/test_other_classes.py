@@ -19,6 +19,8 @@ from wshard.data import (
     HDF5Writer,
     ImageDataset,
     LanceDataset,
+    LanceVideoDataset,
+    LanceVideoWriter,
     LanceWriter,
     MergeDataset,
     ReplayBuffer,
@@ -26,6 +28,8 @@ from wshard.data import (
     VideoWriter,
     classic_filter,
     convert,
+    get_cache_dir,
+    load_dataset,
 )
 from wshard.errors import DatasetError, EntryNotFoundError, FormatWarning, StepError
 
@@ -107,6 +111,10 @@ def test_sets_of_other_classes_are_merged_also_with_ours():
     buffer = ReplayBuffer(10)
     buffer.write_episode({"w": np.arange(5), "action": np.zeros((5, 1))})
     assert MergeDataset([buffer, Rows(0, 5, "x")])[2].keys() == {"w", "action", "x"}
+    buffers = [ReplayBuffer(10), ReplayBuffer(10)]
+    for one, data in zip(buffers, ({"z": 1, "both": 1}, {"a": 2, "both": 2}), strict=True):
+        one.write_episode(episode_of(4, **data))
+    assert list(MergeDataset(buffers).get_episode_data().items()) == [("z", [1]), ("both", [1]), ("a", [2])]
     with pytest.raises(DatasetError, match="expected 5 items as in the first for number 1"):
         MergeDataset([Rows(0, 5, "x"), Rows(0, 4, "y")])
     with pytest.raises(DatasetError, match="expected a list of data sets, found"):
@@ -136,6 +144,35 @@ def test_members_of_the_original_are_there(name, tmp_path):
     members = [*MEMBERS[name].split(), *(MEMBERS["Dataset"].split() if isinstance(value, wshard.data.Dataset) else ())]
     undefined = {"column_names"} if name == "Dataset" else set()
     assert [member for member in members if member not in undefined and not hasattr(value, member)] == []
+
+
+def test_columns_of_frames_have_the_stored_name_that_chose_them(tmp_path):
+    frames = np.full((4, 16, 16, 3), 7, np.uint8)
+    episode = {"pixels.top": frames, "pixels.wrist": frames + 1, "action": np.zeros((4, 1), np.float32)}
+    for writer, place, reader, option in (
+        (LanceWriter, "a.lance", LanceDataset, "image_columns"),
+        (LanceVideoWriter, "b", LanceVideoDataset, "video_keys"),
+        (FolderWriter, "c", ImageDataset, "image_keys"),
+        (VideoWriter, "d", VideoDataset, "video_keys"),
+    ):
+        with writer(tmp_path / place) as out:
+            out.write_episode(episode)
+        for name in ("pixels_top", "pixels.top"):
+            data = reader(path=tmp_path / place, **{option: [name]})
+            assert set(data.column_names) == set(data[0]) == {name, "action"}
+            assert abs(float(data[0][name].float().mean()) - 7) < 2
+            assert reader(path=tmp_path / place, keys_to_load=[name], **{option: [name]})[0].keys() == {name}
+    both = LanceDataset(tmp_path / "a.lance", keys_to_load=["pixels.top"], image_columns=["pixels_top"])
+    assert (both.column_names, both.image_columns) == (["pixels.top"], {"pixels.top"})
+
+
+def test_the_folder_of_the_cache_is_there(tmp_path):
+    folder = get_cache_dir(tmp_path / "new", "sub")
+    assert folder == tmp_path / "new" / "sub"
+    assert folder.is_dir()
+    with pytest.raises(FileNotFoundError):
+        load_dataset("none", cache_dir=tmp_path / "read")
+    assert not (tmp_path / "read").exists()
 
 
 def test_readers_find_a_folder_by_name_in_cache_dir_itself_or_its_data_sets(tmp_path):

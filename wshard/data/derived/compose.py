@@ -123,7 +123,8 @@ class MergeDataset(_SeveralDatasets):
         """Return per-episode values by name: those of the first data set that has them."""
         found: dict[str, list[Any]] = {}
         for dataset in self.datasets:
-            found = episode_data_of(dataset, episodes_idx) | found
+            for name, values in episode_data_of(dataset, episodes_idx).items():
+                found.setdefault(name, values)
         return found
 
     def load_chunk(self, episodes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> list[Item]:
