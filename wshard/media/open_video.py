@@ -16,6 +16,7 @@ import numpy as np
 
 from wshard.container.open_file import open_descriptor
 from wshard.errors import CodecError, LaneError, MissingFileError
+from wshard.media.display_matrix import Turn, read_matrices, turn_of
 from wshard.media.image_header import MAX_PIXELS, check_pixels
 from wshard.plugins import import_library
 
@@ -75,8 +76,10 @@ class OpenVideo:
         elif callable(source):
             self._file = source()
         else:
-            with translate_errors(where):
-                os.close(open_descriptor(source)[0])  # the library would wait for a pipe
+            with translate_errors(where), os.fdopen(open_descriptor(source)[0], "rb") as opened:
+                matrices = read_matrices(opened)  # opened here, too: the library would wait for a pipe
+        if self._file is not None:
+            matrices = read_matrices(self._file)
         file = self._file or f"file:{os.fspath(source)}"  # type: ignore[arg-type]  # no other protocol, such as http:
         limits = {"max_pixels": str(MAX_PIXELS), "threads": "1"}
         try:
@@ -88,6 +91,7 @@ class OpenVideo:
             self._stream = _video_stream(self._container, where)
             codec = self._stream.codec_context
             check_pixels(codec.width, codec.height, where)
+            self._turn = turn_of(matrices.get(self._stream.id), where)
         except BaseException:
             self.close()
             raise
@@ -96,7 +100,8 @@ class OpenVideo:
         self._base = self._stream.time_base
         is_gray = codec.pix_fmt is not None and codec.pix_fmt.startswith("gray")
         is_uint16 = is_gray and codec.pix_fmt != "gray"
-        self.shape = (codec.height, codec.width, 1 if is_gray else 3)
+        self._size = codec.height, codec.width
+        self.shape = (*(self._size[::-1] if self._turn.exchange else self._size), 1 if is_gray else 3)
         self.dtype = np.dtype("<u2" if is_uint16 else np.uint8)
         rate = self._stream.average_rate
         self._step = max(1, round(1 / (rate * self._base))) if rate else 1
@@ -168,17 +173,22 @@ class OpenVideo:
     def read_into(self, out: NDArray[Any], times: NDArray[np.float64]) -> None:
         """Decode the frames at these times, in seconds, into out [n, H, W, C]; raises LaneError, CodecError.
 
-        C may be 1 for any video: the luma plane, in which codecs store gray.
+        C may be 1 for any video: the luma plane, in which codecs store gray. Frames are turned as players do; if H and
+        W are those of the stored ones only, as lanes of older files state, they are not.
         """
-        (height, width, channels), luma = self.shape, (*self.shape[:2], 1)
-        if out.dtype != self.dtype or out.shape[1:] not in {(height, width, channels), luma}:
+        turn = self._turn if out.shape[1:3] == self.shape[:2] else Turn()
+        if (
+            out.dtype != self.dtype
+            or out.shape[1:3] not in {self.shape[:2], self._size}
+            or (out.shape[3:] not in {self.shape[2:], (1,)})
+        ):
             raise LaneError(
                 f"{self.where}: expected frames of {out.dtype} {list(out.shape[1:])}, "
                 f"found {self.dtype} {list(self.shape)}"
             )
         with translate_errors(self.where):
             for number, time in enumerate(times):
-                out[number] = self._pixels(self._frame_at(float(time)), out.shape[-1])
+                out[number] = turn(self._pixels(self._frame_at(float(time)), out.shape[-1]))
 
     def _frame_at(self, time: float) -> Any:
         if not abs(time) < _MAX_TIME:
@@ -245,8 +255,8 @@ class OpenVideo:
         self._container.seek(target, stream=self._stream, backward=True)
 
     def _pixels(self, frame: Any, channels: int) -> NDArray[Any]:
-        if (frame.height, frame.width) != self.shape[:2]:
-            raise CodecError(f"{self.where}: expected frames of {self.shape[:2]}, found {frame.height}, {frame.width}")
+        if (frame.height, frame.width) != self._size:
+            raise CodecError(f"{self.where}: expected frames of {self._size}, found {frame.height}, {frame.width}")
         is_uint16 = self.dtype.itemsize == 2
         if channels == 1 and frame.format.name.startswith(_LUMA) and (frame.format.components[0].bits > 8) == is_uint16:
             plane = frame.planes[0]  # unconverted: conversion rescales values of 9 to 16 bits, and the range of gray
