@@ -67,6 +67,7 @@ def convert(
     workers: ReadersOption = 1,
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
+    from bridge.episodes.parent_folders import expand_parents
     from bridge.support.progress import watched
     from wshard.container.codec import Codec
     from wshard.conversion.jobs import list_jobs
@@ -84,7 +85,8 @@ def convert(
             CameraEncoding.parse(encode)
         target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
     target = replace(target, encode=encode)
-    jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else paths[:-1], how)
+    places = paths[:-1] if source_format else expand_parents(paths[:-1], how)
+    jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else places, how)
     target.prepare(len(jobs))
     done = []
     with watched() as progress:

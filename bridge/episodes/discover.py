@@ -16,7 +16,7 @@ from catalog.location import DATABASE
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
-from wshard.formats.detect import describe_arrays, detect_format, match_format
+from wshard.formats.detect import describe_arrays, detect_format, known_format, match_format
 from wshard.messages import shown
 from wshard.open import list_episodes, local_path
 from wshard.types import Format
@@ -174,6 +174,8 @@ class _Search:
     def add_key(self, path: str, key: str) -> None:
         """Add one episode of a location; raises EntryNotFoundError for a file of this project, which has no keys."""
         if not self.add_file(path):
+            if os.path.isdir(path):  # noqa: PTH112  (Path.is_dir can raise)
+                known_format(None, "", path)  # raises an error with the locations inside
             raise EntryNotFoundError(f"{path}: no episode {key!r}: files of this project are one episode without a key")
         self.keys.setdefault(path, set()).add(key)
 

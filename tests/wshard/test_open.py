@@ -119,7 +119,10 @@ def test_a_folder_of_episode_files_is_not_a_location_but_one_of_replay_files_is(
     save_wshard(make_episode(), tmp_path / "a.wshard")
     assert detect_format(tmp_path) is Format.UNKNOWN
     for ask in (open_location, list_episodes):
-        with pytest.raises(FormatError, match=r"a folder: it has a.wshard \(wshard\): name one, or the format of all"):
+        with pytest.raises(
+            FormatError,
+            match=r"it has a.wshard \(wshard\): name one, such as .*a.wshard, or the",
+        ):
             ask(tmp_path)
         with pytest.raises(FileNotFoundError):
             ask(tmp_path / "nowhere")

@@ -168,7 +168,7 @@ def known_format(given: str | None, guess: str, where: Location) -> str:
         if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
             inside = list_inside(where, lambda path: "" if (name := detect_format(path)) == OTHER_ARRAYS else name)
             advice = (
-                f"it has {inside}: name one, or the format of all"
+                f"it has {inside}: name one, such as {Path(where, inside.partition(' (')[0])}, or the format of all"
                 if inside
                 else describe_arrays(where) or f"name the format of its files ({available})"
             )

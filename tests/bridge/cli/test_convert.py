@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +19,8 @@ from bridge.archive import open_archive
 from bridge.cli.convert import convert, formats
 from bridge.ingest.ingestor import TrajectoryIngestor
 from wshard.episode.file import load_wshard, save_wshard
-from wshard.formats.base import open_source
+from wshard.errors import FormatError
+from wshard.formats.base import open_sink, open_source
 from wshard.formats.convert import load
 from wshard.formats.table import FORMATS
 from wshard.testing import assert_same_episode, make_episode
@@ -200,3 +202,38 @@ def test_formats_are_listed_with_what_they_need():
     assert "dreamerv3" in run("formats")[1]
     assert run("formats", "dreamerv3")[1].startswith("dreamerv3: DreamerV3 replay")
     assert run("formats", "nosuch")[0] == 2
+
+
+def test_a_parent_folder_of_data_sets_is_converted_as_it_is_ingested(episode, tmp_path):
+    parent = tmp_path / "parent"
+    (parent / "deep").mkdir(parents=True)
+    truth = {}
+    for number, place in enumerate((parent / "a", parent / "deep/b")):
+        with open_sink(place, "folder") as sink:
+            for row, seed in enumerate((2 * number, 2 * number + 1)):
+                sink.write(make_episode(seed, T=5 + seed))
+                truth[f"{place.name}-ep_{row}"] = 5 + seed
+    save_wshard(make_episode(9, T=30), parent / "deep/own.wshard")
+    out = tmp_path / "out"
+    code, stdout, stderr = run("convert", parent, out)
+    assert (code, stderr) == (0, "")
+    assert stdout.endswith(f"(wshard: 5 episodes, {sum(truth.values()) + 30} timesteps)\n")
+    lengths = {file.stem: load_wshard(file).length for file in out.iterdir()}
+    assert truth.items() <= lengths.items()
+    assert len(lengths) == 5
+    report = TrajectoryIngestor(tmp_path / "archive").ingest(parent)
+    assert report.new == 5
+    assert run("convert", parent, out)[1].endswith("5 already there)\n")
+
+
+def test_a_key_of_a_parent_folder_is_refused_with_the_places_inside(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "parent").mkdir(exist_ok=True)
+        with open_sink(tmp_path / "parent" / name, "folder") as sink:
+            sink.write(make_episode(T=5))
+    message = f"it has a (folder), b (folder): name one, such as {tmp_path / 'parent' / 'a'},"
+    code, _, stderr = run("convert", f"{tmp_path / 'parent'}#ep", tmp_path / "out")
+    assert code == 1
+    assert message in stderr
+    with pytest.raises(FormatError, match=re.escape(message)):
+        TrajectoryIngestor(tmp_path / "archive").ingest(f"{tmp_path / 'parent'}#ep")

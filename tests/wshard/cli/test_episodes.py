@@ -95,4 +95,4 @@ def test_what_is_not_there_is_reported(verb, place, said, rows):
 
 def test_a_folder_of_several_locations_names_them(rows):
     found = run("inspect", rows.parent)
-    assert (found.exit_code, "a folder: it has rows.hdf5 (d4rl): name one, or" in found.stderr) == (1, True)
+    assert (found.exit_code, "a folder: it has rows.hdf5 (d4rl): name one, such as" in found.stderr) == (1, True)
