@@ -11,7 +11,14 @@ from bridge.episodes.open import OpenLocations
 from wshard.data.dataset import explain_no_clips
 from wshard.data.derived.spans import SpanDataset
 from wshard.data.source_dataset import SourceDataset
-from wshard.errors import DatasetError, NoClipsError, SkippedEpisodeWarning, StaleEpisodeError, WShardError
+from wshard.errors import (
+    DatasetError,
+    NoClipsError,
+    SkippedEpisodeWarning,
+    SourceNotFoundError,
+    StaleEpisodeError,
+    WShardError,
+)
 from wshard.formats.base import open_source
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import local_path, open_location
@@ -97,8 +104,8 @@ def _find_changed(places: Sequence[ClipPlace], *, skip: bool) -> set[EpisodeAddr
             try:
                 _check_unchanged(place, locations)
             except (WShardError, OSError) as error:
-                if not skip and isinstance(error, StaleEpisodeError):
-                    raise StaleEpisodeError(f"{error}; or leave it out: missing='skip'") from None
+                if not skip and isinstance(error, (StaleEpisodeError, SourceNotFoundError)):
+                    raise type(error)(f"{error}; or leave it out: missing='skip'") from None
                 if not skip:
                     raise
                 left_out.add(place.address)

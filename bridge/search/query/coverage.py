@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _MAX_CACHED: Final = 1000  # filters
 _OBSERVATION: Final = "signal/"
 
+NO_VECTORS: Final = "have no vectors yet"
+"""The reason of episodes that nothing but a first or unfinished ingest explains."""
+
 Coverage = tuple[int | None, tuple[LeftOut, ...]]
 """How many episodes were compared, None for all that pass the filter, and those that were not."""
 
@@ -90,7 +93,7 @@ def _explain(group: Uncovered, layout: Layout, spaces: Sequence[Space], others: 
     if group.without_numbers:
         reason = f"lack finite numbers in more than a tenth of the timesteps of their lanes ({_names(lanes)})"
         return reason, "`wshard check` says where; `wshard ingest FOLDER --lanes NAME` embeds a lane that is whole"
-    return "have no vectors yet", "`wshard ingest FOLDER` embeds them, or says why not"
+    return NO_VECTORS, "`wshard ingest FOLDER` embeds them, or says why not"
 
 
 def _compare_others(instead: Space, searched: Space) -> str:

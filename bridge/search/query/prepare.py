@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bridge.answered import Answered
 from bridge.index.metric import COSINE
-from bridge.search.query.coverage import CoverageReader
+from bridge.search.query.coverage import NO_VECTORS, CoverageReader
 from bridge.search.query.examples import ExampleReader, Examples
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.own_episodes import OwnEpisodes
@@ -163,7 +163,8 @@ class QueryPreparer:
         try:
             return self.spaces.spaces(cut)
         except QueryError:
-            if self.spaces.active() or not (left_out := self._coverage.read([], EVERYTHING)[1]):
+            left_out = () if self.spaces.active() else self._coverage.read([], EVERYTHING)[1]
+            if all(one.reason == NO_VECTORS for one in left_out):
                 raise
             raise QueryError(f"no episode has vectors: {'; '.join(map(str, left_out))}") from None
 

@@ -435,7 +435,7 @@ def test_evaluate_reports_how_the_search_ranks_that_takes_several_spaces(own, da
 
 def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
     rows = episode(1, 0).observations["state"].data.copy()
-    rows[3, 1] = np.nan
+    rows[3:13, 1] = np.nan
     broken = replace(changed(episode(1, 0), "broken", lambda _: rows), env_id="task-1")
     save(tmp_path, *(episode(*one) for one in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)]), broken)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])

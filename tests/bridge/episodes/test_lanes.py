@@ -142,7 +142,7 @@ def test_a_reward_that_was_never_recorded_is_not_a_lane(folder):
 
 def test_a_reward_of_nan_is_reported(folder):
     episode = make(9, state=9, ctrl=9, reward=1)
-    episode.rewards[5] = np.nan
+    episode.rewards[:] = np.nan
     save_wshard(episode, folder / "episodes" / "ep-9.wshard")
     expected = pytest.warns(NotEmbeddedWarning, match=r"lane 'reward': expected finite numbers in one episode at least")
     with TrajectoryIngestor(folder / "archive", lanes=["reward"]) as ingestor, expected:

@@ -94,7 +94,7 @@ def test_hits_say_how_they_were_found(home):
         found = plain(present_hits(hits))
     assert {*found} == {
         *("items", "total", "missing", "exact", "milliseconds"),
-        *("spaces", "others", "notes"),
+        *("spaces", "others", "notes", "compared", "not_compared"),
     }
     assert (found["total"], found["items"][0]["rank"], found["items"][0]["episode_id"]) == (3, 1, "arm-1")
     assert found["items"][0]["file_path"] == hits[0].file_path
@@ -174,7 +174,7 @@ def test_an_ingest_counts_and_lists():
         seconds=1.23456,
     )
     found = plain(present_ingest(report))
-    assert [found[name] for name in COUNTS] == [2, *[0] * 8]
+    assert [found[name] for name in COUNTS] == [2, *[0] * 9]
     assert (
         found["failed"]
         == present_failures(report.failed)
