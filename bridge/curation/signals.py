@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bridge.curation.archive_vectors import read_groups, read_vectors
 from bridge.curation.importance import importance
 from bridge.curation.labels import doubt_labels, labels_of
@@ -105,13 +107,11 @@ def weigh(
         raise QueryError(f"expected episodes of the target with vectors in Space {names}, found none")
     found: list[Valued] = []
     for known, one in zip(groups, targets, strict=True):
-        share = len(one.episodes) / wanted * total / len(known.episodes)
-        weights = share * importance(known.directions, one.directions, clip=clip) if one.episodes else None
-        found += (
-            (Valued(row, 0.0) for row in known.episodes)
-            if weights is None
-            else map(Valued, known.episodes, weights.tolist())
-        )
+        weights = np.zeros(len(known.episodes))
+        if one.episodes:
+            share = len(one.episodes) / wanted * total / len(known.episodes)
+            weights = share * importance(known.directions, one.directions, clip=clip)
+        found += map(Valued, known.episodes, weights.tolist())
     return _falling(found)
 
 
