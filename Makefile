@@ -95,7 +95,7 @@ test: $(VENV)/.dev pages
 	@echo "== lint, types, rooms and arrows, the manual; the first time, the tests are compiled (a minute)"
 	@$(MAKE) -s -j 2 types lint rooms manual $(VENV)/collected.txt
 	@echo "== tests, docs and README (7 to 14 minutes on 2 cores)"
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 3 --dist worksteal
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 3 --dist worksteal --durations 10
 
 lint:
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
