@@ -12,6 +12,7 @@ from catalog.database.column_types import unpack_numbers
 from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
+from wshard.episode.natural_order import natural_key
 from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, read_as
 from wshard.errors import IngestError
 
@@ -55,6 +56,11 @@ class EpisodeRecord:
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)
     words: str = field(init=False, repr=False, compare=False)
+
+    @property
+    def sort_key(self) -> str:
+        """The text that orders episodes by episode_id."""
+        return natural_key(self.episode_id)
 
     @property
     def address(self) -> EpisodeAddress:

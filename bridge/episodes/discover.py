@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
+from wshard.episode.natural_order import sort_naturally
 from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
@@ -285,8 +286,8 @@ def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[
             names.clear()
             continue
         seen.add(real)
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        yield real, names, sorted(files)
+        names[:] = sort_naturally(name for name in names if not name.startswith("."))
+        yield real, names, sort_naturally(files)
 
 
 def _is_foreign(name: str) -> bool:

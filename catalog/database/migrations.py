@@ -6,19 +6,25 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, create_mock_engine, insert, inspect, select
 
-from catalog.database.schema import archive, metadata, migration, root
+from catalog.database.bulk_rows import update_rows
+from catalog.database.schema import archive, episode, metadata, migration, root
+from wshard.episode.natural_order import natural_key
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sqlalchemy import Select
     from sqlalchemy.schema import ExecutableDDLElement
 
     from catalog.database.engine import Database
+
+_CHUNK: Final = 50_000
+"""Number of rows that a step changes at once."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,25 @@ def _tables(driver: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
-STEPS: tuple[Migration, ...] = (Migration(1, "tables of 0.1.0", _make_tables),)
+def _add_sort_key(connection: Connection) -> None:
+    collation = ' COLLATE "C"' if connection.dialect.name == "postgresql" else ""
+    connection.exec_driver_sql(f"ALTER TABLE episode ADD COLUMN sort_key TEXT{collation} DEFAULT '' NOT NULL")
+    last = 0
+    while rows := connection.execute(_names_after(last)).all():
+        update_rows(connection, episode, ("sort_key", "id"), [(natural_key(name), number) for number, name in rows])
+        last = rows[-1].id
+    connection.exec_driver_sql("CREATE INDEX episode_sort_key ON episode (sort_key, id)")
+
+
+def _names_after(number: int) -> Select[Any]:
+    names = select(episode.c.id, episode.c.episode_id).where(episode.c.id > number)
+    return names.order_by(episode.c.id).limit(_CHUNK)
+
+
+STEPS: tuple[Migration, ...] = (
+    Migration(1, "tables of 0.1.0", _make_tables),
+    Migration(2, "natural order of episode ids", _add_sort_key),
+)
 
 
 def prepare(

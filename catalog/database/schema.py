@@ -70,6 +70,7 @@ episode = Table(
     Column("metadata", TEXT, nullable=False),
     Column("layout_id", BIG, ForeignKey("layout.id"), nullable=False),
     Column("ingested_at", TEXT, nullable=False),
+    Column("sort_key", TEXT, nullable=False, server_default=""),
 )
 index_json(episode.c.metadata)
 # Indexes instead of constraints, as SQLite can create them after a bulk load.
@@ -88,6 +89,7 @@ Index("episode_length", _LENGTH, _ID)
 Index("episode_success", episode.c.success, _ID)
 Index("episode_format", episode.c.format, _ID)
 Index("episode_episode_id", episode.c.episode_id, _ID)
+Index("episode_sort_key", episode.c.sort_key, _ID)
 
 lane = Table(
     "lane",

@@ -28,6 +28,7 @@ from catalog.query.paging import (
     cursor_state,
     has_values,
     parameters,
+    sort_column,
     sortable,
 )
 from catalog.query.statement_cache import remember
@@ -71,7 +72,8 @@ def load_uids(connection: Connection, uids: Collection[str], *, base: str | None
 def _rows(product: str) -> Select[Any]:
     """Return the statement for rows with their tags, by id."""
     tags = select(json_list(product, tag.c.name)).where(tag.c.episode_row == episode.c.id).scalar_subquery()
-    columns = (*episode.c, root.c.place, root.c.inside, tags)
+    stored = (column for column in episode.c if column is not episode.c.sort_key)
+    columns = (*stored, root.c.place, root.c.inside, tags)
     # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
     return select(*columns).select_from(episode.outerjoin(root)).order_by(episode.c.id)
 
@@ -176,7 +178,7 @@ def _limited_statements(
         statements = page_statements(connection, where, order=order, cursor=cursor, base=base)
         if few and has_values(cursor):
             sorted_ = next(
-                column_statements(field, cursor, descending=order.startswith("-"), value=hidden(episode.c[field.root]))
+                column_statements(field, cursor, descending=order.startswith("-"), value=hidden(sort_column(field)))
             )
             statements[0] = sorted_.where(condition(connection, where, base=base))
         return [statement.limit(WANTED) for statement in statements]

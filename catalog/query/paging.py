@@ -20,7 +20,7 @@ from wshard.errors import FilterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import ColumnElement, Select
+    from sqlalchemy import Column, ColumnElement, Select
     from sqlalchemy.types import TypeEngine
 
     from catalog.filters.fields import Field
@@ -91,6 +91,11 @@ def sortable(field: Field) -> bool:
     return not field.many and field.root != "text"
 
 
+def sort_column(field: Field) -> Column[Any]:
+    """Return the column that orders episodes by a field of the table."""
+    return episode.c.sort_key if field.root == "episode_id" else episode.c[field.root]
+
+
 def values_of_kinds(connection: Connection, field: Field, *, base: str | None) -> dict[str, ColumnElement[Any]]:
     """Return a computed field as an expression for each kind of values that it may have, in their order."""
     kinds = _VALUE_KINDS if field.type is None else ["text"]  # value_of ignores the kind except for metadata
@@ -136,7 +141,7 @@ def column_statements(
     value: an expression for it where no index is to give the order.
     """
     is_score = field.root == "score"
-    column = score.c.value if is_score else None if field.root == "id" else episode.c[field.root]
+    column = score.c.value if is_score else None if field.root == "id" else sort_column(field)
     from_scores = is_score and value is None
     if column is not None and has_values(cursor):
         sort_value = column if value is None else value

@@ -11,6 +11,7 @@ from sqlalchemy.sql.visitors import replacement_traverse
 from catalog.database.schema import episode
 from catalog.filters.fields import FIELDS
 from catalog.filters.where import comparisons
+from catalog.query.paging import sort_column
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Select
@@ -34,9 +35,10 @@ def is_walkable(where: Where, field: Field) -> bool:
     also in the order of the field. Conditions on other tables take as long for one row as for all.
     """
     filtered_fields = {clause.about.root for clause in comparisons(where)}
-    if not filtered_fields or not filtered_fields <= _COLUMN_FIELDS or field.root not in _ORDERED_COLUMNS:
+    order = sort_column(field).name if field.root in _COLUMN_FIELDS else None
+    if not filtered_fields or not filtered_fields <= _COLUMN_FIELDS or order not in _ORDERED_COLUMNS:
         return False
-    return not any([root, field.root] == columns[:2] for root in filtered_fields for columns in _INDEXED)
+    return not any([root, order] == columns[:2] for root in filtered_fields for columns in _INDEXED)
 
 
 def limit_to_near_rows(
@@ -46,7 +48,7 @@ def limit_to_near_rows(
 
     statement: all rows in the order, without the condition `matching`.
     """
-    key: tuple[ColumnElement[Any], ...] = (episode.c[field.root], episode.c.id)
+    key: tuple[ColumnElement[Any], ...] = (sort_column(field), episode.c.id)
     last = statement.with_only_columns(*key).offset(_MAX_ROWS_WALKED - 1).limit(1).subquery("last")
     end = select(*last.c).scalar_subquery()
     near = tuple_(*key) >= end if descending else tuple_(*key) <= end

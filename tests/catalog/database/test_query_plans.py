@@ -38,10 +38,10 @@ def watch(filled: tuple[Watch, Path], tmp_path: Path) -> Iterator[Watch]:
 
 WALKED = {
     # A page in the order of an index walks the index, and stops after the page.
-    "get by uid": {"SCAN episode USING COVERING INDEX episode_episode_id"},
+    "get by uid": {"SCAN episode USING COVERING INDEX episode_sort_key"},
     "score order": {"SCAN episode"},
     # Before what passes is sorted, the order is walked, not far.
-    "name": {"SCAN episode USING COVERING INDEX episode_episode_id"},
+    "name": {"SCAN episode USING COVERING INDEX episode_sort_key"},
     "length": {"SCAN episode USING COVERING INDEX episode_length"},
     "lane's type": {"SCAN layout"},
     # Counting everything reads an index from end to end, never the rows.

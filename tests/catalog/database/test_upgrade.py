@@ -1,4 +1,4 @@
-"""An archive of a development version is refused, and nothing in it is changed."""
+"""An archive of an older version is upgraded; one of a development version is refused, and nothing in it is changed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import inspect
 
 from catalog import Catalog
+from catalog.database import migrations
+from catalog.testing.records import make_record
 from wshard.errors import CatalogVersionError
 
 if TYPE_CHECKING:
@@ -31,3 +34,32 @@ def test_an_archive_of_a_development_version_is_refused_and_left_as_it_is(tmp_pa
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("migration",)]
         assert raw.execute("SELECT name FROM migration ORDER BY version").fetchall() == [(name,) for name in names]
+
+
+NAMES = [f"demo_{number}" for number in (10, 2, 1, 100, 9)] + ["Demo_3", "demo", "", "päivä 12", "päivä 2", "007"]
+SORTED = ["", "007", "Demo_3", "demo", "demo_1", "demo_2", "demo_9", "demo_10", "demo_100", "päivä 2", "päivä 12"]
+
+
+def read_tables(catalog: Catalog) -> object:
+    """Return the columns and indexes of episodes."""
+    with catalog._session.read() as connection:
+        found = inspect(connection)
+        columns = [(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns("episode")]
+        return sorted(columns), {each["name"]: each["column_names"] for each in found.get_indexes("episode")}
+
+
+def test_episodes_of_an_older_archive_get_their_natural_order(
+    location: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "_CHUNK", 4)
+    with Catalog.open(location, create=True) as catalog:
+        catalog.episodes.register([make_record(number, episode_id=name) for number, name in enumerate(NAMES)])
+        expected = read_tables(catalog)
+        with catalog._session.write() as connection:  # the tables as version 1 made them
+            connection.exec_driver_sql("DROP INDEX episode_sort_key")
+            connection.exec_driver_sql("ALTER TABLE episode DROP COLUMN sort_key")
+            connection.exec_driver_sql("DELETE FROM migration WHERE version > 1")
+    for _ in range(2):  # it is upgraded once
+        with Catalog.open(location) as catalog:
+            assert [row.episode_id for row in catalog.query.select().rows] == SORTED
+            assert read_tables(catalog) == expected

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+NUMBERED = ("demo_2", "demo_10", "demo_02", "demo_1", "demo", "10", "9", "", "demo_99999999999999999999", "/3", ":3")
+"""Ids that natural order puts otherwise than code points."""
+
 DIRECTED = [*ORDERS, *(f"-{order}" for order in ORDERS)]
 
 
@@ -57,11 +60,17 @@ def filled(location: Path | str) -> Iterator[Catalog]:
         yield opened
 
 
+def natural_parts(name: str) -> list[tuple[str, int]]:
+    """Return the characters of a name, and each run of digits as its value."""
+    runs = re.findall(r"[0-9]+|[^0-9]", name)
+    return [("0", int(run)) if run.isascii() and run.isdecimal() else (run, 0) for run in runs]
+
+
 def varied(random: Random, number: int):
     return make_record(
         number,
         key=random.choice(AWKWARD),
-        episode_id=random.choice(AWKWARD),
+        episode_id=random.choice((*AWKWARD, *NUMBERED)),
         env_id=random.choice(AWKWARD),
         length=random.choice((1, 2, 3)),
         total_reward=random.choice((None, *REWARDS)),
@@ -89,10 +98,20 @@ def test_every_row_once_and_in_order(still: Catalog, known: tuple, order: str) -
     rows = list(known[0].values())
     present = [row for row in rows if getattr(row, name) is not None]
     missing = [row for row in rows if getattr(row, name) is None]
-    expected = sorted(present, key=lambda row: (getattr(row, name), row.id), reverse=sign)
+    key = natural_parts if name == "episode_id" else lambda value: value
+    expected = sorted(present, key=lambda row: (key(getattr(row, name)), row.id), reverse=sign)
     expected += sorted(missing, key=lambda row: row.id, reverse=sign)
     for limit in (23, 1000):
         assert walk(still, order, limit=limit) == expected
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_pages_of_any_size_have_the_natural_order_of_ids(still: Catalog, known: tuple, limit: int) -> None:
+    expected = sorted(known[0].values(), key=lambda row: (natural_parts(row.episode_id), row.id))
+    assert walk(still, "episode_id", limit=limit) == expected
+    assert walk(still, "-episode_id", limit=limit) == expected[::-1]
+    for skip in (0, 3, len(expected) - 2):
+        assert [*still.query.select(limit=limit, skip=skip).rows] == expected[skip : skip + limit]
 
 
 COMPUTED = (

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.episode.lanes import REWARD
+from wshard.episode.natural_order import sort_naturally
 from wshard.formats.file_per_episode import folder_of
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, natural, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import read_attributes
 
@@ -46,7 +47,7 @@ class AlohaSource(Hdf5Source[str]):
         folder = folder_of(self._location)
         if folder is None:
             return {"": ""}
-        names = sorted((path.name for path in folder.iterdir() if path.suffix in _SUFFIXES), key=natural)
+        names = sort_naturally(path.name for path in folder.iterdir() if path.suffix in _SUFFIXES)
         return {Path(name).stem: name for name in names}
 
     def _file_of(self, ref: str) -> Location:

@@ -11,9 +11,10 @@ import numpy as np
 
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.meta_reader import stated_clock
+from wshard.episode.natural_order import sort_naturally
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import read_attributes, read_object
 
@@ -53,7 +54,7 @@ class ManiskillSource(Hdf5Source[str]):
     def _scan(self) -> Mapping[str, str]:
         with translate_errors(self.where_of("")):
             names = [name for name in self._open(self._location) if name.startswith(_PREFIX)]
-        return {name: name for name in sorted(names, key=natural)}
+        return {name: name for name in sort_naturally(names)}
 
     def _files(self, ref: str) -> list[Any]:
         return [self._location, *([] if self._json_file is None else [self._json_file])]

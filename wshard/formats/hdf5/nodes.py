@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import math
 import os
-import re
 import sys
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +39,6 @@ _DEFLATE: Final = 1
 _FLETCHER32: Final = 3
 _CHECKSUM_SIZE: Final = 4
 _ADDRESS_SIZE: Final = 8  # in the files of almost all programs
-_DIGITS: Final = re.compile(r"(\d+)")
 
 
 def import_h5py() -> Any:
@@ -86,11 +84,6 @@ def open_hdf5(location: Location, where: str, **options: Any) -> Any:
         if not isinstance(location, (str, os.PathLike)):
             return h5py.File(location, "r", **options)
         return h5py.File(CheckedFile(location, where), "r", **options)
-
-
-def natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Return a sort key that compares the numbers in names: demo_2 before demo_10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name)], name
 
 
 def child(group: Any, name: str, where: str) -> Any:

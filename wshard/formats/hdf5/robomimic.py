@@ -8,9 +8,10 @@ import numpy as np
 
 from wshard.episode.lanes import DONE, REWARD
 from wshard.episode.meta_reader import stated_clock
+from wshard.episode.natural_order import sort_naturally
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, natural, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import (
     WSHARD_ID,
@@ -67,7 +68,7 @@ class RobomimicSource(Hdf5Source[str]):
     def _scan(self) -> Mapping[str, str]:
         where = self.where_of("")
         with translate_errors(where):
-            names = sorted(expect_group(self._open(self._location), "data", where), key=natural)
+            names = sort_naturally(expect_group(self._open(self._location), "data", where))
         return {name: f"data/{name}" for name in names}
 
     def _find(self, key: str) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD
+from wshard.episode.natural_order import sort_naturally
 from wshard.episode.step_texts import TASK
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
-from wshard.formats.hdf5.nodes import child, expect_group, natural
+from wshard.formats.hdf5.nodes import child, expect_group
 from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, MODEL, NEXT, TEXT_BLOCKS, RobomimicSource
 from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, put_array, put_attributes
 from wshard.formats.hdf5.values import MAX_NUMBERS, json_attribute
@@ -128,7 +129,7 @@ class RobomimicSink(Hdf5Sink):
             demos = [] if mask is None else [demo.decode() for demo in mask[()].tolist()]
             if mask is not None:
                 del masks[filter_name]
-            put_array(masks, filter_name, np.array(sorted([*demos, name], key=natural), dtype="S"))
+            put_array(masks, filter_name, np.array(sort_naturally([*demos, name]), dtype="S"))
 
     def _finish(self, draft: Path) -> None:
         data = self._file[_DATA]

@@ -11,11 +11,12 @@ import numpy as np
 
 from wshard.arguments import integer
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.episode.natural_order import sort_naturally
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.file_per_episode import folder_of
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, expect_group, natural, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attribute, read_attributes, read_object
 from wshard.formats.look import LocationLook
@@ -81,7 +82,7 @@ class MinariSource(Hdf5Source[str]):
             return {name: name for name in sorted(self._with_missing(names), key=int)}
         with translate_errors(self.where_of("")):
             groups = [name for name in self._open(self._main_file) if name.startswith("episode_")]
-        numbers = sorted(self._with_missing(name.removeprefix("episode_") for name in groups), key=natural)
+        numbers = sort_naturally(self._with_missing(name.removeprefix("episode_") for name in groups))
         return {number: f"episode_{number}" for number in numbers}
 
     def _with_missing(self, numbers: Iterable[str]) -> set[str]:
