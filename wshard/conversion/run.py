@@ -135,7 +135,6 @@ class Conversion:
         Episodes that cannot be described are ignored here; converting them reports the error.
         """
         losses: Counter[str] = Counter()
-        next_id = getattr(self._sink, "next_id", None)  # only of formats that number episodes
         offset = -sum(isinstance(outcome, int) for outcome in self._outcomes)  # written already
         for job in self._jobs:
             try:
@@ -143,8 +142,8 @@ class Conversion:
                 losses.update(self._sink.losses(info))
             except Exception:  # noqa: BLE001, S112
                 continue
-            if next_id is not None:
-                losses["id: becomes the number of the episode"] += job.name_of(info.id) != next_id(offset)
+            if self._sink.numbers_episodes:
+                losses["id: becomes the number of the episode"] += job.name_of(info.id) != self._sink.next_id(offset)
                 offset += 1
         return +losses
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wshard.conversion.target import ConversionTarget
-    from wshard.formats.base import Sink
+    from wshard.formats.sink_base import SinkBase
     from wshard.types import Episode
 
     Outcome = int | str | None
@@ -62,10 +62,8 @@ class StagedParts:
 
     def _list_owned(self) -> list[str]:
         """Return the names of the files of the data set that exists, all files for a format that cannot tell."""
-        path, sink = self._target_path, sink_class(self._target.format)
-        if not path.exists():
-            return []
-        return [*sink.owned(path)] if hasattr(sink, "owned") else list_files(path)
+        path = self._target_path
+        return [*sink_class(self._target.format).owned(path)] if path.exists() else []
 
     def _is_this_conversion(self, folder: Path) -> bool:
         return bool(_read_record(folder).get("identity") == self._identity)
@@ -81,7 +79,7 @@ class StagedParts:
         """Return the path of a part; it ends with the target's name and folder name, which some formats store."""
         return self._lock.draft / str(part) / (self._target_path.parent.name or "root") / self._target_path.name
 
-    def open_sink(self) -> Sink:
+    def open_sink(self) -> SinkBase:
         """Begin the next part."""
         with self.named_as_target():
             new = self._part_path(self._part + 1)
@@ -106,7 +104,7 @@ class StagedParts:
     @property
     def is_complete(self) -> bool:
         """Whether the part has reached its minimum size."""
-        divisor = 1 if getattr(sink_class(self._target.format), "copies_all", False) else 8
+        divisor = 1 if sink_class(self._target.format).copies_all else 8
         return self._size >= max(PART_SIZE, self._total // divisor)
 
     def commit(self, outcomes: Sequence[Outcome]) -> None:

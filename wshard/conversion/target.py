@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
     from wshard.episode.encode_cameras import Encode
-    from wshard.formats.base import Sink
+    from wshard.formats.sink_base import SinkBase
 
 _FORMATS_BY_SUFFIX: Final = {
     **dict.fromkeys(SUFFIXES, "wshard"),
@@ -68,7 +68,7 @@ class ConversionTarget:
     @property
     def takes_one_per_file(self) -> bool:
         """Whether the format stores each episode in a file, and several in a folder of such files."""
-        return bool(getattr(sink_class(self.format), "one_per_file", False))
+        return sink_class(self.format).one_per_file
 
     @property
     def has_content(self) -> bool:
@@ -95,7 +95,7 @@ class ConversionTarget:
         path.mkdir()
 
     def _has_episodes_without_ids(self) -> bool:
-        if not hasattr(sink_class(self.format), "next_id"):
+        if not sink_class(self.format).numbers_episodes:
             return False
         try:
             with open_location(self.location, self.format) as source:
@@ -103,6 +103,6 @@ class ConversionTarget:
         except (WShardError, OSError):  # missing, or cannot be appended to: the Sink reports that
             return False
 
-    def open(self) -> Sink:
+    def open(self) -> SinkBase:
         """Open the target for writing."""
         return open_sink(self.location, self.format, compression=self.compression, mode=self.mode)

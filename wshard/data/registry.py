@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
@@ -151,7 +152,7 @@ class _LocationFormat(DatasetFormat):
             return cls.writer(path, **kw)
         if cls.name in LOCATIONS and not LOCATIONS[cls.name].sink:
             raise UnsupportedFormatError(f"format {cls.name!r} is read-only")
-        return SinkWriter(base.open_sink(with_parent(path, kw.get("mode", "append")), cls.name, **kw))
+        return SinkWriter(partial(base.open_sink, with_parent(path, kw.get("mode", "append")), cls.name, **kw))
 
 
 @register_format

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -20,16 +21,15 @@ from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderS
 from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_video_sink import LanceVideoSink
-from wshard.formats.world_model.rows_sink import RowsSink
 from wshard.media.frames import EncodedFrames
 from wshard.messages import shown
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from wshard.container.draft import WriteMode
-    from wshard.formats.base import Sink
+    from wshard.formats.sink_base import SinkBase
 
 EPISODE_DATA_KEY: Final = "_episode_data"
 """Key in an episode to write; its value has the per-episode values {name: value}."""
@@ -45,32 +45,26 @@ class SinkWriter:
     dtypes and shapes of the first. The data set appears when the `with` block ends, and not if that ends by an error.
     """
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._entered = False
+    def __init__(self, open_sink: Callable[[], SinkBase]) -> None:
+        self._open_sink = open_sink
+        self._sink: SinkBase | None = None
         self._count = 0
 
     def __enter__(self) -> Self:
-        self._sink.__enter__()
-        self._entered = True
+        self._sink = self._open_sink().__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._entered = False
-        self._sink.__exit__(*exc)
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.__exit__(*exc)
 
     def write_episode(self, ep: Mapping[str, Any]) -> None:
         """Write one episode; raises EpisodeError for one that does not fit, RecordingStateError outside of `with`."""
-        if not self._entered:
+        if self._sink is None:
             raise RecordingStateError("writer: expected to be used inside `with`")
         steps, episode_data = split_episode_data(ep)
-        name = f"episode_{self._count}"
-        if isinstance(self._sink, RowsSink):
-            episode = make_episode(steps, {}, name)
-            self._sink.texts = [*episode.metadata]  # one text for all timesteps is a column, too
-            self._sink.write(episode, episode_data)
-        else:
-            self._sink.write(make_episode(steps, episode_data, name))
+        self._sink.write_stated(make_episode(steps, f"episode_{self._count}"), episode_data)
         self._count += 1
 
     def write_episodes(self, episodes: Iterable[Mapping[str, Any]]) -> None:
@@ -83,14 +77,14 @@ class HDF5Writer(SinkWriter):
     """Writes one HDF5 file."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
-        super().__init__(ColumnsHDF5Sink(with_parent(path, mode), mode=mode))
+        super().__init__(partial(ColumnsHDF5Sink, with_parent(path, mode), mode=mode))
 
 
 class FolderWriter(SinkWriter):
     """Writes a folder of .npz columns and JPEG frames."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
-        super().__init__(ImageFolderSink(with_parent(path, mode), mode=mode))
+        super().__init__(partial(ImageFolderSink, with_parent(path, mode), mode=mode))
 
 
 class VideoWriter(SinkWriter):
@@ -99,9 +93,7 @@ class VideoWriter(SinkWriter):
     def __init__(
         self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
     ) -> None:
-        sink = VideoFolderSink(with_parent(path, mode), mode=mode)
-        sink.fps, sink.codec = fps, codec
-        super().__init__(sink)
+        super().__init__(partial(VideoFolderSink, with_parent(path, mode), mode=mode, fps=fps, codec=codec))
 
 
 class LanceWriter(SinkWriter):
@@ -117,9 +109,8 @@ class LanceWriter(SinkWriter):
         mode: WriteMode = "append",
     ) -> None:
         refuse_option("connect_kwargs", connect_kwargs)
-        sink = LanceSink(with_parent(table_path(path, table_name), mode), mode=mode)
-        sink.quality = jpeg_quality
-        super().__init__(sink)
+        location = with_parent(table_path(path, table_name), mode)
+        super().__init__(partial(LanceSink, location, mode=mode, quality=jpeg_quality))
 
 
 class LanceVideoWriter(SinkWriter):
@@ -136,9 +127,8 @@ class LanceVideoWriter(SinkWriter):
         mode: WriteMode = "append",
     ) -> None:
         refuse_option("connect_kwargs", connect_kwargs)
-        sink = LanceVideoSink(with_parent(path, mode), mode=mode)
-        sink.fps, sink.codec, sink.table_name = fps, codec, table_name
-        super().__init__(sink)
+        options = {"fps": fps, "codec": codec, "table_name": table_name}
+        super().__init__(partial(LanceVideoSink, with_parent(path, mode), mode=mode, **options))
 
 
 def refuse_option(option: str, value: object, default: object = None) -> None:
@@ -179,7 +169,7 @@ def split_episode_data(ep: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[s
     return steps, dict(steps.pop(EPISODE_DATA_KEY))
 
 
-def make_episode(columns: Mapping[str, Any], metadata: Mapping[str, Any], name: str) -> Episode:
+def make_episode(columns: Mapping[str, Any], name: str) -> Episode:
     """Return an Episode with these columns; raises EpisodeError for columns of different lengths."""
     for column, values in columns.items():
         if not column or not isinstance(column, str):
@@ -187,7 +177,7 @@ def make_episode(columns: Mapping[str, Any], metadata: Mapping[str, Any], name: 
         if not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
             raise EpisodeError(f"column {column!r}: expected a value for each timestep, found {shown(values)}")
     length = next((len(values) for values in columns.values() if not isinstance(values, str)), 0)
-    episode = Episode(name, length=length, metadata=dict(metadata))
+    episode = Episode(name, length=length)
     for column, values in columns.items():
         texts = _texts_of(values, length)
         if texts is not None:

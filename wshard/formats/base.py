@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
+from wshard.formats.sink_base import SinkBase
 from wshard.formats.source_base import SourceBase, with_base
 from wshard.formats.table import FORMATS, UNREAD
 from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
-
-
-@runtime_checkable
-class Sink(Protocol):
-    """A place to write episodes to: a file for one, a file or a folder for many. Use as a context manager.
-
-    Made as `Sink(location, compression=..., mode=...)`. mode "append" adds to existing episodes, "overwrite" replaces
-    them when the new ones are complete, "error" refuses a location with episodes. Leaving the context by an exception
-    leaves the location unchanged, or with whole episodes. A class of a location of many episodes may have
-    `copies_all = True`: appending copies the existing episodes, so that long conversions append less often. It has a
-    class method `owned(location)`, which returns the names of the files of the data set that is there, relative to its
-    folder, or [""] for a file of the format: only these are replaced.
-    """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *exc: object) -> None: ...
-
-    def write(self, ep: Episode) -> str:
-        """Write one episode, whole or not at all; returns its key for a Source of the same location.
-
-        Raises EpisodeError for an episode that the format cannot hold, or that exists already.
-        """
-
-    def has(self, id_: str) -> bool:
-        """Return True if an episode of this id exists already; an interrupted conversion continues after these."""
-
-    def losses(self, info: EpisodeInfo) -> Sequence[str]:
-        """Return what the format cannot hold of an episode, one text per lane: "signal/rgb: float images"."""
-
-    def close(self) -> None:
-        """Finish writing; the written episodes are complete and visible."""
 
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
@@ -73,18 +40,36 @@ def open_source(location: Location, name: str) -> SourceBase:
     """
     if name in UNREAD:
         raise UnsupportedFormatError(f"{location}: {UNREAD[name]}")
-    return with_base(source_class(name)(location))
+    return with_base(_load(name, _SOURCES, SOURCE_GROUP)(location))
 
 
-def open_sink(location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append") -> Sink:
+def open_sink(
+    location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append"
+) -> SinkBase:
     """Open a location for writing in a format, named as in open_source; mode: see Sink."""
-    sink: Sink = sink_class(name)(location, compression=compression, mode=mode)
+    cls: Any = sink_class(name)
+    sink: SinkBase = cls(location, compression=compression, mode=mode)
     return sink
 
 
-def sink_class(name: str) -> Any:
+def source_class(name: str) -> type[SourceBase]:
+    """Return the class of a format's Source; raises as open_source."""
+    cls: type[SourceBase] = _derive(name, _load(name, _SOURCES, SOURCE_GROUP), SourceBase)
+    return cls
+
+
+def sink_class(name: str) -> type[SinkBase]:
     """Return the class of a format's Sink; raises as open_sink."""
-    return _load(name, _SINKS, SINK_GROUP)
+    cls: type[SinkBase] = _derive(name, _load(name, _SINKS, SINK_GROUP), SinkBase)
+    return cls
+
+
+def _derive(name: str, cls: Any, base: Any) -> Any:
+    """Return a class with all members of its base: those that one of another package lacks have the defaults."""
+    try:
+        return cls if issubclass(cls, base) else type(cls.__name__, (cls, base), {})
+    except TypeError as error:
+        raise UnknownFormatError(f"format {name!r}: expected a class, found {cls!r}: {error}") from error
 
 
 def describe_format(name: str) -> dict[str, Any]:
@@ -102,13 +87,8 @@ def describe_format(name: str) -> dict[str, Any]:
         sink = sink_class(name) if entry.sink else None
     except MissingExtraError:
         source = sink = None
-    meaning, cannot_hold = source.meaning if source else (), getattr(sink, "cannot_hold", ())
+    meaning, cannot_hold = source.meaning if source else (), sink.cannot_hold if sink else ()
     return facts | {"meaning": [list(pair) for pair in meaning], "cannot_hold": list(cannot_hold)}
-
-
-def source_class(name: str) -> Any:
-    """Return the class of a format's Source; raises as open_source."""
-    return _load(name, _SOURCES, SOURCE_GROUP)
 
 
 @dataclass(frozen=True)
@@ -132,12 +112,11 @@ def load_matchers() -> tuple[FormatMatcher, ...]:
     matchers = []
     for name, target in (_SOURCES | announced_plugins(SOURCE_GROUP) | _SOURCES).items():
         try:
-            source = load_plugin(target, f"format {name!r}", unknown=FormatError)
+            source = _derive(name, load_plugin(target, f"format {name!r}", unknown=FormatError), SourceBase)
         except (MissingExtraError, FormatError):
             continue
-        whole = getattr(source, "whole", SourceBase.whole)  # a class of another package need not derive from it
-        if getattr(source, "matches", SourceBase.matches) is not SourceBase.matches:
-            matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, whole))
+        if source.matches is not SourceBase.matches:
+            matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, source.whole))
     return tuple(matchers)
 
 

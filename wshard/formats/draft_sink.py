@@ -1,68 +1,89 @@
-"""The base of Sinks of many episodes whose file or folder is created or replaced when they are closed."""
+"""The life cycle of Sinks: what they write is in a draft, which is published when they are closed."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from abc import ABC, abstractmethod
+import re
+from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType, widen_bfloat16
 from wshard.container.codec_plan import CodecPlan
 from wshard.container.draft import Draft, check_mode
 from wshard.episode.lanes import EXACT_REWARD, REWARD
-from wshard.errors import CodecError, EpisodeError, FormatError
+from wshard.errors import CodecError, EpisodeError, FormatError, RecordingStateError
+from wshard.formats.sink_base import SinkBase
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
-    from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
     from wshard.types import Channel, Episode
 
+_FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 28\b")
 
-class DraftSink(ABC):
-    """Writes into a draft, which is published by close().
 
-    content: name of the location in messages; codecs: why the compression of episode files does not apply; in_folder:
-    whether the location is a folder. `_ids` are the ids of the existing episodes: `_begin` sets it.
+class DraftSink(SinkBase):
+    """Writes into a draft, which close() publishes; it is discarded if nothing was written, or after an exception.
+
+    `_ids` are the ids of the existing episodes: `_begin` sets it. `_add` sets `_state` to "failed" for an error after
+    which the draft cannot be published.
     """
 
     content: ClassVar[str]
-    codecs: ClassVar[str]
-    in_folder: ClassVar[bool] = True
+    """The name of the location in messages."""
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
+    codecs: ClassVar[str] = ""
+    """Why the compression of episode files does not apply; "" if it does."""
+
+    in_folder: ClassVar[bool] = True
+    takes_file_objects: ClassVar[bool] = False
+    keeps_bfloat16: ClassVar[bool] = False
+
+    publishes_none: ClassVar[bool] = False
+    """Whether a new location appears even without episodes."""
+
+    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
         check_mode(mode)
-        if not isinstance(location, (str, os.PathLike)):
+        is_path = isinstance(location, (str, os.PathLike))
+        if not is_path and not self.takes_file_objects:
             raise FormatError(f"expected the path of a {self.content}, found a file object")
-        if CodecPlan.of(compression).compresses:
+        if self.codecs and CodecPlan.of(compression).compresses:
             raise CodecError(f"compression: expected none, {self.codecs}, found {compression!r}")
-        self._where = os.fspath(location)
-        exists = self._has_episodes()
-        if mode == "error" and exists:
+        self._location, self._compression, self._mode = location, compression, mode
+        self._where = os.fspath(location) if isinstance(location, (str, os.PathLike)) else str(location)
+        self._existed = self._has_episodes()
+        if mode == "error" and self._existed:
             raise FileExistsError(errno.EEXIST, f"expected no {self.content} there (mode 'error')", self._where)
-        kept_mode: WriteMode = "append" if mode == "error" else mode
-        owned = self.owned(Path(location)) if os.path.exists(location) else ()  # noqa: PTH110
-        self._draft: Draft | None = Draft(location, kept_mode, folder=self.in_folder, owned=owned)
         self._ids: set[str] = set()
-        self._changed = False
+        self._changed, self._state = False, "open"
+        self._draft = self._open_draft("append" if mode == "error" and os.path.exists(self._where) else mode)  # noqa: PTH110
         try:
-            self._begin(self._draft.path, continues=exists and mode == "append")
+            self._begin(self._path, continues=self._existed and mode == "append")
         except BaseException:
-            self._release()
-            self._draft.discard()
+            self._discard()
             raise
 
     @abstractmethod
     def _has_episodes(self) -> bool:
         """Return True if the location has episodes of the format."""
 
-    @abstractmethod
+    def _open_draft(self, mode: WriteMode) -> Draft | None:
+        """Return the draft to write to, None if the location is written to itself."""
+        owned = self.owned(Path(self._where)) if os.path.exists(self._where) else ()  # noqa: PTH110
+        return Draft(self._where, mode, folder=self.in_folder, owned=owned)
+
+    @property
+    def _path(self) -> Path:
+        """Where to write."""
+        return Path(self._where) if self._draft is None else self._draft.path
+
     def _begin(self, draft: Path, *, continues: bool) -> None:
         """Prepare the draft for writing; continues: it contains the existing episodes."""
 
@@ -70,24 +91,26 @@ class DraftSink(ABC):
     def _add(self, ep: Episode, draft: Path) -> str:
         """Write a valid episode with a new id and return its key; an EpisodeError leaves the draft unchanged."""
 
-    @abstractmethod
     def _finish(self, draft: Path) -> None:
         """Write the parts of the format that describe all episodes."""
 
-    def _release(self) -> None:  # noqa: B027  (most have none)
+    def _release(self) -> None:
         """Close files of the draft, before it is published or discarded."""
 
-    @classmethod
-    @abstractmethod
-    def owned(cls, location: Path) -> Collection[str]:
-        """Return the names of the files of a data set below its folder, [""] for a file of the format; see Draft."""
+    def _publish(self) -> None:
+        self._finish(self._path)
+        self._release()
+        if self._draft is not None:
+            self._draft.publish()
 
-    def __enter__(self) -> Self:
-        return self
+    def _discard(self) -> None:
+        self._release()
+        if self._draft is not None:
+            self._draft.discard()
 
-    def __exit__(self, exc_type: type[BaseException] | None = None, *exc: object) -> None:
-        if exc_type is not None:
-            self._changed = False
+    def __exit__(self, *exc: object) -> None:
+        if any(exc) and self._state == "open":
+            self._state = "failed"
         self.close()
 
     def has(self, id_: str) -> bool:
@@ -96,34 +119,41 @@ class DraftSink(ABC):
 
     def write(self, ep: Episode) -> str:
         """Add one episode; returns its key. Raises EpisodeError for an unsuitable one, and for a known id."""
-        if self._draft is None:
-            raise EpisodeError(f"{self._where}: expected no more episodes: the Sink is closed")
+        if self._state != "open":
+            raise RecordingStateError(f"{self._where}: expected to write before an error and before close")
         ep.validate()
-        ep = widen_lanes(ep)
+        ep = ep if self.keeps_bfloat16 else widen_lanes(ep)
         if self.has(ep.id):
             raise EpisodeError(f"{self._where}: expected no episode {ep.id!r} there yet")
-        key = self._add(ep, self._draft.path)
+        with self._name_disk_errors():
+            key = self._add(ep, self._path)
         self._ids.add(ep.id)
         self._changed = True
         return key
 
     def close(self) -> None:
         """Publish the written episodes, in place of older ones."""
-        if self._draft is None:
-            return
-        draft, self._draft = self._draft, None
+        state, self._state = self._state, "closed"
+        if state == "open" and (self._changed or (self.publishes_none and not self._existed)):
+            try:
+                with self._name_disk_errors():
+                    self._publish()
+            except BaseException:
+                self._discard()
+                raise
+        elif state != "closed":
+            self._discard()
+
+    @contextlib.contextmanager
+    def _name_disk_errors(self) -> Iterator[None]:
+        """Translate a library's error for a full disk to the system's, with the path."""
         try:
-            if self._changed:
-                self._finish(draft.path)
-                self._release()
-                draft.publish()
-                return
-        except BaseException:
-            self._release()
-            draft.discard()
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            is_named = isinstance(error, OSError) and error.filename
+            if _FULL_DISK.search(str(error)) is not None and not is_named:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._where) from error
             raise
-        self._release()
-        draft.discard()
 
 
 def widen_lanes(ep: Episode) -> Episode:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from wshard.chunks.manifest import safe_name
-from wshard.container.draft import Draft, check_mode
+from wshard.container.draft import stamp_owned
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.protocol import Fingerprint
-from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
+from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.formats.draft_sink import DraftSink
 from wshard.formats.source_base import SourceBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.container.draft import WriteMode
+    from wshard.container.draft import Draft, WriteMode
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
     from wshard.types import Array, Episode
@@ -112,95 +112,60 @@ def _size_of(file: Any) -> int:
     return int(size)
 
 
-class FilesSink(ABC):
+class FilesSink(DraftSink):
     """Writes one episode to a path or file object, or many to a folder, in files named after their ids.
 
-    mode "append": a file is replaced. Other modes: see Sink.
+    mode "append": a file is replaced, and those in a folder appear one by one. Other modes: see Sink.
     """
 
     suffix: ClassVar[str]
+    content: ClassVar[str] = "episodes"
     one_per_file: ClassVar[bool] = True
-    """Whether a folder is needed for several episodes."""
+    takes_file_objects: ClassVar[bool] = True
+    keeps_bfloat16: ClassVar[bool] = True
 
-    def __init__(self, location: Location, *, mode: WriteMode = "append") -> None:
-        check_mode(mode)
-        self._location = location
-        self._written = False
-        folder = folder_of(location)
-        exists = self._has_episodes(folder)
-        if mode == "error" and exists:
-            raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", str(location))
-        if folder is None and exists:
-            self._check_replaceable(Path(os.fspath(location)))  # type: ignore[arg-type]
-        self._draft: Draft | None = None
-        if folder is not None and mode == "overwrite":
-            self._draft = Draft(folder, mode, folder=True, owned=self.owned(folder))
+    def _has_episodes(self) -> bool:
+        self._folder = folder_of(self._location)
+        is_path = isinstance(self._location, (str, os.PathLike))
+        return bool(self.owned(self._folder)) if self._folder else is_path and Path(self._where).exists()
 
-    def _check_replaceable(self, path: Path) -> None:
-        """Raise FormatError for a file that is not of the format: it is of others."""
-        if path.is_file() and path.stat().st_size and not self._is_own(path):
-            raise FormatError(
-                f"{path}: expected an unused path or an episode in this format, found another file: choose another path"
-            )
-
-    def _has_episodes(self, folder: Path | None) -> bool:
-        if folder is not None:
-            return bool(self.owned(folder))
-        return isinstance(self._location, (str, os.PathLike)) and Path(self._location).exists()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if exc[:1] not in ((), (None,)) and self._draft is not None:
-            self._draft.discard()
-            self._draft = None
-        self.close()
-
-    def close(self) -> None:
-        """Finish writing; in mode "overwrite" the new episodes replace the older ones now."""
-        if self._draft is not None:
-            self._draft.publish()
-            self._draft = None
+    def _open_draft(self, mode: WriteMode) -> Draft | None:
+        if self._folder is not None and mode == "overwrite":
+            return super()._open_draft(mode)
+        if self._folder is None and self._existed:
+            stamp_owned(Path(self._where), self.owned(Path(self._where)), "overwrite")  # refuses a file of others
+        return None
 
     def has(self, id_: str) -> bool:
         """Return True if the folder has an episode of this id; False for a file, which is replaced."""
-        folder = folder_of(self._location) if self._draft is None else self._draft.path
-        return folder is not None and (folder / f"{safe_name(id_)}{self.suffix}").exists()
-
-    def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what the format cannot store of an episode: nothing."""
-        return []
+        return self._folder is not None and (self._path / f"{safe_name(id_)}{self.suffix}").exists()
 
     @classmethod
     def owned(cls, location: Path) -> list[str]:
-        """Return the names of the files of episodes in a folder, which mode "overwrite" replaces."""
+        """Return the names of the files of episodes in a folder; [""] for such a file."""
+        if location.is_file():
+            return [""] if cls._is_own(location) else []
         return sorted(path.name for path in location.glob(f"*{cls.suffix}") if path.is_file() and cls._is_own(path))
 
     @classmethod
     @abstractmethod
     def _is_own(cls, path: Path) -> bool:
-        """Return True if a file with the suffix is one of the format."""
+        """Return True if a file is one of the format."""
 
     @abstractmethod
     def _save(self, ep: Episode, location: Location) -> None:
         """Write an episode as a file."""
 
-    @abstractmethod
-    def _key(self, path: Path) -> str:
-        """Return the key of the episode in this file."""
-
-    def write(self, ep: Episode) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for a second one in a file, and for an id in use."""
-        folder = folder_of(self._location) if self._draft is None else self._draft.path
-        if folder is not None:
-            path = folder / f"{safe_name(ep.id)}{self.suffix}"
-            if path.exists():
-                raise EpisodeError(f"{path}: expected no episode {ep.id!r} there yet")
+    def _add(self, ep: Episode, draft: Path) -> str:
+        if self._folder is not None:
+            path = draft / f"{safe_name(ep.id)}{self.suffix}"
             self._save(ep, path)
             return self._key(path)
-        if self._written:
-            raise EpisodeError(f"{self._location}: expected one episode for one file; give a folder to write several")
+        if self._changed:
+            raise EpisodeError(f"{self._where}: expected one episode for one file; give a folder to write several")
         self._save(ep, self._location)
-        self._written = True
         return ""
+
+    def _key(self, path: Path) -> str:
+        """Return the key of the episode in this file."""
+        return path.name

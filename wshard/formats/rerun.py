@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from wshard.container.draft import Draft
 from wshard.episode.lanes import REWARD
-from wshard.errors import FormatError
 from wshard.formats.file_per_episode import FilesSink
 from wshard.plugins import import_library
 
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wshard.container.draft import WriteMode
-    from wshard.formats.base import Location
     from wshard.types import Array, Episode
 
 _MAX_CHANNELS: Final = 512
@@ -35,22 +31,19 @@ class RerunSink(FilesSink):
         "residuals and blocks of other programs",
     )
 
-    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
-        del compression  # recordings have their own
-        import_library("rerun", "rerun")
-        super().__init__(location, mode=mode)
+    content = "Rerun recording"
+    takes_file_objects = False
 
-    def _key(self, path: Path) -> str:
-        return path.name
+    def _has_episodes(self) -> bool:
+        import_library("rerun", "rerun")
+        return super()._has_episodes()
 
     @classmethod
     def _is_own(cls, path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
 
-    def _save(self, ep: Episode, location: Location) -> None:
-        if not isinstance(location, (str, os.PathLike)):
-            raise FormatError("rerun: expected a path to write, found a file object")
+    def _save(self, ep: Episode, location: Any) -> None:
         rr = import_library("rerun", "rerun")
         draft = Draft(location, "overwrite", folder=False, owned=[""])
         try:

@@ -8,13 +8,14 @@ import io
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from wshard.container.byte_source import MemorySource, open_source
-from wshard.container.draft import check_mode, stamp_owned
+from wshard.container.draft import stamp_owned
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
+from wshard.formats.draft_sink import DraftSink
 from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.look import LocationLook
 from wshard.shardpack.layout import RECORD_MAGIC, RECORD_SIZE
@@ -26,10 +27,8 @@ from wshard.shardpack.writer import NewEntry, ShardPackWriter
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
     from wshard.container.layout import Buffer
-    from wshard.episode.info import EpisodeInfo
     from wshard.formats.base import Location
     from wshard.shardpack.record import ShardPackEntry, ShardPackRecord
     from wshard.types import Episode
@@ -119,35 +118,38 @@ def _episode_entry(record: ShardPackRecord) -> ShardPackEntry | None:
     return next((entry for entry in record if entry.content_type == EPISODE_TYPE), None)
 
 
-class ShardPackSink:
+class ShardPackSink(DraftSink):
     """Writes episodes as records of one ShardPack, which appears, or changes, when the Sink is closed.
 
     The id of an episode is its key; compression is that of its lanes, so that they can be read alone. mode "append"
     copies the existing records. Raises FileExistsError for an existing file in mode "error".
     """
 
+    content = "ShardPack"
     copies_all = True
+    keeps_bfloat16 = True
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
-        check_mode(mode)
-        if not isinstance(location, (str, os.PathLike)) or os.path.isdir(location):  # noqa: PTH112
-            raise FormatError(f"{location}: expected the path of a ShardPack file")
-        self._path = os.fspath(location)
-        self._compression = compression
-        self._mode = mode
+    def _has_episodes(self) -> bool:
+        if Path(self._where).is_dir():
+            raise FormatError(f"{self._where}: expected the path of a ShardPack file")
+        return Path(self._where).exists()
+
+    def _open_draft(self, mode: WriteMode) -> None:
+        """Return None: a ShardPackWriter has a draft of its own."""
         self._writer: ShardPackWriter | None = None
-        self._ids: set[str] | None = None  # of existing and written episodes; None until `has` needs it
-        stamp_owned(Path(self._path), self.owned(Path(self._path)), mode)  # refuses a file of others
-        if mode == "error" and os.path.exists(location):  # noqa: PTH110
-            raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", self._path)
+        stamp_owned(Path(self._where), self.owned(Path(self._where)), mode)  # refuses a file of others
+
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        if continues:
+            with ShardPackReader(draft) as pack:
+                self._ids = set(pack.keys())
 
     @classmethod
     def owned(cls, location: Path) -> list[str]:
         """Return [""] for a ShardPack of episodes."""
         return [""] if location.is_file() and ShardPackSource.matches(location) else []
 
-    def write(self, ep: Episode) -> str:
-        """Add one episode; returns its key. Raises EpisodeError for an id that exists or is not a valid key."""
+    def _add(self, ep: Episode, draft: Path) -> str:
         file = io.BytesIO()
         save_wshard(ep, file, self._compression)
         if self._writer is None:
@@ -155,16 +157,14 @@ class ShardPackSink:
         try:
             self._writer.write_record(ep.id, [NewEntry(EPISODE_ENTRY, file.getbuffer(), EPISODE_TYPE, "none")])
         except FormatError as error:
-            raise EpisodeError(f"{self._path}: episode {ep.id!r}: {error}") from error
-        if self._ids is not None:
-            self._ids.add(ep.id)
+            raise EpisodeError(f"{self._where}: episode {ep.id!r}: {error}") from error
         return ep.id
 
     def _open(self) -> ShardPackWriter:
         """Begin the file; in mode "append", with the existing records."""
-        existing = ShardPackReader(self._path) if self._mode == "append" and os.path.exists(self._path) else None  # noqa: PTH110
+        existing = ShardPackReader(self._where) if self._existed and self._mode == "append" else None
         metadata = {} if existing is None else dict(existing.metadata)
-        writer = ShardPackWriter(self._path, metadata=metadata, overwrite=self._mode != "error")
+        writer = ShardPackWriter(self._where, metadata=metadata, overwrite=self._mode != "error")
         try:
             for record in existing or ():
                 entries = [
@@ -176,29 +176,10 @@ class ShardPackSink:
             raise
         return writer
 
-    def has(self, id_: str) -> bool:
-        """Return True if the file has an episode of this id."""
-        if self._ids is None:
-            exists = self._mode == "append" and os.path.exists(self._path)  # noqa: PTH110
-            with contextlib.ExitStack() as stack:
-                pack = stack.enter_context(ShardPackReader(self._path)) if exists else None
-                self._ids = set() if pack is None else set(pack.keys())
-        return id_ in self._ids
-
-    def losses(self, info: EpisodeInfo) -> list[str]:
-        """Return what the format cannot hold of an episode: nothing."""
-        return []
-
-    def close(self) -> None:
-        """Publish the file, if anything was written."""
+    def _finish(self, draft: Path) -> None:
         if self._writer is not None:
             self._writer.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, exc_type: type[BaseException] | None, *exc: object) -> None:
-        if exc_type is not None and self._writer is not None:
+    def _release(self) -> None:
+        if self._writer is not None:
             self._writer.discard()
-        else:
-            self.close()

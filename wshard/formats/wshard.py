@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wshard.container.codec_plan import Compression
-    from wshard.container.draft import WriteMode
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
     from wshard.types import Episode
@@ -66,10 +64,6 @@ class WShardSink(FilesSink):
 
     suffix = SUFFIXES[0]
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
-        super().__init__(location, mode=mode)
-        self._compression = compression
-
     @classmethod
     def _is_own(cls, path: Path) -> bool:
         with path.open("rb") as file:
@@ -77,6 +71,3 @@ class WShardSink(FilesSink):
 
     def _save(self, ep: Episode, location: Location) -> None:
         save_wshard(ep, location, self._compression)
-
-    def _key(self, path: Path) -> str:
-        return path.name

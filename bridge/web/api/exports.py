@@ -71,7 +71,7 @@ def _check_is_own(call: ApiCall, name: str) -> None:
 
 def _suffix_of(format_name: str) -> str:
     """Return what the name of a format's file ends with; "" for folders, also of formats with a file per episode."""
-    if getattr(sink_class(format_name), "one_per_file", False):
+    if sink_class(format_name).one_per_file:
         return ""
     return _SUFFIXES.get(format_name) or FORMATS[format_name].suffix
 

@@ -79,7 +79,7 @@ class TestShardPackSink(SinkContract):
         with self.open_sink(place) as sink:
             assert [sink.write(ep) for ep in episodes] == [ep.id for ep in episodes]
             assert not place.exists()
-            with pytest.raises(EpisodeError, match="already"):
+            with pytest.raises(EpisodeError, match="no episode 'plain' there yet"):
                 sink.write(episodes[0])
             with pytest.raises(EpisodeError, match="control"):
                 sink.write(replace(make_episode(), id="a\nb"))

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from wshard.errors import CodecError, EpisodeError, WShardError
-from wshard.formats.base import Sink, open_sink, open_source
+from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract.others import OthersContract
 from wshard.formats.contract.source import assert_same
 from wshard.formats.detect import detect_format
+from wshard.formats.sink_base import Sink
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
 from wshard.testing import make_episode

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from wshard.chunks.split import join_pieces
-from wshard.container.codec_plan import CodecPlan
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress
-from wshard.errors import CodecError, FormatError, LaneError
-from wshard.formats.draft_sink import list_context_losses, list_losses, widen_lanes
+from wshard.errors import FormatError, LaneError
+from wshard.formats.draft_sink import list_context_losses, list_losses
 from wshard.formats.dreamer.files import (
     IS_FIRST,
     IS_LAST,
@@ -40,8 +39,6 @@ from wshard.formats.table import CONVERT_OWN_DATA
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wshard.container.codec_plan import Compression
-    from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
@@ -248,10 +245,8 @@ class DreamerSink(FilesSink):
     )
     suffix = SUFFIX
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
-        if CodecPlan.of(compression).compresses:
-            raise CodecError(f"compression: expected none for an .npz file, found {compression!r}")
-        super().__init__(location, mode=mode)
+    codecs = "an .npz file has its own"
+    keeps_bfloat16 = False
 
     @classmethod
     def _is_own(cls, path: Path) -> bool:
@@ -261,7 +256,7 @@ class DreamerSink(FilesSink):
             return False
 
     def _save(self, ep: Episode, location: Location) -> None:
-        save_dreamer(widen_lanes(ep), location, whole=True)
+        save_dreamer(ep, location, whole=True)
 
     def _key(self, path: Path) -> str:
         return path.stem

@@ -67,10 +67,9 @@ class LeRobotSink(DraftSink):
             self._ids = _read_ids(folder)
         self._layout = self.layout(folder, self._info)
 
-    def __exit__(self, exc_type: type[BaseException] | None = None, *exc: object) -> None:
-        if exc_type is not None and self._draft is not None:
+    def _release(self) -> None:
+        if "_layout" in vars(self):
             self._layout.abandon()
-        super().__exit__(exc_type, *exc)
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode, one text per lane."""

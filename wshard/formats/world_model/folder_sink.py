@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.container.draft import Draft
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.npz import map_npz
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
@@ -43,25 +42,20 @@ class FolderRowsSink(RowsSink):
     source: ClassVar[type[FolderRowsSource]]
     copies_all = True
 
-    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        known, count, owned = None, 0, list[str]()
-        if Path(self.path, f"{LENGTHS}{SUFFIX}").exists():
-            owned = self.owned(Path(self.path))
-            if self.mode == "append":
-                with self.source(self.path) as source:
-                    if source.keys():
-                        known, count = source.stored_columns(), len(source.keys())
-            if self.mode == "error":
-                raise FileExistsError(f"{self.path}: expected no episodes there (mode 'error')")
-        mode = "append" if self.mode == "error" else self.mode
-        self._draft = Draft(self.path, mode, folder=True, owned=owned)
+    def _has_episodes(self) -> bool:
+        return Path(self._where, f"{LENGTHS}{SUFFIX}").exists()
+
+    def _begin(self, draft: Path, *, continues: bool) -> None:
         self._spools: dict[str, IO[bytes]] = {}
         self._lengths: list[int] = []
-        return known, count
+        if continues:
+            with self.source(self._where) as source:
+                if source.keys():
+                    self._columns, self.count = source.stored_columns(), len(source.keys())
 
     def _column_of(self, name: str, block: str, rows: Any) -> StepColumn:
         if not _NAME.fullmatch(name) or len(name.encode(errors="surrogatepass")) > _MAX_NAME or name[0] == ".":
-            raise EpisodeError(f"{self.path}: column {name!r}: expected a name that a file can have")
+            raise EpisodeError(f"{self._where}: column {name!r}: expected a name that a file can have")
         return super()._column_of(name, block, rows)
 
     @classmethod
@@ -79,7 +73,7 @@ class FolderRowsSink(RowsSink):
         known = self._columns or {}
         for name, rows in columns.items():
             if known[name].encoding == self.frame_encoding:
-                folder = self._draft.path / name
+                folder = self._path / name
                 folder.mkdir(exist_ok=True)
                 self._write_frames(folder, rows)
             else:
@@ -88,7 +82,7 @@ class FolderRowsSink(RowsSink):
 
     def _spool(self, name: str, rows: Any, *, is_text: bool) -> None:
         if name not in self._spools:
-            self._spools[name] = (self._draft.path / f".{name}.rows").open("w+b")
+            self._spools[name] = (self._path / f".{name}.rows").open("w+b")
         if is_text:
             self._spools[name].write("".join(f"{text.encode().hex()}\n" for text in rows).encode())
         else:
@@ -97,7 +91,7 @@ class FolderRowsSink(RowsSink):
     def _write_frames(self, folder: Path, frames: Any) -> None:
         raise NotImplementedError
 
-    def _publish(self) -> None:
+    def _finish(self, draft: Path) -> None:
         for column in (self._columns or {}).values():
             if column.encoding != self.frame_encoding:
                 self._finish_column(column)
@@ -106,10 +100,9 @@ class FolderRowsSink(RowsSink):
         offsets = (np.cumsum(lengths, dtype=np.int64) - lengths).astype(np.int64)
         for name, array in ((LENGTHS, lengths), (OFFSETS, offsets)):
             self._write_npz(name, array.dtype, array.shape, [array])
-        self._draft.publish()
 
     def _old(self, name: str) -> Array | None:
-        path = Path(self._draft.path, f"{name}{SUFFIX}")
+        path = Path(self._path, f"{name}{SUFFIX}")
         return map_npz(path, MEMBER) if path.exists() else None
 
     def _finish_column(self, column: StepColumn) -> None:
@@ -126,10 +119,10 @@ class FolderRowsSink(RowsSink):
                 rows = sum(self._lengths) + (0 if old is None else len(old))
                 parts = [] if old is None else [old]
                 self._write_npz(column.name, column.dtype, (rows, *column.shape), [*parts, spool])
-        (self._draft.path / f".{column.name}.rows").unlink()
+        (self._path / f".{column.name}.rows").unlink()
 
     def _write_npz(self, name: str, dtype: Any, shape: tuple[int, ...], parts: list[Any]) -> None:
-        path = self._draft.path / f"{name}{SUFFIX}"
+        path = self._path / f"{name}{SUFFIX}"
         new = path.with_name(f".{path.name}.new")
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         with (
@@ -147,11 +140,10 @@ class FolderRowsSink(RowsSink):
                         member.write(data)
         new.replace(path)  # does not change the older file behind a hard link
 
-    def _discard(self) -> None:
+    def _release(self) -> None:
         for spool in self._spools.values():
             with contextlib.suppress(OSError):  # the disk is full
                 spool.close()
-        self._draft.discard()
 
 
 class ImageFolderSink(FolderRowsSink):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.draft import Draft
 from wshard.formats.hdf5.late_errors import LateErrorFile
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
@@ -30,26 +29,25 @@ class ColumnsHDF5Sink(RowsSink):
     copies_all = True
     stores_empty_rows = False
 
-    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        h5py = import_h5py()
-        self._draft = Draft(self.path, self.mode, folder=False, owned=self.owned(Path(self.path)))
-        known: dict[str, StepColumn] | None = None
-        try:
-            if self._draft.path.exists():
-                with ColumnsHDF5Source(self._draft.path) as source:
-                    known = source.stored_columns() if source.keys() else None
-            self._datasets: dict[str, Any] = {}
-            there = self._draft.path.exists()
-            self._disk = LateErrorFile(self._draft.path, "r+" if there else "x+")
-            self._file: Any = h5py.File(self._disk, "r+" if there else "w", libver="latest")
-            for name, dtype in ((LENGTHS, np.int32), (OFFSETS, np.int64)):
-                if name not in self._file:
-                    self._create(name, np.dtype(dtype), (), _EPISODES_AT_ONCE)
-            self._rows = int(self._file[LENGTHS][()].sum())
-        except BaseException:
-            self._discard()
-            raise
-        return known, len(self._file[LENGTHS])
+    in_folder = False
+
+    def _has_episodes(self) -> bool:
+        import_h5py()
+        return Path(self._where).exists()
+
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        self._file: Any = None
+        self._disk: LateErrorFile | None = None
+        self._datasets: dict[str, Any] = {}
+        if continues:
+            with ColumnsHDF5Source(draft) as source:
+                self._columns = source.stored_columns() if source.keys() else None
+        self._disk = LateErrorFile(draft, "r+" if continues else "x+")
+        self._file = import_h5py().File(self._disk, "r+" if continues else "w", libver="latest")
+        for name, dtype in ((LENGTHS, np.int32), (OFFSETS, np.int64)):
+            if name not in self._file:
+                self._create(name, np.dtype(dtype), (), _EPISODES_AT_ONCE)
+        self._rows, self.count = int(self._file[LENGTHS][()].sum()), len(self._file[LENGTHS])
 
     @classmethod
     def owned(cls, location: Path) -> list[str]:
@@ -72,7 +70,7 @@ class ColumnsHDF5Sink(RowsSink):
             self._dataset(name).resize(self.count + 1, 0)
             self._dataset(name)[self.count] = value
         self._rows += length
-        self._disk.check()
+        self._check_disk()
 
     def _dataset(self, name: str) -> Any:
         """Return a dataset, which stays open: the library reports no write errors when it closes one."""
@@ -87,18 +85,19 @@ class ColumnsHDF5Sink(RowsSink):
         if column.block:
             dataset.attrs[BLOCK] = column.block
 
-    def _publish(self) -> None:
+    def _check_disk(self) -> None:
+        if self._disk is not None:
+            self._disk.check()
+
+    def _finish(self, draft: Path) -> None:
         self._datasets.clear()
         self._file.close()
-        self._disk.check()
-        self._disk.close()
-        self._draft.publish()
+        self._check_disk()
 
-    def _discard(self) -> None:
-        if hasattr(self, "_file"):
-            self._datasets.clear()
+    def _release(self) -> None:
+        self._datasets.clear()
+        if self._file is not None:
             with contextlib.suppress(OSError, RuntimeError, ValueError):  # what it reads is not what it wrote
                 self._file.close()
-        if hasattr(self, "_disk"):
+        if self._disk is not None:
             self._disk.close()
-        self._draft.discard()

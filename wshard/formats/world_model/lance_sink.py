@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.draft import Draft
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.world_model.columns import TEXT, StepColumn
 from wshard.formats.world_model.lance import LanceSource
@@ -20,6 +19,7 @@ from wshard.formats.world_model.lance_tables import (
     GENERATION,
     SHAPE,
     STEP,
+    SUFFIX,
     side_table,
     table_files,
 )
@@ -30,7 +30,7 @@ from wshard.plugins import import_library
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.container.draft import WriteMode
+    from wshard.container.draft import Draft, WriteMode
     from wshard.formats.base import Location
     from wshard.types import Channel
 
@@ -48,42 +48,50 @@ class LanceSink(RowsSink):
     other_shape = "dimension mismatch"
     quality: int = 95
 
-    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
-        super().__init__(location, compression=compression, mode=mode)
-        self._draft: Draft | None = None
+    def __init__(
+        self, location: Location, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
+    ) -> None:
         self._version: int | None = None
         self._table = ""
         self._batches: list[Any] = []
         self._buffered = 0  # bytes of these
         self._fragments: list[Any] = []
+        super().__init__(location, compression=compression, mode=mode, **options)
 
-    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
+    def _has_episodes(self) -> bool:
         import_library("lance", "lance")
-        target, known, keys, mode = Path(self.path), None, list[str](), self.mode
-        if target.suffix.lower() != ".lance":
-            raise FormatError(f"{self.path}: expected a table whose name ends in .lance")
-        if table_files(target) and mode == "append":
-            self._version = self._version_of(self.path)
-            with LanceSource(target) as source:
-                known, keys = source.stored_columns() or None, source.keys()
-                for key in keys[-1:]:
-                    source.length_of(key)  # raises FormatError for a damaged end: how to number on is unknown
-        if known is None:
-            self._version = None
-            replace_mode: WriteMode = "overwrite" if mode == "append" else mode
-            self._draft = Draft(target, replace_mode, folder=True, owned=self.owned(target))
-        self._table = str(target if self._draft is None else self._draft.path)
-        count = int(keys[-1]) + 1 if known and keys else 0
-        self._open_statements(side_table(target, EPISODES), count)
-        return known, count
+        if Path(self._where).suffix.lower() != SUFFIX:
+            raise FormatError(f"{self._where}: expected a table whose name ends in {SUFFIX}")
+        return bool(table_files(Path(self._where)))
 
-    def _open_statements(self, path: Path, count: int) -> None:
-        """Begin to write episode-scoped values; those of a new table get a new generation."""
+    def _open_draft(self, mode: WriteMode) -> Draft | None:
+        """Return None for a table with rows, which gets another version."""
+        if mode == "append" and self._existed:
+            self._continue(LanceSource(self._where))
+        if self._columns is None:
+            return super()._open_draft("overwrite" if mode == "append" else mode)
+        self._version = self._version_of(self._where)
+        return None
+
+    def _continue(self, existing: LanceSource) -> None:
+        """Take over columns and the next number; raises FormatError for a damaged end: how to number on is unknown."""
+        with existing:
+            self._columns, keys = existing.stored_columns() or None, existing.keys()
+            for key in keys[-1:]:
+                existing.length_of(key)
+            self.count = int(keys[-1]) + 1 if self._columns and keys else 0
+
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        self._begin_tables(draft, side_table(self._where, EPISODES))
+
+    def _begin_tables(self, table: Path, episodes: Path) -> None:
+        """Begin to write rows and episode-scoped values; those of a new table get a new generation."""
+        self._table = str(table)
         generation: bytes | None = secrets.token_hex(8).encode()
-        if count:
+        if self.count:
             generation = (import_library("lance", "lance").dataset(self._table).schema.metadata or {}).get(GENERATION)
         self._generation = generation
-        self._statements = StatementTable(path, count, generation)
+        self._statements = StatementTable(episodes, self.count, generation)
 
     def _add_statements(self, stated: Mapping[str, Any], where: str) -> None:
         self._statements.add(self.count, stated, where)
@@ -136,7 +144,7 @@ class LanceSink(RowsSink):
             self._fragments += import_library("lance.fragment", "lance").write_fragments(table, self._table, mode=mode)
             self._batches, self._buffered = [], 0
 
-    def _publish(self) -> None:
+    def _finish(self, draft: Path) -> None:
         self._flush()
         self._statements.commit()
         lance = import_library("lance", "lance")
@@ -145,12 +153,13 @@ class LanceSink(RowsSink):
         elif self._version is None:
             lance.write_dataset(self._make_batch({}, 0), self._table)
         elif self._version_of(self._table) != self._version:  # whose episodes would have the same numbers
-            raise EpisodeError(f"{self.path}: expected no other writer, found a newer version of the table")
+            raise EpisodeError(f"{self._where}: expected no other writer, found a newer version of the table")
         elif self._fragments:
             operation = lance.LanceOperation.Append(self._fragments)
             lance.LanceDataset.commit(self._table, operation, read_version=self._version)
-        if self._draft is not None:
-            self._draft.publish()
+
+    def _publish(self) -> None:
+        super()._publish()
         self._statements.remove_older()
 
     @classmethod
@@ -159,9 +168,7 @@ class LanceSink(RowsSink):
         return table_files(location)
 
     def _discard(self) -> None:
-        if self._draft is not None:
-            self._draft.discard()
-            return
-        for fragment in self._fragments:  # files that no version of the table names
+        super()._discard()
+        for fragment in self._fragments if self._draft is None else ():  # files that no version of the table names
             for file in fragment.files:
                 Path(self._table, "data", file.path).unlink(missing_ok=True)

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.draft import Draft
 from wshard.errors import FormatError
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table, table_files
@@ -17,7 +16,7 @@ from wshard.plugins import import_library
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.world_model.columns import StepColumn
+    from wshard.container.draft import Draft, WriteMode
     from wshard.types import Channel
 
 _VIDEO_TABLES: Final = f"*{VIDEOS}{SUFFIX}"
@@ -33,27 +32,28 @@ class LanceVideoSink(LanceSink):
     codec: str = "libx264"
     table_name: str | None = None
 
-    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
+    def _has_episodes(self) -> bool:
         import_library("lance", "lance")
-        if self.path.lower().endswith(SUFFIX):
-            raise FormatError(f"{self.path}: expected a folder of tables, found the name of one: leave out {SUFFIX}")
-        self._draft = Draft(self.path, self.mode, folder=True, owned=self.owned(Path(self.path)))
-        stem, known, count = self.table_name or Path(self.path).name, None, 0
-        found = sorted(self._draft.path.glob(_VIDEO_TABLES))
-        if found:
-            stem = found[0].name.removesuffix(f"{VIDEOS}{SUFFIX}")
-            with LanceVideoSource(self._draft.path) as source:
-                known, keys = source.stored_columns() or None, source.keys()
-            count = int(keys[-1]) + 1 if keys else 0
-        self._table = str(self._draft.path / f"{stem}{SUFFIX}")
-        self._video_table = str(self._draft.path / f"{stem}{VIDEOS}{SUFFIX}")
-        if known is None:  # tables without rows have no columns that others must have
-            count = 0
-            for table in (self._table, self._video_table, side_table(self._table, EPISODES)):
-                shutil.rmtree(table, ignore_errors=True)
-        self._version = self._version_of(self._table)
-        self._open_statements(side_table(self._table, EPISODES), count)
-        return known, count
+        if self._where.lower().endswith(SUFFIX):
+            raise FormatError(f"{self._where}: expected a folder of tables, found the name of one: leave out {SUFFIX}")
+        return any(Path(self._where).glob(_VIDEO_TABLES))
+
+    def _open_draft(self, mode: WriteMode) -> Draft | None:
+        """Return a draft also for tables with rows: unlike a single table, both are replaced together."""
+        return super(LanceSink, self)._open_draft(mode)
+
+    def _begin(self, draft: Path, *, continues: bool) -> None:
+        stem = self.table_name or Path(self._where).name
+        if continues:
+            stem = min(draft.glob(_VIDEO_TABLES)).name.removesuffix(f"{VIDEOS}{SUFFIX}")
+            self._continue(LanceVideoSource(draft))
+        table = draft / f"{stem}{SUFFIX}"
+        self._video_table = str(draft / f"{stem}{VIDEOS}{SUFFIX}")
+        if self._columns is None:  # tables without rows have no columns that others must have
+            for old in (table, self._video_table, side_table(table, EPISODES)):
+                shutil.rmtree(old, ignore_errors=True)
+        self._version = self._version_of(str(table))
+        self._begin_tables(table, side_table(table, EPISODES))
 
     def _encode_frames(self, channel: Channel) -> bytes:
         return encode_mp4(channel, self.fps, self.codec)

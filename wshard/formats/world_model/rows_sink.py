@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import io
-import os
-import re
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.container.draft import check_mode
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.step_texts import TASK, text_lanes, texts_of
-from wshard.errors import EpisodeError, FormatError, RecordingStateError
-from wshard.formats.draft_sink import list_context_losses, widen_lanes
+from wshard.errors import EpisodeError
+from wshard.formats.draft_sink import DraftSink, list_context_losses
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, id_of_number, name_columns
 from wshard.media.frames import ImageFrames
 from wshard.media.images import encode_image
@@ -28,6 +23,7 @@ from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
@@ -35,14 +31,11 @@ if TYPE_CHECKING:
     from wshard.types import Episode
 
 
-_FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 28\b")
-
-
-class RowsSink(ABC):
-    """A subclass defines `_open`, `_append`, `_publish` and `_discard`; frame_encoding: how images are stored.
+class RowsSink(DraftSink):
+    """A subclass defines `_append`; its `_begin` sets `_columns` and `count`. frame_encoding: how images are stored.
 
     notes_lanes_of: which columns, "all" or those of "numbers", note the lane that they are made from. count: the number
-    of the next episode.
+    of the next episode. options: values of fps, codec, quality or table_name, where a subclass has them.
 
     close() publishes all episodes, or none after an error in writing or an exception in the context.
     """
@@ -54,81 +47,55 @@ class RowsSink(ABC):
         "bf16, which becomes float32",
         "episodes of other columns, dtypes or shapes than the first one has",
     )
+    content = "data set"
+    codecs = "columns are stored as they are"
+    numbers_episodes = True
+    publishes_none = True
     frame_encoding: ClassVar[str] = ""
     reserved: ClassVar[tuple[str, ...]] = (LENGTHS, OFFSETS)
     separator: ClassVar[str] = "."
     other_shape: ClassVar[str] = "shape mismatch"
     notes_lanes_of: ClassVar[str] = ""
 
-    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
-        check_mode(mode)
-        if not isinstance(location, (str, os.PathLike)):
-            raise FormatError(f"expected a path: this format is not written to file objects, found {location!r}")
-        if compression != "none":
-            raise FormatError(f"{os.fspath(location)}: expected compression 'none', found {compression!r}")
-        self.path = os.fspath(location)
-        self.mode: WriteMode = mode
+    stores_empty_rows: ClassVar[bool] = True
+    """Whether a column may have no numbers in a timestep."""
+
+    def __init__(
+        self, location: Location, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
+    ) -> None:
+        vars(self).update(options)
         self.count = 0
         self._columns: dict[str, StepColumn] | None = None
-        self._state = "new"
-
-    @abstractmethod
-    def _open(self) -> tuple[dict[str, StepColumn] | None, int]:
-        """Begin to write; return the columns of the existing episodes, None if there are none, and their number."""
+        self._texts: Sequence[str] = ()  # further texts of the metadata that become columns, besides the task
+        self._stated: Mapping[str, Any] = {}
+        super().__init__(location, compression=compression, mode=mode)
 
     @abstractmethod
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
         """Write the rows of an episode: arrays, lists of texts, and frames as _encode_frames returns them."""
 
-    @abstractmethod
-    def _publish(self) -> None:
-        """Publish the written episodes."""
+    def write_stated(self, ep: Episode, stated: Mapping[str, Any]) -> str:
+        """Write one episode whose texts are columns, and what is stated once for it, in formats that store it."""
+        self._texts, self._stated = [*ep.metadata], stated
+        return self.write(ep)
 
-    @abstractmethod
-    def _discard(self) -> None:
-        """Remove the written episodes."""
-
-    def __enter__(self) -> Self:
-        self._begin()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if any(exc) and self._state == "open":
-            self._state = "failed"
-        self.close()
-
-    def _begin(self) -> None:
-        if self._state == "new":
-            self._columns, self.count = self._open()
-            self._state = "open"
-        if self._state != "open":
-            raise RecordingStateError(f"{self.path}: expected to write before an error and before close")
-
-    def write(self, ep: Episode, stated: Mapping[str, Any] | None = None) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for one with other columns.
-
-        stated: what is stated once for the episode, in formats that store it.
-        """
-        ep.validate()
-        ep = widen_lanes(ep)
-        self._begin()
+    def _add(self, ep: Episode, draft: Path) -> str:
         columns = self._rows_of(ep)
         for name in self.reserved:
             if name in columns:
-                raise EpisodeError(f"{self.path}: column {name!r}: expected another name: the format reserves it")
+                raise EpisodeError(f"{self._where}: column {name!r}: expected another name: the format reserves it")
         found = {name: self._column_of(name, block, rows) for name, (block, rows) in columns.items()}
         empty = None if self.stores_empty_rows else next((one for one in found.values() if 0 in one.shape), None)
         if empty is not None:
-            where, shape = f"{self.path}: column {empty.name!r}", list(empty.shape)
+            where, shape = f"{self._where}: column {empty.name!r}", list(empty.shape)
             raise EpisodeError(f"{where}: expected at least one number a timestep, found {shape}")
         known = found if self._columns is None else self._columns
-        compare_columns(known, found, f"{self.path}: episode {ep.id!r}", self.other_shape)
+        compare_columns(known, found, f"{self._where}: episode {ep.id!r}", self.other_shape)
         rows = {name: self._encode(columns[name][1]) for name in known}  # raises before anything is written
-        self._add_statements(stated or {}, f"{self.path}: episode {ep.id!r}")
+        self._add_statements(self._stated, f"{self._where}: episode {ep.id!r}")
         self._columns = known
         try:
-            with self._name_disk_errors():
-                self._append(rows, ep.length)
+            self._append(rows, ep.length)
         except BaseException:
             self._state = "failed"
             raise
@@ -156,33 +123,6 @@ class RowsSink(ABC):
         """Return the id of the next episode, or of one further ahead."""
         return id_of_number(self.count + ahead)
 
-    def close(self) -> None:
-        """Publish the written episodes, or remove them after an error."""
-        state, self._state = self._state, "closed"
-        nothing = state == "open" and self.mode == "overwrite" and not self.count and os.path.exists(self.path)  # noqa: PTH110
-        if nothing:  # all episodes were refused: keep the older ones
-            self._discard()
-        elif state == "open":
-            try:
-                with self._name_disk_errors():
-                    self._publish()
-            except BaseException:
-                self._discard()
-                raise
-        elif state == "failed":
-            self._discard()
-
-    @contextlib.contextmanager
-    def _name_disk_errors(self) -> Iterator[None]:
-        """Translate a library's error for a full disk to the system's, with the path."""
-        try:
-            yield
-        except (OSError, RuntimeError, ValueError) as error:
-            full = _FULL_DISK.search(str(error)) is not None
-            if full and not getattr(error, "filename", None):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path) from error
-            raise
-
     # ---- columns -------------------------------------------------------------------------------------------------
 
     def _rows_of(self, ep: Episode) -> dict[str, tuple[str, Any]]:
@@ -204,14 +144,8 @@ class RowsSink(ABC):
     def _takes_text(self, name: str, column: str, columns: Mapping[str, Any]) -> bool:
         """Say whether a text of the metadata becomes a column: the task, and existing columns."""
         known = self._columns is not None and column in self._columns and self._columns[column].encoding == TEXT
-        new = name in self.texts or (self._columns is None and name == TASK)
+        new = name in self._texts or (self._columns is None and name == TASK)
         return column not in columns and (known or new)
-
-    stores_empty_rows = True
-    """Whether a column may have no numbers in a timestep."""
-
-    texts: Sequence[str] = ()
-    """Further texts of the metadata that become columns, besides the task."""
 
     def _column_of(self, name: str, block: str, rows: Any) -> StepColumn:
         if isinstance(rows, list):
@@ -240,7 +174,7 @@ class RowsSink(ABC):
                 losses.append(f"{block}: becomes {name}")
         losses += list_context_losses(info)
         stored = {block.removeprefix(STEP_TEXTS) for block in texts}
-        stored |= {name for name in (TASK, *self.texts) if isinstance(info.metadata.get(name), str)}
+        stored |= {name for name in (TASK, *self._texts) if isinstance(info.metadata.get(name), str)}
         return losses + [
             f"metadata {key!r}: only per-timestep texts are stored" for key in info.metadata if key not in stored
         ]
