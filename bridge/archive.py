@@ -133,7 +133,7 @@ class Archive:
 def expect_archive(archive: object) -> None:
     """Raise QueryError for anything but an open archive, such as a path to one."""
     if not isinstance(archive, Archive):
-        raise QueryError(f"archive: expected an open one, as of open_archive, found {shown(archive)}")
+        raise QueryError(f"archive: expected an open Archive (see open_archive), found {shown(archive)}")
 
 
 def is_url(text: str) -> bool:

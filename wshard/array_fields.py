@@ -107,7 +107,7 @@ class StepField:
 class PackedBits(np.ndarray[Any, np.dtype[Any]]):
     """uint8 [n]: equal to bytes of the same values as bytes are; with anything else it compares as arrays do."""
 
-    __hash__ = None  # as of all arrays
+    __hash__ = None  # like all arrays
 
     @staticmethod
     def of(given: Any) -> PackedBits:

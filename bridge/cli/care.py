@@ -30,9 +30,9 @@ def fsck(
 ) -> None:
     """Check files, catalog, vectors and index for consistency; exit 1 if problems remain."""
     from bridge.maintenance import fsck as maintenance
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
 
-    with open_named(archive, index) as opened, watched() as progress:
+    with open_named(archive, index) as opened, show_progress() as progress:
         result = (maintenance.repair if repair else maintenance.check)(
             opened, data=data, workers_count=workers, progress=progress
         )

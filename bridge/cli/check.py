@@ -33,12 +33,12 @@ def check(
     Exits 1 if any episode is flagged.
     """
     from bridge.quality.check import check_episodes
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
 
     if paths and where is not None:
         raise typer.BadParameter("expected either files or --where, found both")
     thresholds = read_quality_limits(limits)
-    with open_catalog(archive) as catalog, watched() as progress:
+    with open_catalog(archive) as catalog, show_progress() as progress:
         report_unknown(catalog, where)
         done = check_episodes(
             catalog, paths or (), where=where or "", limits=thresholds, workers_count=workers, progress=progress

@@ -68,7 +68,7 @@ def convert(
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
     from bridge.episodes.parent_folders import expand_parents
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
     from wshard.container.codec import Codec
     from wshard.conversion.jobs import list_jobs
     from wshard.conversion.target import ConversionTarget
@@ -89,7 +89,7 @@ def convert(
     jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else places, how)
     target.prepare(len(jobs))
     done = []
-    with watched() as progress:
+    with show_progress() as progress:
         progress.stage("converting", len(jobs))
         for one in _run(jobs, target, strict=strict, workers=workers):
             done.append(one)
@@ -120,8 +120,8 @@ def _run(
             yield from conversion.run()
             return
     batches = [jobs[start : start + _AT_ONCE] for start in range(0, len(jobs), _AT_ONCE)]
-    with start_workers(workers) as crew:
-        for results in crew.each(partial(convert_batch, target=target), batches):
+    with start_workers(workers) as pool:
+        for results in pool.each(partial(convert_batch, target=target), batches):
             yield from results
 
 

@@ -67,12 +67,12 @@ def duplicates(
     from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
     from bridge.present.findings import group_twins, present_group
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
 
     options = OutputOptions(write, collection)
     with open_named(archive) as opened:
         report_unknown(opened.catalog, where)
-        with watched() as progress:
+        with show_progress() as progress:
             twins = find_duplicates(opened, where or "", within=within, progress=progress)
             if pieces:
                 twins = drop_repeats([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
@@ -105,11 +105,11 @@ def leaks(
     from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared
     from bridge.present.findings import present_pair
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
 
     with open_named(archive) as opened:
         left_set, right_set = (_parse_nonempty_set(opened, text) for text in (left, right))
-        with watched() as progress:
+        with show_progress() as progress:
             twins = find_leaks(opened, left_set, right_set, within=within, progress=progress)
             if pieces:
                 twins = drop_repeats(

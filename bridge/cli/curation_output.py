@@ -127,10 +127,10 @@ def print_ranked(
 
     beyond: the threshold, and its meaning.
     """
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
 
     with open_named(archive) as opened:
-        with watched() as progress:
+        with show_progress() as progress:
             values = find(opened, progress)
         lines = save_result(opened, options, values_by_id(values))
     limit, meaning = beyond

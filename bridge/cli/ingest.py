@@ -74,8 +74,8 @@ def ingest(
     """Add episodes to an archive: catalog, embeddings, search index. Run it again to resume or update."""
     from bridge.episodes.discover import expect_episodes
     from bridge.ingest.ingestor import TrajectoryIngestor
-    from bridge.ingest.text import loaded
-    from bridge.support.progress import watched
+    from bridge.ingest.text import load_text_encoder
+    from bridge.support.progress import show_progress
     from catalog.location import DATABASE, archive_named, place_of
     from wshard.formats.base import source_class
     from wshard.formats.lane_map import encode_lane_map
@@ -90,13 +90,13 @@ def ingest(
     places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
     if not exists:
         expect_episodes(places)  # before an archive is created for nothing
-    encoder = loaded(sentences)
+    encoder = load_text_encoder(sentences)
     thresholds = options.read_quality_limits(limits) if check else None
     target, names = options.index_target(index, named), options.parse_lanes(lanes)
     with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         how_to: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
-        with watched() as progress:
+        with show_progress() as progress:
             report = ingestor.ingest(places, prune=forget, progress=progress, **how_to)
     if as_json:
         from bridge.present.reports import present_ingest
@@ -124,7 +124,7 @@ def watch(
 ) -> None:
     """Ingest new files in folders as soon as they are complete, until Ctrl-C; --json prints one line per batch."""
     from bridge.ingest.ingestor import TrajectoryIngestor
-    from bridge.ingest.text import loaded
+    from bridge.ingest.text import load_text_encoder
     from catalog.location import archive_named
     from wshard.errors import SourceNotFoundError
 
@@ -132,7 +132,7 @@ def watch(
     plans = options.parse_plans(windows)
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is created for nothing
-    encoder, thresholds = loaded(sentences), options.read_quality_limits(limits) if check else None
+    encoder, thresholds = load_text_encoder(sentences), options.read_quality_limits(limits) if check else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager ends it like Ctrl-C does
     target, names = options.index_target(index, named), options.parse_lanes(lanes)
     with (
@@ -170,12 +170,12 @@ def _print_report(report: IngestReport, place: str) -> None:
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
-        typer.echo(f"some files are of no known format: {OWN_DATA}", err=True)
+        typer.echo(f"some files have an unrecognized format: {OWN_DATA}", err=True)
     if len(report.spaces) > 1:
         listed = "; ".join(f"{count} over {lanes}" for lanes, count in report.spaces.items())
         typer.echo(f"embedded by lanes: {printable(listed)}: searches compare episodes of the same lanes", err=True)
     if report.skipped:
-        typer.echo(f"skipped: {_by_suffix(report.skipped)}: of no known format; {OWN_DATA}", err=True)
+        typer.echo(f"skipped: {_by_suffix(report.skipped)}: unrecognized format; {OWN_DATA}", err=True)
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)

@@ -65,9 +65,9 @@ def evaluate(
     """
     from bridge.evaluation.compare import evaluate_label, evaluate_search
     from bridge.search.retriever import TrajectoryRetriever
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
 
-    with open_named(archive) as opened, watched() as progress:
+    with open_named(archive) as opened, show_progress() as progress:
         report_unknown(opened.catalog, where)
         evaluated = evaluate_label(opened, label, where or "", k=k, progress=progress)
         default = evaluate_search(TrajectoryRetriever(opened), opened, label, where or "", k=k, progress=progress)

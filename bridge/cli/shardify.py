@@ -176,11 +176,11 @@ def _export(
     field: Sequence[str],
     mode: Literal["error", "overwrite"],
 ) -> ShardifyReport:
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
     from wshard.webdataset.export import shardify as export
 
     shown = ""
-    with watched() as progress:
+    with show_progress() as progress:
 
         def show(stage: str, _: int, total: int) -> None:
             nonlocal shown

@@ -44,7 +44,7 @@ def train_embedder(
 
     With --adapted, a linear map is fitted instead. `wshard evaluate` measures either on your labels.
     """
-    from bridge.support.progress import watched
+    from bridge.support.progress import show_progress
     from bridge.training.train_encoder import AdaptReport, Learnt, Lesson, adapt_embedder
     from bridge.training.train_encoder import train_embedder as train
     from catalog.location import archive_named
@@ -56,7 +56,7 @@ def train_embedder(
     named = None if lanes is None else [name.strip() for name in lanes.split(",") if name.strip()]
     lesson = Lesson(named, parse_windows(windows), where or "")
     place = archive_named(archive)
-    with watched() as progress:
+    with show_progress() as progress:
         result: Learnt | AdaptReport
         if adapted:
             result = fit = adapt_embedder(place, out, lesson, options=FitOptions(seed=seed), progress=progress)

@@ -76,7 +76,7 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
             for row in catalog.episodes.rows(episode_ids).values()
             if row.layout_id in reasons
         ]
-        run.report.leave_out(
+        run.report.add_failures(
             Failure.of(
                 NoLaneError(f"{address}: {str(error).removeprefix('episode: ')}"), address, catalogued=catalogued
             )
@@ -146,7 +146,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
     replaced: set[int] = set()
-    for outcome in run.crew.each(
+    for outcome in run.pool.each(
         partial(embed_episodes, jobs), _pending(run, incomplete, {*chain(*pending_by_target)})
     ):
         embedded: set[int] = set()
@@ -165,7 +165,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             # A file that disappeared is not a failure, as above.
             with OpenLocations() as locations:
                 failures = [failure for _, failure in result.failed if locations.exists(failure.address)]
-            run.report.leave_out(failures)
+            run.report.add_failures(failures)
             run.watch.advance(len(result.rows) + len(result.failed))
         run.embedded.update(embedded)
         run.report.embedded, run.report.bridged = len(run.embedded), len(run.bridged)
@@ -201,11 +201,11 @@ def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterato
     The episodes of this run come first, then the others in random order, so that several machines share the work
     instead of duplicating it. Episodes whose files are missing are skipped, since no search would return them.
     """
-    catalog, brought = run.archive.catalog, set(run.brought)
+    catalog, newly_cataloged = run.archive.catalog, set(run.newly_cataloged)
     asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
-    rest = [*batches(sorted(waiting - brought))]
-    lots = np.random.default_rng().permutation(len(rest)).tolist()
-    for ids in [*batches(sorted(brought)), *(rest[lot] for lot in lots)]:
+    rest = [*batches(sorted(waiting - newly_cataloged))]
+    order = np.random.default_rng().permutation(len(rest)).tolist()
+    for ids in [*batches(sorted(newly_cataloged)), *(rest[part] for part in order)]:
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
         found = [catalog.vectors.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):

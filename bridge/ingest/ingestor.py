@@ -24,9 +24,9 @@ from bridge.episodes.files import locate
 from bridge.episodes.open import known_episodes
 from bridge.ingest.fill import fill
 from bridge.ingest.index_sync import IndexSync
-from bridge.ingest.register import register, take_stock
+from bridge.ingest.register import count_missing, register
 from bridge.ingest.report import IngestReport, Run
-from bridge.ingest.text import embed_tasks, loaded
+from bridge.ingest.text import embed_tasks, load_text_encoder
 from bridge.ingest.watch import watch
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.lanes import LaneChoice
@@ -202,18 +202,18 @@ class TrajectoryIngestor:
         started = time.perf_counter()
         if prune not in (True, False, "cautiously"):
             raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
-        encoder = loaded(sentences)  # errors are raised before anything is written
+        encoder = load_text_encoder(sentences)  # errors are raised before anything is written
         plans = None if windows is None else as_plans(windows)  # likewise
         remembered = self._archive.catalog.episodes.read_as
         discovery = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
         report = IngestReport()
-        report.leave_out([*discovery.unreadable, *self._unknown(discovery.incomplete)])
+        report.add_failures([*discovery.unreadable, *self._unknown(discovery.incomplete)])
         report.skipped = discovery.skipped
-        with workers(workers_count) as crew:
-            run = Run(self._archive, crew, progress or Silent(), report, IndexSync(self._archive))
+        with workers(workers_count) as pool:
+            run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)
             addresses = register(run, discovery.episodes, self._lanes, self._limits)
-            take_stock(
+            count_missing(
                 run,
                 (*discovery.folders, *discovery.locations),
                 (one.address for one in discovery.episodes),
@@ -281,7 +281,7 @@ class TrajectoryIngestor:
         MissingExtraError without the package watchfiles.
         """
         listed = [one.uri if isinstance(one, EpisodeAddress) else one for one in listed_paths(folders)]
-        encoder = loaded(sentences)  # opened once, so that errors are raised immediately
+        encoder = load_text_encoder(sentences)  # opened once, so that errors are raised immediately
         plans = None if windows is None else as_plans(windows)
         ingest = partial(self.ingest, windows=plans, sentences=encoder, workers_count=workers_count)
         return watch(self._archive, ingest, listed, stop)

@@ -47,11 +47,11 @@ def register(
     unchanged: list[EpisodeAddress] = []
     checker = None if limits is None else Checker(run.archive.catalog, limits)
     while remaining:
-        changed = find_unseen(run.archive.catalog, remaining)
+        changed = find_new_or_changed(run.archive.catalog, remaining)
         run.report.unchanged += len(remaining) - len(changed)
         read_addresses = {episode.address for episode in changed}
         unchanged += [episode.address for episode in remaining if episode.address not in read_addresses]
-        chunk_paths = read_again(run, changed, lanes, checker) if changed else []
+        chunk_paths = reread(run, changed, lanes, checker) if changed else []
         paths = sorted({*chunk_paths} - {address.uri for address in addresses}) if chunk_paths else []
         remaining = [FoundEpisode(EpisodeAddress(path)) for path in paths]
         addresses += [episode.address for episode in remaining]
@@ -62,9 +62,7 @@ def register(
     return addresses
 
 
-def read_again(
-    run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, checker: Checker | None = None
-) -> list[str]:
+def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, checker: Checker | None = None) -> list[str]:
     """Register the episodes, including those that seem unchanged.
 
     Returns the episodes that are listed as chunks by manifests that are not episodes.
@@ -74,7 +72,7 @@ def read_again(
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     chunk_paths: list[str] = []
     displaced_by: dict[int, EpisodeRecord] = {}
-    for readings, failed in run.crew.each(read, batches(episodes)):
+    for readings, failed in run.pool.each(read, batches(episodes)):
         records = match_moved(catalog, [found.record for found in readings])
         displaced_by |= {record.displaces: record for record in records if record.displaces is not None}
         registrations = catalog.episodes.register(records)
@@ -84,14 +82,16 @@ def read_again(
         superseded = [id_ for registered in registrations for id_ in registered.superseded]
         report.removed += len(superseded)
         run.index_sync.delete(superseded)
-        run.brought.extend(registered.id for registered in registrations if registered.outcome in {"new", "changed"})
+        run.newly_cataloged.extend(
+            registered.id for registered in registrations if registered.outcome in {"new", "changed"}
+        )
         if checker is not None:
             _check(run, checker, readings, [registered.id for registered in registrations])
         listed = [[] if failure.key else find_whole_files(failure.path) for failure in failed]
         failures = [_name_whole_files(*one) for one in zip(failed, listed, strict=True)]
         chunk_paths += [path for paths in listed for path in paths]
         _withdraw(run, failures)
-        report.leave_out(failures)
+        report.add_failures(failures)
         run.watch.advance(len(readings) + len(failures))
     report.replaced += find_displaced(catalog, displaced_by)
     return chunk_paths
@@ -108,7 +108,7 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     checker.take(subjects)
 
 
-def take_stock(
+def count_missing(
     run: Run, places: Sequence[str], found: Iterable[EpisodeAddress], *, prune: bool | Literal["cautiously"]
 ) -> None:
     """Count the missing episodes in these folders and locations, or remove them.
@@ -137,7 +137,7 @@ def take_stock(
             text = f"{len(absent)} of {count} episodes that are catalogued here are gone"
             text += f", and {empty} is empty" if empty else ""
             advice = "nothing was pruned; is a disk missing? If not, prune with --yes"
-            run.report.leave_out([Failure(folder, f"{text}: {advice}")])
+            run.report.add_failures([Failure(folder, f"{text}: {advice}")])
         elif prune:
             run.report.removed += catalog.episodes.remove([*absent])
             run.index_sync.delete([*absent])
@@ -146,10 +146,10 @@ def take_stock(
     run.report.missing = len(missing)
     reported = {failure.path for failure in run.report.failed}
     listed = [list_location(path, how) for path, how in unlisted.items() if path not in reported]
-    run.report.leave_out([one for one in listed if isinstance(one, Failure)])
+    run.report.add_failures([one for one in listed if isinstance(one, Failure)])
 
 
-def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[FoundEpisode]:
+def find_new_or_changed(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[FoundEpisode]:
     """Return the episodes that are new or changed, by size and modification time.
 
     For a chunked episode, those of every chunk count. New paths come first, so that moved episodes are recognised
@@ -214,4 +214,4 @@ def _check_unchecked(run: Run, addresses: Sequence[EpisodeAddress], checker: Che
         for row in catalog.episodes.rows(catalog.checks.unchecked(VERSION, batch)).values()
     ]
     if unchecked:
-        check_all(Work(catalog, checker, run.crew, run.watch), unchecked, every_byte=False)
+        check_all(Work(catalog, checker, run.pool, run.watch), unchecked, every_byte=False)

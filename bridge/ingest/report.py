@@ -27,8 +27,8 @@ class Replaced:
     def __str__(self) -> str:
         """Say so, without the place."""
         return (
-            f"was episode {self.before!r}, is {self.now!r}: the one is missing, and keeps its tags, notes and reviews "
-            "until its data comes under a name that is new, or a later --prune forgets it"
+            f"now holds episode {self.now!r} (was {self.before!r}); {self.before!r} is kept as missing, with its tags, "
+            "notes and reviews, until it reappears elsewhere or --prune removes it"
         )
 
 
@@ -68,7 +68,7 @@ class IngestReport:
         """True if nothing failed or was delayed, whatever is flagged or without a vector."""
         return not self.failed and self.delayed is None
 
-    def leave_out(self, failures: Iterable[Failure]) -> None:
+    def add_failures(self, failures: Iterable[Failure]) -> None:
         """Add failures; only the first one of an episode is reported."""
         known = {failure.address for failure in (*self.failed, *self.unembedded)}
         fresh = [failure for failure in failures if failure.address not in known]
@@ -80,16 +80,16 @@ class IngestReport:
 class Run:
     """One run over an archive.
 
-    brought: ids of the episodes that it catalogued, new or changed; embedded, of those that got vectors; bridged, of
+    newly_cataloged: ids of the episodes that it catalogued, new or changed; embedded, of those that got vectors; bridged, of
     those of them with gaps. by_lanes: ids of those that got vectors, by the lanes in words.
     """
 
     archive: Archive
-    crew: Workers
+    pool: Workers
     watch: Progress
     report: IngestReport
     index_sync: IndexSync
-    brought: list[int] = field(default_factory=list)
+    newly_cataloged: list[int] = field(default_factory=list)
     embedded: set[int] = field(default_factory=set)
     bridged: set[int] = field(default_factory=set)
     by_lanes: dict[str, set[int]] = field(default_factory=dict)

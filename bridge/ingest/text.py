@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MAX_CACHED: Final = 4096  # texts; thousands of episodes have the same task
 
 
-def loaded(sentences: AnyTextEncoder | None) -> TextEncoder | None:
+def load_text_encoder(sentences: AnyTextEncoder | None) -> TextEncoder | None:
     """Return the text encoder, loaded, or None. Raises EmbedderError if it cannot be loaded."""
     if sentences is None:
         return None
@@ -40,7 +40,7 @@ def task_of(row: EpisodeRow) -> str:
     return "\n".join(text.strip() for text in texts(row.metadata, ()) if text.strip())
 
 
-def speaking(catalog: Catalog) -> Among:
+def episodes_with_text(catalog: Catalog) -> Among:
     """Return the episodes of a Space of texts: all with words."""
     return Among(tuple(layout.id for layout in catalog.query.layouts()), with_words=True)
 
@@ -55,7 +55,7 @@ def embed_tasks(run: Run, encoder: TextEncoder) -> None:
     vectors_by_text: dict[str, Vectors] = {}
     done = False
     while not done:  # another ingest may have registered episodes
-        among, without_task = speaking(catalog), []
+        among, without_task = episodes_with_text(catalog), []
         if waiting := catalog.vectors.pending_ids(space_id, among):
             run.watch.stage("embedding tasks", len(waiting))
         for batch in batches(waiting):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.episodes.discover import discover, entries_below, is_episode, matched
 from bridge.episodes.files import files_of, is_complete, is_unfinished, locate, state_of, whole_of
 from bridge.episodes.read import Failure
-from bridge.ingest.register import find_unseen
+from bridge.ingest.register import find_new_or_changed
 from bridge.ingest.report import IngestReport
 from bridge.support.interrupts import raise_interrupt
 from wshard.episode.protocol import EpisodeAddress
@@ -194,7 +194,7 @@ def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
     """Return the files and locations in these folders that are new or changed."""
     discovery = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as)
     try:
-        unseen = find_unseen(catalog, discovery.episodes)
+        unseen = find_new_or_changed(catalog, discovery.episodes)
     except CatalogError:  # ingest reports it
         unseen = [*discovery.episodes]
     return [*dict.fromkeys(episode.address.uri for episode in unseen)]

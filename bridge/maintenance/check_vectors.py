@@ -9,7 +9,7 @@ from bridge.index.base import Auditable
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.snapshot import IndexSnapshot
-from bridge.ingest.text import speaking, task_of
+from bridge.ingest.text import episodes_with_text, task_of
 from bridge.maintenance import indexes
 from bridge.maintenance.findings import Finding
 from bridge.spaces.grouping import group_episodes
@@ -124,7 +124,7 @@ def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     layouts = catalog.query.layouts()
     space = Space.from_json(row.definition)
     if space.of_text:
-        pending = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, speaking(catalog)))
+        pending = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, episodes_with_text(catalog)))
         return [id_ for id_, episode in sorted(pending.items()) if task_of(episode)]
     choice = choice_of(space, layouts)
     among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice)))

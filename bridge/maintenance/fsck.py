@@ -56,8 +56,8 @@ def check(
     files are compared by their digests, which cover header and index. A damaged catalog is a finding; a busy or
     unreachable one raises CatalogBusyError or CatalogUnreachableError.
     """
-    with workers(workers_count) as crew:
-        return _check(archive, crew, progress or Silent(), data=data)
+    with workers(workers_count) as pool:
+        return _check(archive, pool, progress or Silent(), data=data)
 
 
 def repair(
@@ -70,13 +70,13 @@ def repair(
     writers beside episodes. No other file is touched, and no tag, note or review is lost. Raises like check.
     """
     watch = progress or Silent()
-    with workers(workers_count) as crew:
-        before = _check(archive, crew, watch, data=data)
+    with workers(workers_count) as pool:
+        before = _check(archive, pool, watch, data=data)
         if before.ok:
             return before
-        run = Run(archive, crew, watch, IngestReport(), IndexSync(archive))
+        run = Run(archive, pool, watch, IngestReport(), IndexSync(archive))
         done = tuple(repair_findings(run, before.findings))
-        after = _check(archive, crew, watch, data=False)
+        after = _check(archive, pool, watch, data=False)
         remaining = {finding.where for finding in after.findings}
         unverified = [
             one for one in before.findings if one.code in ("corrupt", "database") and one.where not in remaining
@@ -84,13 +84,13 @@ def repair(
         return replace(after, findings=(*unverified, *after.findings), done=done, report=run.report)
 
 
-def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> FsckResult:
+def _check(archive: Archive, pool: Workers, watch: Progress, *, data: bool) -> FsckResult:
     try:
         damage = archive.catalog.maintenance.check(full=data)
         if damage:
             return FsckResult(0, tuple(Finding("database", archive.place.name, message) for message in damage))
         episodes = archive.catalog.query.count()
-        findings = list(_files(archive, crew, watch, data=data))
+        findings = list(_files(archive, pool, watch, data=data))
         excused = {finding.episode for finding in findings}  # already reported
         findings += check_ledger(archive.catalog, excused, data=data)
         if all(finding.code != "torn" for finding in findings):  # they cannot be indexed
@@ -103,11 +103,11 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> F
     return FsckResult(episodes, (*findings, *leftovers(archive, living)))
 
 
-def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:
+def _files(archive: Archive, pool: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:
     watch.stage("checking", archive.catalog.query.count())
     findings: list[Finding] = []
     # One batch of rows is read while others are checked.
-    for batch_findings, count in crew.each(partial(_counted, data=data), _rows(archive)):
+    for batch_findings, count in pool.each(partial(_counted, data=data), _rows(archive)):
         findings += batch_findings
         watch.advance(count)
     codes = {finding.episode: finding.code for finding in findings if finding.code in ("missing", "changed")}

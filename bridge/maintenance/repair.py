@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.episodes.open import exists
 from bridge.episodes.read import FoundEpisode
 from bridge.ingest.fill import fill
-from bridge.ingest.register import read_again
+from bridge.ingest.register import reread
 from bridge.maintenance import indexes
 from bridge.maintenance.check_vectors import choice_of, sizes_of
 from bridge.spaces.lanes import LaneChoice
@@ -79,7 +79,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         addresses = (finding.seen, rows[finding.episode].address)
         group += [FoundEpisode(address) for address in addresses if address is not None and exists(address)]
     for wanted, episodes in groups:
-        read_again(run, episodes, wanted)
+        reread(run, episodes, wanted)
     counts = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})
     names = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
     yield f"read {plural(len(findings), 'file')} again: {names}"

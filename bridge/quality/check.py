@@ -70,7 +70,7 @@ class Work:
 
     catalog: Catalog
     checker: Checker
-    crew: Workers
+    pool: Workers
     watch: Progress
 
 
@@ -114,9 +114,9 @@ def check_episodes(
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
     checkups = _Checkups()
-    with workers(workers_count) as crew:
+    with workers(workers_count) as pool:
         checker = Checker(catalog, limits, checkups.complete)
-        check_all(Work(catalog, checker, crew, progress or Silent()), addresses, every_byte=True, found=checkups)
+        check_all(Work(catalog, checker, pool, progress or Silent()), addresses, every_byte=True, found=checkups)
         checker.finish()
     for failure in unreadable:
         checkups.add(_failed(failure, None))
@@ -130,7 +130,7 @@ def check_all(
     """Give what can be read to the checker and flag the rest; found gets a checkup of each episode."""
     work.watch.stage("checking", len(addresses))
     add = found.add if found is not None else lambda *_: None
-    for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(addresses)):
+    for outcome in work.pool.each(partial(_examine, every_byte=every_byte), batches(addresses)):
         known = dict(known_episodes(work.catalog, [one.address for one in outcome]))
         ids = [one.id for one in known.values() if one is not None]
         rows = work.catalog.episodes.rows(ids)

@@ -96,7 +96,7 @@ def _rate(speed: float) -> str:
 
 
 @contextmanager
-def watched(stream: IO[str] | None = None) -> Iterator[Progress]:
+def show_progress(stream: IO[str] | None = None) -> Iterator[Progress]:
     """Yield what suits the stream (stderr by default): a bar on a terminal, lines elsewhere."""
     target = stream or sys.stderr or io.StringIO()  # a closed stderr is None, and has no reader
     if not target.isatty():

@@ -53,7 +53,7 @@ class ClipLoader:
         **options: Any,
     ) -> None:
         if not isinstance(dataset, Dataset):
-            raise DatasetError(f"dataset: expected a data set, as of load_dataset, found {shown(dataset)}")
+            raise DatasetError(f"dataset: expected a Dataset (see load_dataset), found {shown(dataset)}")
         if on_error not in ("raise", "skip"):
             raise DatasetError(f"on_error: expected 'raise' or 'skip', found {shown(on_error)}")
         self.dataset, self.on_error = dataset, on_error

@@ -153,7 +153,7 @@ class ClipSampler:
         for name, value in self._identity().items():
             if check_state(state).get(name) != value:
                 given = shown(state.get(name))
-                raise DatasetError(f"state: {name}: expected {value!r}, as of this sampler, found {given}")
+                raise DatasetError(f"state: {name}: expected {value!r} to match this sampler, found {given}")
         epoch, position = integer(state.get("epoch")), integer(state.get("position"))
         if epoch is None or position is None or epoch < 0 or not 0 <= position <= len(self):
             given = f"{shown(state.get('epoch'))} and {shown(state.get('position'))}"

@@ -55,7 +55,7 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.zarr.source:ReplayBufferSource",
         "wshard.formats.zarr.sink:ReplayBufferSink",
         extra="zarr",
-        about="replay buffers in zarr, as of Diffusion Policy and UMI: a folder, or a .zip",
+        about="replay buffers in zarr, as in Diffusion Policy and UMI: a folder, or a .zip",
         suffix=".zarr",
     ),
     "shardpack": FormatEntry(

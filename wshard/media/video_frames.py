@@ -123,7 +123,7 @@ class VideoFrames(EncodedFrames):
         number = int(np.abs(video.times - times[0]).argmin()) if len(video.times) and len(times) else 0
         file_times = video.times[number : number + len(times)]
         if len(file_times) < len(times) or (np.abs(file_times - times) > TOLERANCE).any():
-            raise CodecError(f"{self.where}: expected {len(times)} frames at {self.fps} per second, found others")
+            raise CodecError(f"{self.where}: expected {len(times)} frames at {self.fps} per second, found other times")
         return number
 
     def is_same_span(self, other: VideoFrames) -> bool:

@@ -48,7 +48,7 @@ def _find_in_header(reader: ShardReader) -> Iterator[str]:
     if header.compression_default not in {CODEC_NONE, CODEC_ZSTD, CODEC_LZ4}:
         yield f"default codec: expected 0, 1 or 2, found {header.compression_default}"
     if header.pack() != reader.read_range(0, HEADER_SIZE):
-        yield "reserved bytes: expected zeros, found others"
+        yield "reserved bytes: expected zeros, found other values"
 
 
 def _find_in_entry(entry: IndexEntry, flags: int, tag_count: int) -> Iterator[str]:

@@ -226,7 +226,7 @@ def _parse(content: bytes, request_name: str) -> dict[str, Any]:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        what = "an empty answer, as of a collection poisoned by Inf or NaN" if not content.strip() else str(error)
+        what = "an empty answer, as from a collection poisoned by Inf or NaN" if not content.strip() else str(error)
         raise IndexDamagedError(f"{request_name}: expected a JSON object, found {what}") from error
     if not isinstance(value, dict):
         found = f"{str(value)[:100]!r}, of a proxy or another service"

@@ -84,7 +84,7 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
         raise UnknownIndexError(f"expected a tenant of up to 64 letters, digits, _ or -, found {tenant!r}")
     token = token or unquote(parts.username or parts.password or "") or variables.get(TOKEN_VARIABLE) or None
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise UnknownIndexError(f"expected a token of ASCII characters for {base}, found others")
+        raise UnknownIndexError(f"expected a token of ASCII characters for {base}, found other characters")
     return Settings(
         base=base,
         prefix=prefix,

@@ -299,7 +299,7 @@ def test_data_of_other_programs_leads_to_the_page_that_helps(own):
     np.save(own / "walk.npy", np.zeros((5, 3)))
     done = command("ingest", "walk.npy", folder=own)
     assert done.exit_code == 1
-    assert done.stderr.splitlines()[-1] == f"some files are of no known format: {OWN_DATA}"
+    assert done.stderr.splitlines()[-1] == f"some files have an unrecognized format: {OWN_DATA}"
     assert "pydoc wshard.formats" in command("convert", "walk.npy", "walk.wshard", folder=own).stderr
 
 

@@ -170,7 +170,7 @@ def test_outliers_subsets_weights_and_labels(home):
         with pytest.raises(QueryError, match="found none that pass the filter"):
             find_outliers(archive, "env:nothing")
         for find in (find_outliers, find_duplicates, find_pieces):
-            with pytest.raises(QueryError, match="expected an open one, as of open_archive, found 'place'"):
+            with pytest.raises(QueryError, match=r"expected an open Archive \(see open_archive\), found 'place'"):
                 find("place")
 
 

@@ -554,5 +554,5 @@ def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
         assert ingestor.ingest(folder, windows="whole").skipped == report.skipped
     arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
     told = CliRunner().invoke(app, arguments)
-    assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: of no known format; `wshard formats`" in told.stderr
+    assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in told.stderr
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".hdf5"] == 2

@@ -125,7 +125,7 @@ class LocationContract(ABC):
             assert (other.exit_code, f"{self.count} of its episodes, but no 'nobody'" in other.stderr) == (1, True)
 
     def test_unchanged_episodes_are_not_read(self, archive, place, monkeypatch):
-        monkeypatch.setattr("bridge.ingest.register.read_again", None)
+        monkeypatch.setattr("bridge.ingest.register.reread", None)
         begun = time.thread_time()
         report = ingest(archive, place)
         assert (report.unchanged, report.embedded) == (self.count, 0)
@@ -137,13 +137,13 @@ class LocationContract(ABC):
         self.change(place)
         read = []
 
-        read_anew = register.read_again
+        read_anew = register.reread
 
         def reading(run, found, wanted, checker):
             read.extend(found)
             return read_anew(run, found, wanted, checker)
 
-        monkeypatch.setattr(register, "read_again", reading)
+        monkeypatch.setattr(register, "reread", reading)
         report = ingest(archive, place)
         assert (report.new, report.changed, report.unchanged, report.failed) == (1, 1, self.count - 1, [])
         after = {row.address: row.digest for row in rows(archive)}

@@ -49,7 +49,7 @@ def test_a_terminal_shows_one_bar_at_a_time():
         def isatty(self) -> bool:
             return True
 
-    with progress.watched(Terminal()) as bar:
+    with progress.show_progress(Terminal()) as bar:
         for stage in ("reading", f"queries: {'windows of 30, 45, ' * 9}"):
             bar.stage(stage, 2)
             bar.advance(2)

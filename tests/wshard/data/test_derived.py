@@ -133,7 +133,7 @@ def test_what_has_no_clips_says_why(place):
     goals = GoalDataset(HDF5Dataset(path=place), (0, 0, 0, 1), current_goal_offset=999, goal_keys={})
     with pytest.raises(NoClipsError, match=f"no clips of 999 timesteps: the longest of .* has {longest}"):
         ClipLoader(goals)
-    with pytest.raises(DatasetError, match="expected a data set, as of load_dataset, found"):
+    with pytest.raises(DatasetError, match=r"expected a Dataset \(see load_dataset\), found"):
         ClipLoader("a.h5")
 
 

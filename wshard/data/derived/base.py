@@ -117,7 +117,7 @@ def check_revision(dataset: Dataset, revision: int) -> None:
     """Raise DatasetError if episodes were added to a data set, or removed, since another one was made of it."""
     if dataset.revision != revision:
         raise DatasetError(
-            f"{dataset.where}: expected the episodes that it had when this data set was made of it, found others: "
+            f"{dataset.where}: expected the episodes that it had when this data set was made of it, found others now: "
             f"make it anew after writing"
         )
 

@@ -62,7 +62,9 @@ class MergeDataset(_SeveralDatasets):
         first = self.datasets[0]
         for number, other in enumerate(self.datasets):
             if not np.array_equal(other.lengths, first.lengths):
-                raise DatasetError(f"datasets: expected the lengths of the first for number {number}, found others")
+                raise DatasetError(
+                    f"datasets: number {number}: expected the lengths of the first, found different ones"
+                )
         super().__init__(first.lengths, first.offsets, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
         self.weights = first.weights
@@ -266,7 +268,7 @@ def _check_alike(datasets: Sequence[Dataset]) -> list[Dataset]:
         check_without_goals(other)
         if (other.num_steps, other.frameskip) != (first.num_steps, first.frameskip):
             raise DatasetError(
-                f"datasets: expected num_steps {first.num_steps} and frameskip {first.frameskip} as of the first for "
+                f"datasets: expected num_steps {first.num_steps} and frameskip {first.frameskip} like the first for "
                 f"number {number}, found {other.num_steps} and {other.frameskip}"
             )
     return list(datasets)

@@ -46,7 +46,7 @@ class _ForeignItems(Dataset):
 
     def _read_clips(self, *clips: Any) -> Any:  # noqa: ARG002  (of no use here)
         raise DatasetError(
-            f"{type(self).__name__}: expected data sets of class Dataset, found others, which have items only"
+            f"{type(self).__name__}: expected data sets of class Dataset, found objects that have items only"
         )
 
     def _take(self, *rows: Any) -> Any:

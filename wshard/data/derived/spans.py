@@ -63,7 +63,7 @@ def _check_span(dataset: Dataset, span: tuple[int, int, int | None]) -> tuple[in
     length = int(dataset.lengths[episode])
     start, stop = integer(values[1]), length if values[2] is None else integer(values[2])
     if start is None or stop is None or not 0 <= start <= stop <= length:
-        raise DatasetError(f"spans: expected 0 <= start <= stop <= {length}, as of the episode, found {shown(span)}")
+        raise DatasetError(f"spans: expected 0 <= start <= stop <= {length}, the episode's length, found {shown(span)}")
     return episode, start, stop
 
 

@@ -62,7 +62,7 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         if others := sorted(_OF_D4RL & {*rows.members}):
             raise FormatError(
                 f"{where}: expected rows of OGBench, found {', '.join(others)}: rows whose last action of an episode "
-                f"counts, as of D4RL; {CONVERT_OWN_DATA}"
+                f"counts, as in D4RL; {CONVERT_OWN_DATA}"
             )
         count = rows.column("actions").shape[0]
         flags = flatten_flags(rows.column("terminals")[:], count, f"{where}: 'terminals'")
@@ -78,7 +78,7 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
                 continue
             if row_count != count:
                 if name == "observations":
-                    raise FormatError(f"{where}: {name!r}: expected {count} rows, as of actions, found {row_count}")
+                    raise FormatError(f"{where}: {name!r}: expected {count} rows to match 'actions', found {row_count}")
                 table.add_constant(name, column)
             else:
                 table.add(_BLOCKS.get(name, f"signal/{name}"), name, column, rows=table.length + (name not in _BLOCKS))

@@ -70,7 +70,7 @@ class D4rlSource(Hdf5Source[FlatSpan]):
             elif rows == count:
                 table.add(_block(path), path, dataset, rows=ref.length)
             elif path.partition("/")[0] in ("observations", *STEP_LANES):
-                raise FormatError(f"{table.where}: {path!r}: expected {count} rows, as of actions, found {rows}")
+                raise FormatError(f"{table.where}: {path!r}: expected {count} rows to match 'actions', found {rows}")
         if ref.end:
             table.metadata[ref.end] = True if ref.end == "unfinished" else HORIZON
         return table.info(f"episode_{key}")

@@ -224,7 +224,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
             return False
 
     def _state(self, path: str) -> Fingerprint | None:
-        """Return the fingerprint of a file as of the first call, None if it does not exist."""
+        """Return the fingerprint that a file had at the first call, None if it does not exist."""
         fingerprints = self._cache("states")
         if path not in fingerprints:
             fingerprints[path] = self._fingerprint_of(path)

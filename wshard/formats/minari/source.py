@@ -40,7 +40,7 @@ MAX_METADATA_SIZE: Final = 1 << 27  # spaces list the bounds of each pixel
 
 
 _FORMAT: Final = "data_format"
-_MAX_MISSING: Final = 1 << 17  # as of LeRobot
+_MAX_MISSING: Final = 1 << 17  # as in LeRobot
 
 
 class MinariSource(Hdf5Source[str]):

@@ -77,7 +77,9 @@ class RLDSSink(DraftSink):
         features = plan_steps(ep)
         tree = describe_features(features, plan_episode())
         if self._tree and tree != self._tree:
-            raise EpisodeError(f"{self._where}: episode {ep.id!r}: expected the features of the others, found others")
+            raise EpisodeError(
+                f"{self._where}: episode {ep.id!r}: expected the first one's features, found different ones"
+            )
         data = encode_example(make_record(ep, features))
         self._tree = tree
         if not self._written or sum(self._written[-1]) >= _SHARD_SIZE:

@@ -107,7 +107,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
     def _scan(self) -> Mapping[str, RowSpans]:
         layout = self._open().layout(ENDS)
         if len(layout.shape) != 1 or layout.dtype.kind not in "iu" or layout.shape[0] > _MAX_EPISODES:
-            raise FormatError(f"{self._path}: {ENDS}: expected up to {_MAX_EPISODES} whole numbers, found others")
+            raise FormatError(f"{self._path}: {ENDS}: expected up to {_MAX_EPISODES} whole numbers, found other values")
         ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
         damage = self._find_damage(starts, ends)

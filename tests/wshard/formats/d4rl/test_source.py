@@ -110,7 +110,7 @@ def test_columns_of_other_lengths_are_refused(tmp_path):
         file["rewards"] = np.zeros(5)
     with (
         D4rlSource(path) as source,
-        pytest.raises(FormatError, match="'rewards': expected 6 rows, as of actions, found 5"),
+        pytest.raises(FormatError, match="'rewards': expected 6 rows to match 'actions', found 5"),
     ):
         source.info("0")
     with h5py.File(path, "r+") as file:
