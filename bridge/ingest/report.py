@@ -80,8 +80,8 @@ class IngestReport:
 class Run:
     """One run over an archive.
 
-    newly_cataloged: ids of the episodes that it catalogued, new or changed; embedded, of those that got vectors; bridged, of
-    those of them with gaps. by_lanes: ids of those that got vectors, by the lanes in words.
+    newly_cataloged: ids of the new and changed episodes; embedded, of those that got vectors; bridged, of those of
+    them with gaps. by_lanes: ids of those that got vectors, by the lanes in words.
     """
 
     archive: Archive
