@@ -12,13 +12,6 @@ from wshard.errors import WShardError
 from wshard.messages import plural
 
 _ALIASES: Final = {"shard": "wshard", "dreamer": "dreamerv3", "npz": "dreamerv3"}
-_SUFFIXES: Final = {
-    "wshard": ".wshard",
-    "dreamerv3": ".npz",
-    "shardpack": ".shardpack",
-    "lance": ".lance",
-    "hdf5": ".h5",
-}
 
 CompressionOption = Annotated[str, typer.Option(help="Compression of episode files: none, zstd, lz4 or zstd:LEVEL.")]
 
@@ -48,14 +41,16 @@ def export(
     from wshard.conversion.jobs import list_jobs
     from wshard.conversion.run import Conversion
     from wshard.conversion.target import ConversionTarget
+    from wshard.formats.npz import npz_path
     from wshard.formats.table import FORMATS
 
     with option_read():
         Codec.parse(compression)
         chosen_format = format_named(format_name)
-        stated = FORMATS[chosen_format].suffix if chosen_format in FORMATS else path.suffix
-        output_path = output or path.with_suffix(_SUFFIXES.get(chosen_format, stated))
-        target = ConversionTarget.of(_output_path(output_path, chosen_format), chosen_format, compression=compression)
+        suffix = FORMATS[chosen_format].suffix if chosen_format in FORMATS else path.suffix
+        output_path = output or path.with_suffix(suffix)
+        named = npz_path(str(output_path)) if suffix == ".npz" and not output_path.is_dir() else output_path
+        target = ConversionTarget.of(named, chosen_format, compression=compression)
     if path.is_dir():
         raise typer.BadParameter(f"expected a file, found a folder: `wshard convert {path} OUT` takes all its episodes")
     if path.resolve() in (output_path.resolve(), Path(target.location).resolve()):
@@ -72,10 +67,3 @@ def export(
         raise typer.Exit(EXIT_FAILED)
     count_text = f", {plural(len(outcomes), 'episode')}" if len(outcomes) > 1 else ""
     typer.echo(f"exported  {printable(str(path))}  ->  {printable(target.location)}  ({chosen_format}{count_text})")
-
-
-def _output_path(target: Path, format_name: str) -> Path:
-    """Return the path to write: a folder unchanged, an .npz file with its suffix added if missing."""
-    from wshard.formats.npz import npz_path
-
-    return Path(npz_path(str(target))) if _SUFFIXES.get(format_name) == ".npz" and not target.is_dir() else target

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wshard.container.atomic_write import check_folder_of
 from wshard.errors import FormatError, WShardError
 from wshard.formats.base import open_sink, sink_class
-from wshard.formats.detect import detect_format, known_format, new_table_format
-from wshard.formats.table import FORMATS
-from wshard.formats.wshard import SUFFIXES
+from wshard.formats.detect import format_to_write, known_format
+from wshard.formats.table import BY_SUFFIX
 from wshard.open import open_location
 
 if TYPE_CHECKING:
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     from wshard.container.draft import WriteMode
     from wshard.episode.encode_cameras import Encode
     from wshard.formats.sink_base import SinkBase
-
-_FORMATS_BY_SUFFIX: Final = {
-    **dict.fromkeys(SUFFIXES, "wshard"),
-    ".npz": "dreamerv3",
-    **{entry.suffix: name for name, entry in FORMATS.items() if entry.suffix},
-}
-"""Formats of new outputs by suffix; an output without a suffix is a folder of .wshard files."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +43,14 @@ class ConversionTarget:
         compression: Compression = "none",
         mode: WriteMode | None = None,
     ) -> ConversionTarget:
-        """Return the target; without a format, existing contents or the suffix of the name determine it.
+        """Return the target; without a format, contents or the suffix of the name determine it: wshard for none.
 
         mode None: "append" missing episodes; `prepare` refuses a set without ids, where they cannot be recognised.
 
         Raises UnknownFormatError, UnsupportedFormatError for one that cannot be written.
         """
         path = os.fspath(location)
-        suffix = Path(path).suffix.lower()
-        found = _FORMATS_BY_SUFFIX.get(suffix) or detect_format(path) or new_table_format(path)
-        guess = found or ("" if suffix else "wshard")
+        guess = format_to_write(path) or ("" if Path(path).suffix else "wshard")
         name = known_format(format_name, guess, path)
         sink_class(name)
         return ConversionTarget(path, name, compression, mode or "append", repeats=mode == "append")
@@ -89,7 +79,7 @@ class ConversionTarget:
             )
         if not self.takes_one_per_file or path.is_dir() or (count == 1 and path.suffix):
             return
-        if path.exists() or path.suffix.lower() in _FORMATS_BY_SUFFIX:
+        if path.exists() or path.suffix.lower() in BY_SUFFIX:
             raise FormatError(f"{path}: expected a folder for the {count} episode(s)")
         check_folder_of(path)
         path.mkdir()

@@ -15,6 +15,7 @@ from wshard.data.replay import ReplayBuffer
 from wshard.data.source_dataset import SourceDataset
 from wshard.data.writers import EPISODE_DATA_KEY
 from wshard.errors import DatasetError
+from wshard.formats.table import FORMATS, FormatEntry
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     Place = str | os.PathLike[str]
 
-_SUFFIXES: Final = {"lance": ".lance", "hdf5": ".h5"}
 _EPISODE_DATA_TYPES: Final = (str, bytes, bool, int, float)
 _WRITER_OPTIONS: Final = frozenset(("mode", "table_name", "jpeg_quality", "fps", "codec", "compression"))
 
@@ -112,11 +112,8 @@ def _write(data: Sequence[Dataset], destination: Path, format_name: str, options
     with format_.open_writer(destination, **options) as writer:
         episode_data = _common_episode_data(data) if format_.supports_episode_data else ()
         episodes = episodes_for(format_, _read(data, title, episode_data), _list_statements(data))
-        if hasattr(writer, "write_episodes"):
-            writer.write_episodes(episodes)
-        else:
-            for episode in episodes:
-                writer.write_episode(episode)
+        for episode in episodes:
+            writer.write_episode(episode)
     return destination
 
 
@@ -150,7 +147,8 @@ def _common_episode_data(data: Sequence[Dataset]) -> list[dict[str, Any]]:
 
 
 def _with_suffix(dest: Path, format_: type[DatasetFormat], has_table_name: bool) -> Path:  # noqa: FBT001  (private)
-    suffix = _SUFFIXES.get(format_.name, "")
+    entry = FORMATS.get(format_.name, FormatEntry())
+    suffix = entry.suffix if entry.writer else ""
     is_complete = dest.suffix.lower() in (suffix, ".hdf5") if suffix else True
     return dest if is_complete or has_table_name else dest.with_name(f"{dest.name}{suffix}")
 

@@ -63,7 +63,7 @@ def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, 
 
 def _advise(location: Path) -> str:
     """Return advice on what to load instead of a location that is not a data set."""
-    inside = list_inside(location, lambda child: getattr(detect_format(child), "name", "")) if location.is_dir() else ""
+    inside = list_inside(location, lambda child: one.name if (one := detect_format(child)) else "") if location.is_dir() else ""
     if inside:
         return f"it has the data sets {inside}: load one, or several as a list"
     if next(location.rglob("*.wshard"), None):

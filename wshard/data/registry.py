@@ -1,4 +1,4 @@
-"""Formats of training data by name: how they are recognised, read and written."""
+"""Formats of training data by name: views of the table of formats, and formats that users register."""
 
 from __future__ import annotations
 
@@ -9,26 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.data.lerobot import SCHEME, LeRobotAdapter
-from wshard.data.readers import FolderDataset, HDF5Dataset, LanceDataset, LanceVideoDataset, VideoDataset
 from wshard.data.source_dataset import SourceDataset
-from wshard.data.writers import (
-    EPISODE_DATA_KEY,
-    FolderWriter,
-    HDF5Writer,
-    LanceVideoWriter,
-    LanceWriter,
-    SinkWriter,
-    VideoWriter,
-    with_parent,
-)
+from wshard.data.writers import EPISODE_DATA_KEY, SinkWriter, with_parent
 from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
-from wshard.formats import base
+from wshard.formats.base import open_sink, sink_class
 from wshard.formats.detect import detect_format as detect_location
-from wshard.formats.table import FORMATS as LOCATIONS
+from wshard.formats.table import FORMATS as TABLE
+from wshard.formats.table import FormatEntry
 from wshard.open import local_path, open_location
+from wshard.plugins import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from wshard.data.dataset import Dataset
 
@@ -74,10 +66,6 @@ class DatasetFormat:
         raise NotImplementedError(f"format {cls.name!r} is read-only")
 
 
-FORMATS: Final[dict[str, type[DatasetFormat]]] = {}
-"""The registered formats, in the order in which detection tries them."""
-
-
 def register_format(cls: type[DatasetFormat]) -> type[DatasetFormat]:
     """Register a format; returns it, for use as a decorator. Raises DatasetError for an empty or existing name."""
     if not cls.name:
@@ -89,28 +77,44 @@ def register_format(cls: type[DatasetFormat]) -> type[DatasetFormat]:
 
 
 def list_formats() -> list[str]:
-    """Return the names of all formats: registered ones, then those that `wshard formats` lists."""
-    return [*FORMATS, *(name for name in LOCATIONS if name not in FORMATS)]
+    """Return the names of all formats: those of the original and registered ones, then the others of the table."""
+    return [*FORMATS, *(name for name in TABLE if name not in FORMATS)]
 
 
 def get_format(name: str) -> type[DatasetFormat]:
     """Return a format by its name; raises DatasetError with the available names."""
     if name in FORMATS:
         return FORMATS[name]
-    if name in LOCATIONS or (isinstance(name, str) and ":" in name):
-        return type("LocationFormat", (_LocationFormat,), {"name": name})
+    if name in TABLE or (isinstance(name, str) and ":" in name):
+        return _view(name)
     raise DatasetError(f"unknown format {name!r}; available: {list_formats()}")
 
 
 def detect_format(path: Place) -> type[DatasetFormat] | None:
-    """Return the first format that detects a location as its own; None if there is none."""
-    detected = next((registered for registered in FORMATS.values() if registered.detect(path)), None)
-    if detected is not None or "://" in os.fspath(path) or not Path(path).exists():
-        return detected
+    """Return the format that detects a location as its own, registered ones first; None if there is none."""
+    registered = (one for one in FORMATS.values() if not issubclass(one, _TableFormat))
+    detected = next((one for one in registered if one.detect(path)), None)
+    name = "" if detected else _detect_name(path)
+    return get_format(name) if name in TABLE else detected
+
+
+def _detect_name(path: Place) -> str:
+    """Return the name of a format of the table: also for tables and files in a folder, and by names of new paths."""
+    text = os.fspath(path)
+    inside = os.listdir(path) if os.path.isdir(path) else []  # noqa: PTH112, PTH208  (a Path changes "//" of a URI)
+    is_table = text.lower().endswith(".lance")
+    if is_table or any(name.endswith(".lance") for name in inside):
+        is_video = Path(f"{text[:-6]}_videos.lance").is_dir()
+        return "lance_video" if is_video or any(name.endswith("_videos.lance") for name in inside) else "lance"
+    if text.startswith(SCHEME):
+        return "lerobot"
+    if "://" in text or not Path(path).exists():
+        return "hdf5" if text.endswith((".h5", ".hdf5")) else ""
     name = str(detect_location(path))
-    if not name and Path(path).is_dir():
-        name = "wshard" if any(Path(path).glob("*.wshard")) else ""
-    return get_format(name) if name in LOCATIONS else None
+    files = [Path(path, name) for name in inside if name.endswith((".h5", ".hdf5"))]
+    if not name and any(str(detect_location(file)) == "hdf5" for file in files):
+        return "hdf5"
+    return name or ("wshard" if any(name.endswith(".wshard") for name in inside) else "")
 
 
 def episodes_for(
@@ -129,111 +133,39 @@ def episodes_for(
         yield {key: values for key, values in episode.items() if key != EPISODE_DATA_KEY}
 
 
-class _LocationFormat(DatasetFormat):
-    """A format of this project, read by its Source and written by its Sink, or by classes with the original's names."""
-
-    reader: Callable[..., Dataset] | None = None
-    writer: Callable[..., Writer] | None = None
+class _TableFormat(DatasetFormat):
+    """A format of the table, read by its Source and written by its Sink, or by classes with the original's names."""
 
     @classmethod
     def detect(cls, path: Place) -> bool:
-        return str(detect_location(path)) == cls.name
+        return _detect_name(path) == cls.name
 
     @classmethod
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        location = local_path(path)
-        return (
-            cls.reader(path=location, **kw) if cls.reader else SourceDataset([open_location(location, cls.name)], **kw)
-        )
+        if cls.name == "lerobot" and os.fspath(path).startswith(SCHEME):
+            return LeRobotAdapter(os.fspath(path).removeprefix(SCHEME), **kw)
+        location, entry = local_path(path), TABLE.get(cls.name, FormatEntry())
+        if entry.reader:
+            reader: Dataset = load_plugin(entry.reader, cls.name, unknown=DatasetError)(path=location, **kw)
+            return reader
+        return SourceDataset([open_location(location, cls.name)], **kw)
 
     @classmethod
     def open_writer(cls, path: Place, **kw: Any) -> Writer:
-        if cls.writer:
-            return cls.writer(path, **kw)
-        if cls.name in LOCATIONS and not LOCATIONS[cls.name].sink:
+        entry = TABLE.get(cls.name, FormatEntry(sink=cls.name))
+        if entry.writer:
+            writer: Writer = load_plugin(entry.writer, cls.name, unknown=DatasetError)(path, **kw)
+            return writer
+        if not entry.sink:
             raise UnsupportedFormatError(f"format {cls.name!r} is read-only")
-        return SinkWriter(partial(base.open_sink, with_parent(path, kw.get("mode", "append")), cls.name, **kw))
+        return SinkWriter(partial(open_sink, with_parent(path, kw.get("mode", "append")), cls.name, **kw))
 
 
-@register_format
-class LanceFormat(_LocationFormat):
-    """Lance tables."""
-
-    name, reader, writer = "lance", LanceDataset, LanceWriter
-    supports_episode_data = True
-
-    @classmethod
-    def detect(cls, path: Place) -> bool:
-        """Return True if a name ends in .lance, or a folder has such tables, without a table of videos."""
-        text = os.fspath(path)
-        if text.lower().endswith(".lance"):
-            return not LanceVideoFormat.detect(path)
-        names = _names_in(path)
-        return any(name.endswith(".lance") for name in names) and not LanceVideoFormat.detect(path)
+def _view(name: str) -> type[DatasetFormat]:
+    """Return a format of the table as a class."""
+    states = name in TABLE and bool(TABLE[name].writer) and sink_class(name).stores_statements
+    return type("TableFormat", (_TableFormat,), {"name": name, "supports_episode_data": states})
 
 
-@register_format
-class FolderFormat(_LocationFormat):
-    """Folders of .npz columns and JPEG frames."""
-
-    name, reader, writer = "folder", FolderDataset, FolderWriter
-
-
-@register_format
-class LeRobotFormat(_LocationFormat):
-    """LeRobot repositories `lerobot://USER/NAME`, and folders."""
-
-    name = "lerobot"
-
-    @classmethod
-    def detect(cls, path: Place) -> bool:
-        """Return True if a text starts with lerobot://."""
-        return isinstance(path, str) and path.startswith(SCHEME)
-
-    @classmethod
-    def open_reader(cls, path: Place, **kw: Any) -> Dataset:
-        """Return a LeRobotAdapter of a repository; of a folder, its columns by their own names."""
-        if not cls.detect(path):
-            return super().open_reader(path, **kw)
-        return LeRobotAdapter(os.fspath(path).removeprefix(SCHEME), **kw)
-
-
-@register_format
-class HDF5Format(_LocationFormat):
-    """HDF5 files of columns."""
-
-    name, reader, writer = "hdf5", HDF5Dataset, HDF5Writer
-
-    @classmethod
-    def detect(cls, path: Place) -> bool:
-        """Return True if a name ends in .h5 or .hdf5, or a folder has such a file, unless it is in another format."""
-        files = [Path(path, name) for name in _names_in(path)] if Path(path).is_dir() else [Path(path)]
-        files = [file for file in files if file.name.endswith((".h5", ".hdf5"))]
-        return any(not file.exists() or str(detect_location(file)) == cls.name for file in files)
-
-
-@register_format
-class VideoFormat(_LocationFormat):
-    """Folders of .npz columns and one MP4 per episode."""
-
-    name, reader, writer = "video", VideoDataset, VideoWriter
-
-
-@register_format
-class LanceVideoFormat(_LocationFormat):
-    """Lance tables with a table of videos beside them."""
-
-    name, reader, writer = "lance_video", LanceVideoDataset, LanceVideoWriter
-    supports_episode_data = True
-
-    @classmethod
-    def detect(cls, path: Place) -> bool:
-        """Return True if a folder has tables of videos, or a table has one beside it."""
-        text = os.fspath(path)
-        if text.lower().endswith(".lance"):
-            return Path(f"{text[:-6]}_videos.lance").is_dir()
-        return any(name.endswith("_videos.lance") for name in _names_in(path))
-
-
-def _names_in(path: Place) -> list[str]:
-    return [entry.name for entry in Path(path).iterdir()] if Path(path).is_dir() else []
+FORMATS: Final = {name: _view(name) for name in ("lance", "folder", "lerobot", "hdf5", "video", "lance_video")}
+"""The formats of the original, then those that were registered."""

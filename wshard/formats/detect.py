@@ -17,7 +17,7 @@ from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook
 from wshard.formats.npz import ZIP_MAGIC, array_names
-from wshard.formats.table import FORMATS, OTHER_ARRAYS, UNREAD
+from wshard.formats.table import BY_SUFFIX, FORMATS, OTHER_ARRAYS, UNREAD
 from wshard.types import Format
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ def detect_format(path: str | os.PathLike[str]) -> str:
 
 
 def _by_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the format to write for this suffix."""
-    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122  (called very often: faster than pathlib)
-    return next((name for name, entry in FORMATS.items() if suffix and entry.suffix == suffix), "")
+    """Return the format of this suffix, "" for a folder: its contents say what it is."""
+    return "" if os.path.isdir(path) else BY_SUFFIX.get(os.path.splitext(path)[1].lower(), "")  # noqa: PTH112, PTH122
 
 
 def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher] | None = None) -> str | None:
@@ -131,13 +130,9 @@ def format_of(location: Location) -> str:
 
 def format_to_write(path: str | os.PathLike[str]) -> str:
     """Return the format of what is there, else the one of the suffix, also over other arrays: its Sink decides."""
-    name = detect_format(path) or new_table_format(path)
+    by_suffix = BY_SUFFIX.get(Path(path).suffix.lower(), "")
+    name = (not Path(path).exists() and by_suffix) or detect_format(path) or by_suffix
     return Format.DREAMER_V3 if name == OTHER_ARRAYS else name
-
-
-def new_table_format(path: str | os.PathLike[str]) -> str:
-    """Return "lance" for a name of a Lance table, also of one that is not there yet, "" for others."""
-    return "lance" if Path(path).suffix.lower() == ".lance" else ""
 
 
 def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:

@@ -60,6 +60,9 @@ class SinkBase(Sink):
     numbers_episodes: ClassVar[bool] = False
     """Whether episodes get a number instead of their id, so that existing ones cannot be recognised."""
 
+    stores_statements: ClassVar[bool] = False
+    """Whether there is a place for what is stated once for an episode, besides its metadata."""
+
     @classmethod
     def owned(cls, location: Path) -> Collection[str]:
         """Return the names of the files of the data set at a location, relative to its folder; [""] for a file of it.

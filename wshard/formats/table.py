@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class FormatEntry:
     """The classes of a format, as "module:attribute", and the extra that installs what they need ("" for none).
 
-    sink: "" for a format that is not written. about: a short description. suffix: selects the format of a path to
-    write, for formats that types.Format does not name.
+    sink: "" for a format that is not written. about: a short description. suffix: what the name of a new file or table
+    ends with, "" for other folders; it selects the format to write. reader, writer: classes of wshard.data.
     """
 
     source: str = ""
@@ -22,6 +22,8 @@ class FormatEntry:
     extra: str = ""
     about: str = ""
     suffix: str = ""
+    reader: str = ""
+    writer: str = ""
 
 
 FORMATS: Final[Mapping[str, FormatEntry]] = {
@@ -29,11 +31,13 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.wshard:WShardSource",
         "wshard.formats.wshard:WShardSink",
         about="episode files of this project, whole or in chunks",
+        suffix=".wshard",
     ),
     "dreamerv3": FormatEntry(
         "wshard.formats.dreamer.replay:DreamerSource",
         "wshard.formats.dreamer.replay:DreamerSink",
         about="DreamerV3 replay: a folder of .npz files, or one",
+        suffix=".npz",
     ),
     "mcap": FormatEntry(
         "wshard.formats.topics.source:McapSource",
@@ -80,30 +84,42 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.world_model.lance_sink:LanceSink",
         extra="lance",
         about="world-model data in a Lance table, frames as JPEG",
+        suffix=".lance",
+        reader="wshard.data.readers:LanceDataset",
+        writer="wshard.data.writers:LanceWriter",
     ),
     "lance_video": FormatEntry(
         "wshard.formats.world_model.lance_video:LanceVideoSource",
         "wshard.formats.world_model.lance_video_sink:LanceVideoSink",
         extra="lance",
         about="world-model data in a Lance table, videos in a second table",
+        reader="wshard.data.readers:LanceVideoDataset",
+        writer="wshard.data.writers:LanceVideoWriter",
     ),
     "folder": FormatEntry(
         "wshard.formats.world_model.folder:ImageFolderSource",
         "wshard.formats.world_model.folder_sink:ImageFolderSink",
         extra="images",
         about="world-model data in a folder: .npz columns, one JPEG per frame",
+        reader="wshard.data.readers:FolderDataset",
+        writer="wshard.data.writers:FolderWriter",
     ),
     "hdf5": FormatEntry(
         "wshard.formats.world_model.hdf5:ColumnsHDF5Source",
         "wshard.formats.world_model.hdf5_sink:ColumnsHDF5Sink",
         extra="hdf5",
         about="world-model data in an HDF5 file: columns, ep_len, ep_offset",
+        suffix=".h5",
+        reader="wshard.data.readers:HDF5Dataset",
+        writer="wshard.data.writers:HDF5Writer",
     ),
     "video": FormatEntry(
         "wshard.formats.world_model.folder:VideoFolderSource",
         "wshard.formats.world_model.folder_sink:VideoFolderSink",
         extra="video",
         about="world-model data in a folder: .npz columns, one MP4 per episode",
+        reader="wshard.data.readers:VideoDataset",
+        writer="wshard.data.writers:VideoWriter",
     ),
     "lerobot": FormatEntry(
         "wshard.formats.lerobot.source:LeRobotSource",
@@ -155,6 +171,11 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
     ),
 }
 """Every format that this package reads or writes."""
+
+BY_SUFFIX: Final[Mapping[str, str]] = {".shard": "wshard"} | {
+    entry.suffix: name for name, entry in FORMATS.items() if entry.suffix
+}
+"""The format of a new path, by the suffix of its name."""
 
 CONVERT_OWN_DATA: Final = "convert its rows to episode files: docs/formats.md#your-own-data"
 """What to do with the rows of other data sets."""

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 FOLDER: Final = ".exports"
 """In the folder of the archive; ingest, which may be of a folder around that, leaves hidden folders alone."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_SUFFIXES: Final = {"lance": ".lance", "hdf5": ".h5"}
 _SHOWN: Final = 20
 _PIECE: Final = 1 << 20
 
@@ -46,10 +45,11 @@ def start_export(call: ApiCall) -> dict[str, Any]:
     archive, name = call.archive, call["name"]
     if not _NAME.fullmatch(name):
         raise RequestError("name: expected up to 100 letters, digits, _ and -")
-    sink_class(call["format"])  # what is unknown, or lacks an extra, says so now
+    one_per_file = sink_class(call["format"]).one_per_file  # what is unknown, or lacks an extra, says so now
     spans = _chosen(call)
     folder = archive.archive.folder / FOLDER
-    target = ConversionTarget.of(folder / f"{name}{_suffix_of(call['format'])}", call["format"])
+    suffix = "" if one_per_file else FORMATS[call["format"]].suffix
+    target = ConversionTarget.of(folder / f"{name}{suffix}", call["format"])
 
     def convert(job: Job) -> dict[str, Any]:
         folder.mkdir(exist_ok=True)
@@ -67,13 +67,6 @@ def _check_is_own(call: ApiCall, name: str) -> None:
     for job in call.archive.jobs.all():
         if job.kind == f"export {name}" and job.who != call.account.name:
             raise RequestError(f"name: {job.who or 'somebody else'} has an export {name!r}; choose another name", 409)
-
-
-def _suffix_of(format_name: str) -> str:
-    """Return what the name of a format's file ends with; "" for folders, also of formats with a file per episode."""
-    if sink_class(format_name).one_per_file:
-        return ""
-    return _SUFFIXES.get(format_name) or FORMATS[format_name].suffix
 
 
 def _chosen(call: ApiCall) -> list[EpisodeSpan]:

@@ -44,6 +44,7 @@ class LanceSink(RowsSink):
     notes_lanes_of = "all"
     reserved = (EPISODE, STEP)
     stores_empty_rows = False
+    stores_statements = True
     separator = "_"
     other_shape = "dimension mismatch"
     quality: int = 95
