@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from catalog.database.roots import BASE
 from catalog.filters.parse import as_where
 from catalog.filters.saved_queries import resolve_saved_queries
 
@@ -93,11 +94,17 @@ class Session:
 
     def read(self) -> AbstractContextManager[Connection]:
         """Begin a transaction that reads."""
-        return self.database.transaction("read")
+        return self._transaction("read")
 
     def write(self, *, durable: bool = False) -> AbstractContextManager[Connection]:
         """Begin a transaction that writes; durable: it is on disk when it ends."""
-        return self.database.transaction("durable" if durable else "write")
+        return self._transaction("durable" if durable else "write")
+
+    @contextmanager
+    def _transaction(self, mode: str) -> Iterator[Connection]:
+        with self.database.transaction(mode) as connection:
+            connection.info[BASE] = self.base  # which all paths in answers depend on
+            yield connection
 
     def resolve(self, connection: Connection, where: Where | str | None) -> Where:
         """Return the parsed filter with saved queries substituted."""

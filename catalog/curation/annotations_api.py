@@ -128,7 +128,7 @@ class Annotations:
         """Return tags, notes, reviews and scores of the matching episodes, and all collections, as JSON text."""
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
-            return export_annotations(connection, resolved, base=self._session.base)
+            return export_annotations(connection, resolved)
 
     def import_json(self, text: str | bytes) -> ImportReport:
         """Add exported annotations to the episodes with the same data, or else at the same path below their root.

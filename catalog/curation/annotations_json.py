@@ -50,9 +50,9 @@ class ImportReport:
     skipped: tuple[str, ...]
 
 
-def export_annotations(connection: Connection, where: Where, *, base: str | None) -> str:
+def export_annotations(connection: Connection, where: Where) -> str:
     """Return the annotations of the matching episodes and all collections as JSON text."""
-    ids = load_matching_ids(connection, where, base=base)
+    ids = load_matching_ids(connection, where)
     collections = [_export_collection(connection, named.name) for named in load_named(connection)]
     columns = (episode.c.id, *(episode.c[name] for name in _IDENTITY))
     rows = connection.execute(select(*columns).where(one_of(connection, episode.c.id, ids)).order_by(episode.c.id))

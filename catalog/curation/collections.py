@@ -1,7 +1,4 @@
-"""Collections: virtual datasets without copies of data.
-
-`base` is the catalog's folder, None for a server.
-"""
+"""Collections: virtual datasets without copies of data."""
 
 from __future__ import annotations
 
@@ -83,10 +80,10 @@ def load_picks(connection: Connection, hash_: str) -> tuple[Pick, ...]:
     return tuple(Pick(*row) for row in connection.execute(statement.order_by(pick.c.position)).all())
 
 
-def picks_of(connection: Connection, where: Where, *, base: str | None) -> tuple[Pick, ...]:
+def picks_of(connection: Connection, where: Where) -> tuple[Pick, ...]:
     """Return all timesteps of every matching episode, with weight 1."""
     statement = select(episode.c.uid, episode.c.digest, episode.c.length)
-    rows = connection.execute(statement.where(condition(connection, where, base=base))).all()
+    rows = connection.execute(statement.where(condition(connection, where))).all()
     return ordered(Pick(uid, digest, 0, length) for uid, digest, length in rows)
 
 
@@ -171,7 +168,7 @@ def drop(connection: Connection, name: str) -> Named:
     return named[0]
 
 
-def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapshot:
+def snapshot_of(connection: Connection, ref: str) -> Snapshot:
     """Return the snapshot with this name or hash; a saved query is evaluated now, and its result stored.
 
     EntryNotFoundError when there is neither.
@@ -181,7 +178,7 @@ def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapsh
         return snapshot[0]
     where = resolve_saved_queries(connection, parse_where(load_named(connection, ref)[0].query or ""))
     origin = {"made": "query", "where": where_text(where), "name": ref}
-    return store_snapshot(connection, picks_of(connection, where, base=base), origin=origin)
+    return store_snapshot(connection, picks_of(connection, where), origin=origin)
 
 
 def load_stored(connection: Connection, ref: str) -> list[Snapshot]:

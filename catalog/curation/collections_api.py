@@ -67,7 +67,7 @@ class Collections:
                 stored = collections.store_snapshot(connection, picks, origin={"made": "picks"})
             else:
                 where = self._session.resolve(connection, source)
-                matching = collections.picks_of(connection, where, base=self._session.base)
+                matching = collections.picks_of(connection, where)
                 stored = collections.store_snapshot(
                     connection, matching, origin={"made": "query", "where": where_text(where)}
                 )
@@ -78,7 +78,7 @@ class Collections:
         if operation not in _OPERATIONS:
             raise CollectionError(f"expected an operation among {', '.join(_OPERATIONS)}, found {operation!r}")
         with self._session.write() as connection:
-            parents = [collections.snapshot_of(connection, ref, base=self._session.base) for ref in (left, right)]
+            parents = [collections.snapshot_of(connection, ref) for ref in (left, right)]
             picks = _OPERATIONS[operation](*(collections.load_picks(connection, parent.hash) for parent in parents))
             origin = {"made": operation, "of": [parent.hash for parent in parents]}
             stored = collections.store_snapshot(connection, picks, origin=origin)
@@ -96,7 +96,7 @@ class Collections:
         checked_fractions, seed = selection.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
         with self._session.write() as connection:
-            parent = collections.snapshot_of(connection, ref, base=self._session.base)
+            parent = collections.snapshot_of(connection, ref)
             picks = collections.load_picks(connection, parent.hash)
             groups = self._groups(connection, {pick.uid for pick in picks}, by)
             saved = []
@@ -121,7 +121,7 @@ class Collections:
     def snapshot(self, ref: str) -> Snapshot:
         """Return the description of a snapshot; a saved query is evaluated, and its result saved."""
         with self._session.write() as connection:
-            return collections.snapshot_of(connection, ref, base=self._session.base)
+            return collections.snapshot_of(connection, ref)
 
     def ancestors(self, ref: str) -> list[Snapshot]:
         """Return the snapshot and all snapshots that it was made from, nearest first; [] for a saved query."""
@@ -147,7 +147,7 @@ class Collections:
         """Return each pick with its episode as it is now, None where that is missing or has changed."""
         with self._session.read() as connection:
             picks = self._picks(connection, ref)
-            rows = pages.load_uids(connection, {pick.uid for pick in picks}, base=self._session.base)
+            rows = pages.load_uids(connection, {pick.uid for pick in picks})
         return [
             (pick, row if (row := rows.get(pick.uid)) is not None and row.digest == pick.digest else None)
             for pick in picks
@@ -157,7 +157,7 @@ class Collections:
         named = collections.load_named(connection, ref)
         if named and named[0].query is not None:
             where = self._session.resolve(connection, named[0].query)
-            return collections.picks_of(connection, where, base=self._session.base)
+            return collections.picks_of(connection, where)
         return collections.load_picks(connection, collections.load_stored(connection, ref)[0].hash)
 
     def _groups(
@@ -165,7 +165,7 @@ class Collections:
     ) -> dict[str, list[tuple[str, Scalar | None]]]:
         """Return (field, value) of every episode, for each field and value; a missing value is a group too."""
         fields, fields_with_values = [field_of(name) for name in by], set[str]()
-        rows = list(pages.load_uids(connection, uids, base=self._session.base).values()) if fields else []
+        rows = list(pages.load_uids(connection, uids).values()) if fields else []
         groups: dict[str, list[Group]] = {}
         for start in range(0, len(rows), _BATCH_SIZE):
             batch = rows[start : start + _BATCH_SIZE]

@@ -1,6 +1,6 @@
 """How absolute paths are stored: as a row of the table root and a path relative to it.
 
-`base` is the catalog's folder, None for a server.
+`base` is the catalog's folder, None for a server; a connection knows it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from catalog.database.schema import episode, root
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+
+BASE: Final = "base"
+"""The key of the catalog's folder in what a connection knows (Connection.info)."""
 
 StoredPath: TypeAlias = tuple[int, str]
 """A path as stored: the id of a root, and the path relative to it."""
@@ -58,19 +61,27 @@ _ROOTS: Final = select(root.c.id, root.c.place, root.c.inside).order_by(
 )  # built once, as every search runs it
 
 
-def load_roots(connection: Connection, *, base: str | None) -> Roots:
+def base_of(connection: Connection) -> str | None:
+    """Return the folder of the connection's catalog, None for a server."""
+    base: str | None = connection.info[BASE]
+    return base
+
+
+def load_roots(connection: Connection) -> Roots:
     """Return all roots."""
+    base = base_of(connection)
     roots = Roots(base)
     for root_id, place, inside in connection.execute(_ROOTS):
-        roots.add(join(base, place) if inside and base else place, root_id)
+        roots.add(absolute(base, place, inside=inside), root_id)
     return roots
 
 
-def used_roots(connection: Connection, *, base: str | None) -> list[str]:
+def used_roots(connection: Connection) -> list[str]:
     """Return the absolute folders of the roots that have episodes, sorted."""
+    base = base_of(connection)
     is_used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
     rows = connection.execute(select(root.c.place, root.c.inside).where(is_used))
-    return sorted({join(base, place) if inside and base else place for place, inside in rows})
+    return sorted({absolute(base, place, inside=inside) for place, inside in rows})
 
 
 def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
@@ -115,6 +126,6 @@ def join(folder: str, path: str) -> str:
     return f"{folder.rstrip('/')}/{path}" if path else folder
 
 
-def absolute(base: str | None, place: str, *, inside: bool, path: str) -> str:
-    """Return the absolute path of an episode from its root's columns and its own."""
-    return join(join(base, place) if inside and base else place, path)
+def absolute(base: str | None, place: str, *, inside: bool) -> str:
+    """Return the absolute folder of a root."""
+    return join(base, place) if inside and base else place

@@ -49,13 +49,13 @@ class Episodes:
         folder = absolute_path(path).as_posix()
         check_path(folder)
         with self._session.write() as connection:
-            roots = places.load_roots(connection, base=self._session.base)
+            roots = places.load_roots(connection)
             return places.add_root(connection, folder, roots=roots)
 
     def roots(self) -> list[str]:
         """Return the absolute folders that episodes are stored relative to, without nested ones."""
         with self._session.read() as connection:
-            folders = places.used_roots(connection, base=self._session.base)
+            folders = places.used_roots(connection)
         return [folder for folder in folders if not any(outer in folders for outer in places.ancestors(folder))]
 
     def register(self, records: Sequence[EpisodeRecord]) -> list[Registered]:
@@ -69,7 +69,7 @@ class Episodes:
         transferred to it.
         """
         with self._session.write() as connection:
-            return register.register(connection, records, base=self._session.base)
+            return register.register(connection, records)
 
     def remove(self, ids: Sequence[int]) -> int:
         """Remove the episodes, leaving tombstones in the ledger, and return their number."""
@@ -87,7 +87,7 @@ class Episodes:
         keys: only these keys, of locations that may have many others.
         """
         with self._session.read() as connection:
-            roots = places.load_roots(connection, base=self._session.base)
+            roots = places.load_roots(connection)
             stored_episodes = reconcile.load_stored_episodes(connection, paths, roots=roots, keys=keys)
             files = assets.load_parts(connection, {stored.id: path for (path, _), stored in stored_episodes.items()})
         known: dict[str, list[Known]] = {}
@@ -102,23 +102,23 @@ class Episodes:
     def read_as(self, paths: Sequence[str]) -> dict[str, str]:
         """Return the reading options of the catalogued locations at these absolute paths; EpisodeAddress.read_as."""
         with self._session.read() as connection:
-            return reconcile.load_read_as(connection, paths, base=self._session.base)
+            return reconcile.load_read_as(connection, paths)
 
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""
         with self._session.read() as connection:
-            return pages.load_rows(connection, one_of(connection, episode.c.digest, digests), base=self._session.base)
+            return pages.load_rows(connection, one_of(connection, episode.c.digest, digests))
 
     def places(self, prefix: str | None = None) -> Iterator[tuple[int, EpisodeAddress]]:
         """Yield (id, address) of every episode, or of those in the file or folder at the absolute path prefix."""
-        return walk_places(self._session.read, prefix, base=self._session.base)
+        return walk_places(self._session.read, prefix)
 
     def get(self, ref: int | str) -> EpisodeRow:
         """Return the episode of that id or uid; EntryNotFoundError when there is none."""
         column = episode.c.uid if isinstance(ref, str) else episode.c.id
         ref = ref if isinstance(ref, str) else whole_number(ref, "id of an episode", FilterError)
         with self._session.read() as connection:
-            rows = pages.load_rows(connection, column == ref, base=self._session.base) if storable(ref) else []
+            rows = pages.load_rows(connection, column == ref) if storable(ref) else []
         if not rows:
             raise EntryNotFoundError(f"expected the {column.name} of a catalogued episode, found {ref!r}")
         return rows[0]
@@ -128,10 +128,10 @@ class Episodes:
         if not storable(name):
             return None
         with self._session.read() as connection:
-            rows = pages.load_rows(connection, episode.c.uid == name, base=self._session.base)
+            rows = pages.load_rows(connection, episode.c.uid == name)
             if not rows:
                 found = select(episode.c.id).where(episode.c.episode_id == name).order_by(episode.c.id).limit(_LISTED)
-                rows = pages.load_ids(connection, connection.scalars(found).all(), base=self._session.base)
+                rows = pages.load_ids(connection, connection.scalars(found).all())
         if len(rows) > 1:
             listed = "\n".join(f"  {row.uid}  {row.address}" for row in rows)
             raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{listed}")
@@ -140,9 +140,9 @@ class Episodes:
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
         """Return the episodes with these ids; unknown ids are ignored."""
         with self._session.read() as connection:
-            return {row.id: row for row in pages.load_ids(connection, episode_ids(ids), base=self._session.base)}
+            return {row.id: row for row in pages.load_ids(connection, episode_ids(ids))}
 
     def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
         """Return the files of these episodes: mostly one; manifest and chunks of chunked ones; no unknown ids."""
         with self._session.read() as connection:
-            return assets.load_assets(connection, pages.load_ids(connection, episode_ids(ids), base=self._session.base))
+            return assets.load_assets(connection, pages.load_ids(connection, episode_ids(ids)))

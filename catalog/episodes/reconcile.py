@@ -122,9 +122,9 @@ def load_stored_episodes(
     return stored_episodes
 
 
-def load_read_as(connection: Connection, paths: Collection[str], *, base: str | None) -> dict[str, str]:
+def load_read_as(connection: Connection, paths: Collection[str]) -> dict[str, str]:
     """Return the reading options of the locations at these absolute paths, as of their last ingest."""
-    roots = load_roots(connection, base=base)
+    roots = load_roots(connection)
     paths_by_root: dict[int, dict[str, str]] = {}
     for path in filter(storable, paths):
         for root_id, inside in roots.stored_paths(path):

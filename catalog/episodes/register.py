@@ -35,9 +35,9 @@ _storage_of = attrgetter("codec", "bytes", "stored")
 _UNKNOWN = (None, None, None)
 
 
-def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
+def register(connection: Connection, records: Sequence[EpisodeRecord]) -> list[Registered]:
     """Write the records and return the result of each, in order; of two with the same path and key the later wins."""
-    steps, superseded = _write(connection, records, roots=load_roots(connection, base=base))
+    steps, superseded = _write(connection, records, roots=load_roots(connection))
     return [Registered(*step.stored[:2], step.outcome, superseded.get(step.stored.id, ())) for step in steps]
 
 

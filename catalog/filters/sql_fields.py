@@ -1,7 +1,4 @@
-"""Fields as SQL: the table of each field, and the expression that reads it.
-
-`base` is the catalog's folder, None for a server.
-"""
+"""Fields as SQL: the table of each field, and the expression that reads it."""
 
 from __future__ import annotations
 
@@ -41,33 +38,31 @@ Rows = tuple[Select[Any], ColumnElement[Any]]
 """A statement for the ids of episodes, one row per value of a field, and the column with the value."""
 
 
-def value_of(connection: Connection, field: Field, *, kind: str = "text", base: str | None) -> ColumnElement[Any]:
+def value_of(connection: Connection, field: Field, *, kind: str = "text") -> ColumnElement[Any]:
     """Return a single-valued field as an expression, NULL if missing; kind is the type to read metadata as."""
     if field.root == "meta":
         return json_value(json_element(episode.c.metadata, field.parts), kind)
-    if (by_key := values_by_key(connection, field, base=base)) is not None:
+    if (by_key := values_by_key(connection, field)) is not None:
         return _case_of(*by_key)
     if field.root == "path":
-        return _path(connection, base=base)
+        return _path(connection)
     if field.root in _SELECTS:
         return _SELECTS[field.root](field).correlate(episode).scalar_subquery()
     return episode.c[field.root]
 
 
-def rows_of(connection: Connection, field: Field, *, base: str | None) -> Rows | None:
+def rows_of(connection: Connection, field: Field) -> Rows | None:
     """Return the indexed table of a field's values, None if they are in the episode itself."""
     if field.root == "asset_path":
         rows = select(asset.c.episode_row).select_from(asset.join(episode)).correlate(None)
-        return rows, folder_of(_path(connection, base=base)) + asset.c.path
+        return rows, folder_of(_path(connection)) + asset.c.path
     return _ROWS[field.root](field) if field.root in _ROWS else None
 
 
-def values_by_key(
-    connection: Connection, field: Field, *, base: str | None
-) -> tuple[ColumnElement[int], dict[int, str]] | None:
+def values_by_key(connection: Connection, field: Field) -> tuple[ColumnElement[int], dict[int, str]] | None:
     """Return (key column, {key: value}) of a field whose value depends on a root or layout only; None for others."""
     if field.root == "root":
-        return episode.c.root_id, _folders(connection, base=base)
+        return episode.c.root_id, _folders(connection)
     if field.root == "lane" and field.parts[1] in ("dtype", "shape"):
         return episode.c.layout_id, _lane_types_by_layout(connection, *field.parts)
     return None
@@ -99,14 +94,14 @@ def _lane_types_by_layout(connection: Connection, lane_name: str, property_: str
     }
 
 
-def _folders(connection: Connection, *, base: str | None) -> dict[int, str]:
+def _folders(connection: Connection) -> dict[int, str]:
     """Return the absolute folder of each root id; read each time, as folders change when an archive is moved."""
-    folders = load_roots(connection, base=base).folders.items()
+    folders = load_roots(connection).folders.items()
     return {number: folder for folder, numbers in folders for number in numbers}
 
 
-def _path(connection: Connection, *, base: str | None) -> ColumnElement[Any]:
-    folders = _folders(connection, base=base).items()
+def _path(connection: Connection) -> ColumnElement[Any]:
+    folders = _folders(connection).items()
     prefixes = {number: folder.rstrip("/") + "/" for number, folder in folders}
     return _case_of(episode.c.root_id, prefixes) + episode.c.path
 

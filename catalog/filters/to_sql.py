@@ -1,6 +1,6 @@
 """Filters as SQL: conditions on the table episode.
 
-Values are always parameters, never text of a statement. `base` is the catalog's folder, None for a server.
+Values are always parameters, never text of a statement.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ if TYPE_CHECKING:
     from sqlalchemy import FromClause
 
 
-def condition(connection: Connection, where: Where, *, base: str | None) -> ColumnElement[bool]:
+def condition(connection: Connection, where: Where) -> ColumnElement[bool]:
     """Return the filter as a condition on the table episode; NULL counts as false."""
     match where:
         case AllOf(parts):
             text_parts = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
-            others = [condition(connection, part, base=base) for part in parts if part not in text_parts]
+            others = [condition(connection, part) for part in parts if part not in text_parts]
             return and_(true(), *([_match_words(connection, text_parts)] if text_parts else []), *others)
         case AnyOf(parts):
             text_parts = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
-            others = [condition(connection, part, base=base) for part in parts if part not in text_parts]
+            others = [condition(connection, part) for part in parts if part not in text_parts]
             return or_(false(), *([_match_words(connection, text_parts, how="OR")] if text_parts else []), *others)
         case Not(part):
-            return not_(func.coalesce(condition(connection, part, base=base), false()))
+            return not_(func.coalesce(condition(connection, part), false()))
         case Compare():
-            return _comparison(connection, where, base=base)
+            return _comparison(connection, where)
     raise TypeError(f"expected a filter, found {where!r}")
 
 
-def _comparison(connection: Connection, clause: Compare, *, base: str | None) -> ColumnElement[bool]:
+def _comparison(connection: Connection, clause: Compare) -> ColumnElement[bool]:
     field = clause.about
     if field.root == "text":
         return _match_words(connection, [clause])
-    if (by_key := values_by_key(connection, field, base=base)) is not None:
+    if (by_key := values_by_key(connection, field)) is not None:
         key, values = by_key
         return one_of(connection, key, [number for number, value in values.items() if meets(clause, value)])
     if field.root in ("lane", "collection"):
         return (_lane_comparison if field.root == "lane" else _in_collections)(connection, clause)
-    if (rows_and_column := rows_of(connection, field, base=base)) is not None:
+    if (rows_and_column := rows_of(connection, field)) is not None:
         rows, column = rows_and_column
         return episode.c.id.in_(rows.where(_test(connection, clause, column)))
     if field.root == "meta" and clause.op == "exists":
         return json_exists(json_element(episode.c.metadata, field.parts))
-    return _test(connection, clause, value_of(connection, field, kind=clause.kind, base=base))
+    return _test(connection, clause, value_of(connection, field, kind=clause.kind))
 
 
 def _lane_comparison(connection: Connection, clause: Compare) -> ColumnElement[bool]:

@@ -61,26 +61,24 @@ class Queries:
         after = None if after is None else plain_text(after, "after", FilterError)
         limit = whole_number(limit, "limit", FilterError, least=1)
         skip = whole_number(skip, "skip", FilterError, least=0)
-        request, base = pages.PageRequest(order, after, limit, skip), self._session.base
+        request = pages.PageRequest(order, after, limit, skip)
         instant = self._session.instant()
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
             if not is_far(request):
-                return pages.load_page(connection, resolved, request, base=base)
-            ids = self._sorted.find(connection, resolved, order, instant=instant, base=base)
-            return pages.load_listed(connection, request, ids[skip : skip + limit + 1], base=base)
+                return pages.load_page(connection, resolved, request)
+            ids = self._sorted.find(connection, resolved, order, instant=instant)
+            return pages.load_listed(connection, request, ids[skip : skip + limit + 1])
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""
         with self._session.read() as connection:
-            return pages.count_rows(connection, self._session.resolve(connection, where), base=self._session.base)
+            return pages.count_rows(connection, self._session.resolve(connection, where))
 
     def ids(self, where: Where | str | None = EVERYTHING) -> list[int]:
         """Return the ids of all matching episodes, ascending."""
         with self._session.read() as connection:
-            return pages.load_matching_ids(
-                connection, self._session.resolve(connection, where), base=self._session.base
-            )
+            return pages.load_matching_ids(connection, self._session.resolve(connection, where))
 
     def relevant(
         self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
@@ -93,14 +91,14 @@ class Queries:
         limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
-            return load_relevance(connection, text, resolved, base=self._session.base, limit=limit)
+            return load_relevance(connection, text, resolved, limit=limit)
 
     def word_weights(self, text: str, where: Where | str | None = EVERYTHING) -> dict[str, float]:
         """Return the weight of each word among the matching episodes: rare words weigh more, those in all nearly 0."""
         plain_text(text, "text", FilterError)
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
-            return load_word_weights(connection, text, resolved, base=self._session.base)
+            return load_word_weights(connection, text, resolved)
 
     def facets(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None
@@ -113,7 +111,7 @@ class Queries:
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
             return {
-                field: summaries.load_facet(connection, field, where=resolved, limit=limit, base=self._session.base)
+                field: summaries.load_facet(connection, field, where=resolved, limit=limit)
                 for field in several_names(fields, "fields")
             }
 
@@ -121,7 +119,7 @@ class Queries:
         """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
-            return summaries.load_histogram(connection, field, where=resolved, bins=bins, base=self._session.base)
+            return summaries.load_histogram(connection, field, where=resolved, bins=bins)
 
     def statistics(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
@@ -130,7 +128,7 @@ class Queries:
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
             names, keys = several_names(fields, "fields"), several_names(by, "by")
-            return summaries.load_groups(connection, names, by=keys, where=resolved, base=self._session.base)
+            return summaries.load_groups(connection, names, by=keys, where=resolved)
 
     def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> QueryResult:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
@@ -156,9 +154,7 @@ class Queries:
         pyarrow, FilterError for an unknown column and for none at all.
         """
         with self._session.read() as connection:
-            return arrow.load_table(
-                connection, self._session.resolve(connection, where), columns, base=self._session.base
-            )
+            return arrow.load_table(connection, self._session.resolve(connection, where), columns)
 
     def to_pandas(
         self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None
@@ -177,7 +173,7 @@ class Queries:
         plain_text(order, "order", FilterError)
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
-            statements = pages.page_statements(connection, resolved, order=order, base=self._session.base)
+            statements = pages.page_statements(connection, resolved, order=order)
             return [query_plan.explain(connection, each) for each in statements]
 
     def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
@@ -192,7 +188,7 @@ class Queries:
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
         with self._session.read() as connection:
-            return pages.load_layouts(connection, self._session.resolve(connection, where), base=self._session.base)
+            return pages.load_layouts(connection, self._session.resolve(connection, where))
 
     def spreads(
         self, layout_ids: Sequence[int], lane: str, *, without: Collection[int] = ()

@@ -36,7 +36,7 @@ def plain_columns(connection: Connection) -> list[str]:
     return [*PLAIN, *(Field("score", (name,)).name for name in used)]
 
 
-def load_table(connection: Connection, where: Where, names: Sequence[str] | None, *, base: str | None) -> pa.Table:
+def load_table(connection: Connection, where: Where, names: Sequence[str] | None) -> pa.Table:
     """Return the matching episodes, by id, as an Arrow table; MissingExtraError without pyarrow, FilterError."""
     try:
         import pyarrow as pa  # noqa: PLC0415  (only tables need it)
@@ -52,7 +52,7 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
     values: dict[str, list[Any]] = {column.name: [] for column in columns}
     after: str | None = None
     while True:
-        page = load_page(connection, where, PageRequest("id", after, _BATCH_SIZE), base=base)
+        page = load_page(connection, where, PageRequest("id", after, _BATCH_SIZE))
         facts = load_facts(connection, [row.id for row in page.rows], parts) if parts else {}
         for column in columns:
             cells = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]

@@ -30,7 +30,7 @@ SAMPLED_TEXTS: Final = 256
 
 
 def load_relevance(
-    connection: Connection, text: str, where: Where, *, base: str | None, limit: int | None = None
+    connection: Connection, text: str, where: Where, *, limit: int | None = None
 ) -> list[tuple[int, float]]:
     """Return (episode id, BM25 > 0) of the matching episodes that contain any of the words; best first, ties by id.
 
@@ -38,13 +38,11 @@ def load_relevance(
     contribution could change the result. FilterError for more words than a filter allows.
     """
     clauses = _word_filters(text)
-    document_counts = {
-        word: count_rows(connection, all_of(where, clause), base=base) for word, clause in clauses.items()
-    }
+    document_counts = {word: count_rows(connection, all_of(where, clause)) for word, clause in clauses.items()}
     rarest = sorted(filter(document_counts.get, clauses), key=lambda word: document_counts[word])
     if not rarest or limit == 0:
         return []
-    total = count_rows(connection, where, base=base)
+    total = count_rows(connection, where)
     weights = [_weight(document_counts[word], total) for word in rarest]
     score = _scorer(rarest, weights, mean_length=_mean_length(connection))
     best: list[tuple[int, float]] = []
@@ -52,7 +50,7 @@ def load_relevance(
         any_word = any_of(*(clauses[word] for word in group))
         joined = document.join(episode, episode.c.id == document.c.episode_row)
         statement = select(document.c.episode_row, document.c.words).select_from(joined)
-        matching = condition(connection, all_of(where, any_word), base=base)
+        matching = condition(connection, all_of(where, any_word))
         with connection.execute(statement.where(matching)) as result:
             best = _best(
                 best, result.cursor.fetchall(), score, limit
@@ -62,11 +60,11 @@ def load_relevance(
     return best
 
 
-def load_word_weights(connection: Connection, text: str, where: Where, *, base: str | None) -> dict[str, float]:
+def load_word_weights(connection: Connection, text: str, where: Where) -> dict[str, float]:
     """Return the weight of each word: the BM25 score of a text of mean length that contains it once."""
-    total = count_rows(connection, where, base=base)
+    total = count_rows(connection, where)
     document_counts = {
-        word: count_rows(connection, all_of(where, clause), base=base) for word, clause in _word_filters(text).items()
+        word: count_rows(connection, all_of(where, clause)) for word, clause in _word_filters(text).items()
     }
     return {word: _weight(count, total) for word, count in document_counts.items()}
 

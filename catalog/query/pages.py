@@ -1,7 +1,4 @@
-"""Reading episodes: rows, pages, counts, layouts.
-
-`base` is the catalog's folder, None for a server.
-"""
+"""Reading episodes: rows, pages, counts, layouts."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, func, null, select
 
 from catalog.database.engine import in_parameter, list_parameter, one_of
-from catalog.database.roots import absolute, join
+from catalog.database.roots import absolute, base_of, join
 from catalog.database.schema import episode, layout, root, tag
 from catalog.database.sql_functions import json_list
 from catalog.filters.fields import FIELDS, Field, field_of
@@ -48,24 +45,26 @@ _ROOT, _PATH, _METADATA = map(episode.c.keys().index, ("root_id", "path", "metad
 _decode_json = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 
 
-def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
+def load_rows(connection: Connection, *conditions: ColumnElement[bool]) -> list[EpisodeRow]:
     """Return the episodes that match the conditions, by id."""
     statement = _rows(connection.dialect.name).where(*conditions)
-    return [_row(row, base=base) for row in connection.execute(statement).all()]
+    base = base_of(connection)
+    return [_row(row, base) for row in connection.execute(statement).all()]
 
 
-def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
+def load_ids(connection: Connection, ids: Collection[int]) -> list[EpisodeRow]:
     """Return the episodes with these ids, by id; unknown ids are ignored."""
     storable_ids = [id_ for id_ in ids if storable(id_)]
     if not storable_ids:
         return []
     rows = connection.execute(_rows_of(connection.dialect.name), list_parameter(connection, storable_ids)).all()
-    return [_row(row, base=base) for row in rows]
+    base = base_of(connection)
+    return [_row(row, base) for row in rows]
 
 
-def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
+def load_uids(connection: Connection, uids: Collection[str]) -> dict[str, EpisodeRow]:
     """Return the episodes with these uids, by uid; unknown uids are ignored."""
-    return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids), base=base)}
+    return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids))}
 
 
 @lru_cache(maxsize=2)
@@ -84,9 +83,9 @@ def _rows_of(product: str) -> Select[Any]:
     return _rows(product).where(in_parameter(product, episode.c.id))
 
 
-def _row(columns: Any, *, base: str | None) -> EpisodeRow:
+def _row(columns: Any, base: str | None) -> EpisodeRow:
     *values, root_place, inside, tags = columns
-    values[_ROOT] = absolute(base, root_place, inside=inside, path="")
+    values[_ROOT] = absolute(base, root_place, inside=inside)
     values[_PATH] = join(values[_ROOT], values[_PATH])
     values[_METADATA], _ = _decode_json(values[_METADATA])
     values.append(tuple(sorted(json.loads(tags))) if tags != "[]" else ())
@@ -102,14 +101,14 @@ class PageRequest(NamedTuple):
     skip: int = 0
 
 
-def load_page(connection: Connection, where: Where, request: PageRequest, *, base: str | None) -> Page:
+def load_page(connection: Connection, where: Where, request: PageRequest) -> Page:
     """Return the requested page; ties are ordered by id, missing values come last in both directions."""
     order, _, limit, skip = request
     cursor = Cursor.decode(request.after, order=order) if request.after is not None else None
     matches, was_walked = [], False
     if not skip and connection.dialect.name == "sqlite" and is_walkable(where, ordering(order)):
-        matches, was_walked = _find_near(connection, where, request, cursor, base=base), True
-    statements = [] if matches else _limited_statements(connection, where, request, cursor, base=base, few=was_walked)
+        matches, was_walked = _find_near(connection, where, request, cursor), True
+    statements = [] if matches else _limited_statements(connection, where, request, cursor, few=was_walked)
     for statement in statements:
         parameter_values = parameters(cursor, wanted=limit + 1 - len(matches))
         page_statement = statement.offset(skip) if skip else statement
@@ -122,26 +121,26 @@ def load_page(connection: Connection, where: Where, request: PageRequest, *, bas
         if len(matches) > limit:
             break
     page_rows = matches[:limit]
-    by_id = {row.id: row for row in load_ids(connection, [number for number, _ in page_rows], base=base)}
+    by_id = {row.id: row for row in load_ids(connection, [number for number, _ in page_rows])}
     next_cursor = Cursor(order, page_rows[-1][1], page_rows[-1][0]).encode() if len(matches) > limit else None
     return Page(tuple(by_id[number] for number, _ in page_rows), next_cursor)
 
 
-def load_listed(connection: Connection, request: PageRequest, ids: Sequence[int], *, base: str | None) -> Page:
+def load_listed(connection: Connection, request: PageRequest, ids: Sequence[int]) -> Page:
     """Return the page with these ids, which are followed by that of the next row if there is one."""
-    by_id = {row.id: row for row in load_ids(connection, ids, base=base)}
+    by_id = {row.id: row for row in load_ids(connection, ids)}
     rows = tuple(by_id[number] for number in ids[: request.limit] if number in by_id)
     if len(ids) <= request.limit or not rows:
         return Page(rows, None)
     last = rows[-1].id
-    statements = page_statements(connection, EVERYTHING, order=request.order, base=base)
+    statements = page_statements(connection, EVERYTHING, order=request.order)
     values = (connection.execute(statement.where(episode.c.id == last)).all() for statement in statements)
     ((_, value),) = next(filter(None, values))
     return Page(rows, Cursor(request.order, value, last).encode())
 
 
 def _find_near(
-    connection: Connection, where: Where, request: PageRequest, cursor: Cursor | None, *, base: str | None
+    connection: Connection, where: Where, request: PageRequest, cursor: Cursor | None
 ) -> list[tuple[int, Any]]:
     """Return the rows of a page and the next one, if they are near its start in the index; else none."""
     field, descending = ordering(request.order), request.order.startswith("-")
@@ -150,7 +149,7 @@ def _find_near(
 
     def make() -> Select[Any]:
         statement = next(column_statements(field, cursor, descending=descending))
-        matching = condition(connection, where, base=base)
+        matching = condition(connection, where)
         return limit_to_near_rows(statement, field, matching, descending=descending).limit(WANTED)
 
     statement = remember(where, ("walk", request.order, cursor_state(cursor)), make)
@@ -166,7 +165,7 @@ def _count_of(connection: Connection, statement: Select[Any], parameter_values: 
 
 
 def _limited_statements(
-    connection: Connection, where: Where, request: PageRequest, cursor: Cursor | None, *, base: str | None, few: bool
+    connection: Connection, where: Where, request: PageRequest, cursor: Cursor | None, *, few: bool
 ) -> list[Select[Any]]:
     """Return the statements of a page, each for as many rows as its parameters request.
 
@@ -175,12 +174,12 @@ def _limited_statements(
     order, field = request.order, ordering(request.order)
 
     def make() -> list[Select[Any]]:
-        statements = page_statements(connection, where, order=order, cursor=cursor, base=base)
+        statements = page_statements(connection, where, order=order, cursor=cursor)
         if few and has_values(cursor):
             sorted_ = next(
                 column_statements(field, cursor, descending=order.startswith("-"), value=hidden(sort_column(field)))
             )
-            statements[0] = sorted_.where(condition(connection, where, base=base))
+            statements[0] = sorted_.where(condition(connection, where))
         return [statement.limit(WANTED) for statement in statements]
 
     if is_computed(field):  # such statements have the cursor's value in them, and caching would not save time
@@ -201,7 +200,7 @@ def _is_full_text(part: Where) -> bool:
 
 
 def page_statements(
-    connection: Connection, where: Where, *, order: str, cursor: Cursor | None = None, base: str | None
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None = None
 ) -> list[Select[Any]]:
     """Return the statements whose rows, in sequence, are the episodes after the cursor in that order.
 
@@ -214,12 +213,12 @@ def page_statements(
     if text_parts and field.root == "id":
         statements = [_select_by_text(connection, text_parts, cursor, descending=descending)]
     else:
-        matching = condition(connection, where, base=base)
+        matching = condition(connection, where)
         # Matches from the full-text index are looked up in the scores; walking all scores instead would be slower.
         sorts_text_matches = field.root == "score" and any(_is_full_text(part) for part in parts_of(where))
-        value = value_of(connection, field, base=base) if sorts_text_matches else None
+        value = value_of(connection, field) if sorts_text_matches else None
         if is_computed(field):
-            phases = computed_statements(connection, field, cursor, descending=descending, base=base)
+            phases = computed_statements(connection, field, cursor, descending=descending)
         else:
             phases = column_statements(field, cursor, descending=descending, value=value)
         statements = [statement.where(matching) for statement in phases]
@@ -264,27 +263,27 @@ def is_computed(field: Field) -> bool:
     return field.root not in ORDERS and field.root != "score"
 
 
-def count_rows(connection: Connection, where: Where, *, base: str | None) -> int:
+def count_rows(connection: Connection, where: Where) -> int:
     """Return how many episodes match."""
     if text_parts := _text_comparisons(where):
         source, _, matching = find_words(connection, text_parts)
         statement = select(func.count()).select_from(source).where(matching)
     else:
-        statement = select(func.count()).select_from(episode).where(condition(connection, where, base=base))
+        statement = select(func.count()).select_from(episode).where(condition(connection, where))
     return int(connection.execute(statement).scalar_one())
 
 
-def load_matching_ids(connection: Connection, where: Where, *, base: str | None) -> list[int]:
+def load_matching_ids(connection: Connection, where: Where) -> list[int]:
     """Return the ids of all matching episodes, ascending."""
-    return sorted(connection.execute(select(episode.c.id).where(condition(connection, where, base=base))).scalars())
+    return sorted(connection.execute(select(episode.c.id).where(condition(connection, where))).scalars())
 
 
-def load_layouts(connection: Connection, where: Where, *, base: str | None) -> list[Layout]:
+def load_layouts(connection: Connection, where: Where) -> list[Layout]:
     """Return the layouts that at least one of the matching episodes has, by id."""
     statement = (
         select(layout.c.id, layout.c.definition, func.count(episode.c.id))
         .select_from(layout.join(episode))
-        .where(condition(connection, where, base=base))
+        .where(condition(connection, where))
         .group_by(layout.c.id, layout.c.definition)
         .order_by(layout.c.id)
     )

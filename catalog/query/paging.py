@@ -96,17 +96,17 @@ def sort_column(field: Field) -> Column[Any]:
     return episode.c.sort_key if field.root == "episode_id" else episode.c[field.root]
 
 
-def values_of_kinds(connection: Connection, field: Field, *, base: str | None) -> dict[str, ColumnElement[Any]]:
+def values_of_kinds(connection: Connection, field: Field) -> dict[str, ColumnElement[Any]]:
     """Return a computed field as an expression for each kind of values that it may have, in their order."""
     kinds = _VALUE_KINDS if field.type is None else ["text"]  # value_of ignores the kind except for metadata
-    return {kind: value_of(connection, field, kind=kind, base=base) for kind in kinds}
+    return {kind: value_of(connection, field, kind=kind) for kind in kinds}
 
 
 def computed_statements(
-    connection: Connection, field: Field, cursor: Cursor | None, *, descending: bool, base: str | None
+    connection: Connection, field: Field, cursor: Cursor | None, *, descending: bool
 ) -> Iterator[Select[Any]]:
     """Yield the statements for (id, value) of the episodes after the cursor, those without a value in the last one."""
-    values = values_of_kinds(connection, field, base=base)
+    values = values_of_kinds(connection, field)
     phases = list(values.items())[:: -1 if descending else 1]
     if cursor is not None:
         phases = [] if cursor.value is None else phases[_phase_of(cursor, phases, field) :]

@@ -41,14 +41,12 @@ class SortedIds:
         self._lock = threading.Lock()
         self._cached: dict[Hashable, tuple[Instant, array[int]]] = {}
 
-    def find(
-        self, connection: Connection, where: Where, order: str, *, instant: Instant, base: str | None
-    ) -> array[int]:
+    def find(self, connection: Connection, where: Where, order: str, *, instant: Instant) -> array[int]:
         """Return the ids of the matching episodes. instant: the state of the catalog before the connection's read."""
         with self._lock if self._recall(where, order, instant) is None else nullcontext():
             ids = self._recall(where, order, instant)
             if ids is None:  # no other thread has sorted them meanwhile
-                ids = _sort_ids(connection, where, order, base=base)
+                ids = _sort_ids(connection, where, order)
                 self._cached.pop((where, order), None)
                 self._cached[where, order] = instant, ids
                 while len(self._cached) > 1 and sum(len(cached) for _, cached in self._cached.values()) > _MAX_IDS:
@@ -60,17 +58,17 @@ class SortedIds:
         return cached[1] if cached is not None and cached[0] == instant else None
 
 
-def _sort_ids(connection: Connection, where: Where, order: str, *, base: str | None) -> array[int]:
+def _sort_ids(connection: Connection, where: Where, order: str) -> array[int]:
     """Return the ids: by a stored column with the statements of pages, along indexes; else in a single sort."""
     field, descending = ordering(order), order.startswith("-")
     ids = array("q")
     if is_computed(field):
-        values = [*values_of_kinds(connection, field, base=base).values()][:: -1 if descending else 1]
+        values = [*values_of_kinds(connection, field).values()][:: -1 if descending else 1]
         keys = ((value.desc() if descending else value.asc()).nulls_last() for value in values)
-        statement = select(episode.c.id).where(condition(connection, where, base=base))
+        statement = select(episode.c.id).where(condition(connection, where))
         last = episode.c.id.desc() if descending else episode.c.id.asc()
         ids.extend(connection.execute(statement.order_by(*keys, last)).scalars())
         return ids
-    for statement in page_statements(connection, where, order=order, base=base):
+    for statement in page_statements(connection, where, order=order):
         ids.extend(connection.execute(statement.with_only_columns(statement.selected_columns[0])).scalars())
     return ids

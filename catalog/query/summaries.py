@@ -1,7 +1,4 @@
-"""Episodes in numbers: facets, histograms, statistics by group.
-
-`base` is the catalog's folder, None for a server.
-"""
+"""Episodes in numbers: facets, histograms, statistics by group."""
 
 from __future__ import annotations
 
@@ -53,25 +50,25 @@ _MAX_SUMMABLE: Final = 1e140
 """Values up to this have sums of squares that no database lets overflow a float, in an archive of any size."""
 
 
-def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
+def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None) -> Facet:
     """Return (value, episodes) of a field among the matching ones, the most frequent first; None counts the missing."""
     field = field_of(name)
     limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
-    if field.root in REVIEW and (reviewed := rows_of(connection, field, base=base)) is not None:
-        return load_reviewed(connection, reviewed, where, base=base)[:limit]
-    (column,), source = _keys(connection, [name], base=base)
-    statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
+    if field.root in REVIEW and (reviewed := rows_of(connection, field)) is not None:
+        return load_reviewed(connection, reviewed, where)[:limit]
+    (column,), source = _keys(connection, [name])
+    statement = select(column, func.count()).select_from(source).where(condition(connection, where))
     statement = statement.group_by(column).order_by(func.count().desc(), column.asc().nulls_first()).limit(limit)
     return [(_group_value(field, value), int(count)) for value, count in connection.execute(statement)]
 
 
-def load_histogram(connection: Connection, name: str, *, where: Where, bins: int, base: str | None) -> Histogram:
+def load_histogram(connection: Connection, name: str, *, where: Where, bins: int) -> Histogram:
     """Return the distribution of a numeric field among the matching episodes, in ranges of equal width."""
     bins = whole_number(bins, "bins", FilterError, least=1)
     if bins > MAX_BINS:
         raise FilterError(f"expected 1 to {MAX_BINS} bins, found {bins}")
-    value = _number(connection, name, base=base)
-    matching = condition(connection, where, base=base)
+    value = _number(connection, name)
+    matching = condition(connection, where)
     finite = (value >= -MAX_FLOAT, value <= MAX_FLOAT)
     total = connection.execute(select(func.count()).select_from(episode).where(matching)).scalar_one()
     ends = select(func.min(value), func.max(value)).select_from(episode).where(matching, *finite)
@@ -92,13 +89,11 @@ def load_histogram(connection: Connection, name: str, *, where: Where, bins: int
 MAX_FLOAT = math.nextafter(math.inf, 0)
 
 
-def load_groups(
-    connection: Connection, names: Sequence[str], *, by: Sequence[str], where: Where, base: str | None
-) -> list[Group]:
+def load_groups(connection: Connection, names: Sequence[str], *, by: Sequence[str], where: Where) -> list[Group]:
     """Return a group per combination of values of the fields `by`, the largest first; infinities count as missing."""
-    keys, source = _keys(connection, by, base=base)
-    matching = condition(connection, where, base=base)
-    values = [_number(connection, name, base=base) for name in names]
+    keys, source = _keys(connection, by)
+    matching = condition(connection, where)
+    values = [_number(connection, name) for name in names]
     selections = [
         _Selection.around(value, mean) for value, mean in zip(values, _means(connection, values, matching), strict=True)
     ]
@@ -215,13 +210,11 @@ class _Sums:
         return NumberSummary(int(self.count), mean, math.sqrt(variance), float(self.low), float(self.high))
 
 
-def _keys(
-    connection: Connection, by: Sequence[str], *, base: str | None
-) -> tuple[list[ColumnElement[Any]], FromClause]:
+def _keys(connection: Connection, by: Sequence[str]) -> tuple[list[ColumnElement[Any]], FromClause]:
     keys: list[ColumnElement[Any]] = []
     source: FromClause = episode
     for name in by:
-        key, rows = _group_key(connection, field_of(name), base=base)
+        key, rows = _group_key(connection, field_of(name))
         keys.append(key)
         if rows is not None:
             source = source.join(rows, rows.c.episode_row == episode.c.id)
@@ -251,22 +244,20 @@ def _are_summable(low: float | None, high: float | None) -> bool:
     return max(-(low or 0.0), high or 0.0) <= _MAX_SUMMABLE
 
 
-def _group_key(
-    connection: Connection, field: Field, *, base: str | None
-) -> tuple[ColumnElement[Any], FromClause | None]:
+def _group_key(connection: Connection, field: Field) -> tuple[ColumnElement[Any], FromClause | None]:
     """Return the expression to group by, and the rows to join for it; None if it is in the table episode."""
     if field.root in _SINGLE_COLUMN_TABLES:
         rows = _SINGLE_COLUMN_TABLES[field.root].alias()
         return rows.c.name, rows
     if field.root == "text":
         raise FilterError(f"expected a field with values to group by, found {field.name!r}")
-    if field.many and (rows_and_column := rows_of(connection, field, base=base)) is not None:
+    if field.many and (rows_and_column := rows_of(connection, field)) is not None:
         selected, column = rows_and_column  # DISTINCT: two notes by one person count once
         values = selected.add_columns(column.label("value")).distinct().subquery()
         return values.c.value, values
     if field.root == "meta":
         return json_scalar(json_element(episode.c.metadata, field.parts)), None
-    return value_of(connection, field, base=base), None
+    return value_of(connection, field), None
 
 
 def _group_value(field: Field, value: Any) -> Scalar | None:
@@ -277,11 +268,11 @@ def _group_value(field: Field, value: Any) -> Scalar | None:
     return bool(value) if field.type is bool and value is not None else value
 
 
-def _number(connection: Connection, name: str, *, base: str | None) -> ColumnElement[Any]:
+def _number(connection: Connection, name: str) -> ColumnElement[Any]:
     field = field_of(name)
     if field.many or field.type in (str, bool):
         raise FilterError(f"expected a numeric field, found {field.name!r}")
-    number = value_of(connection, field, kind="number", base=base)
+    number = value_of(connection, field, kind="number")
     return cast(number, Double) if field.root == "meta" else number
 
 

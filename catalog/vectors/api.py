@@ -74,7 +74,7 @@ class VectorLedger:
         """Return the episodes of `among` without vectors in the space, by id."""
         with self._session.read() as connection:
             ids = pending_ids(connection, space_id, among=among)
-            return pages.load_ids(connection, ids, base=self._session.base)
+            return pages.load_ids(connection, ids)
 
     def pending_ids(self, space_id: int, among: Among) -> list[int]:
         """Return the ids of the episodes of `among` without vectors in the space, ascending."""
@@ -101,9 +101,7 @@ class VectorLedger:
         """
         with self._session.read() as connection:
             resolved = self._session.resolve(connection, where)
-            return load_uncovered(
-                connection, space_ids, others=others, lanes=lanes, where=resolved, base=self._session.base
-            )
+            return load_uncovered(connection, space_ids, others=others, lanes=lanes, where=resolved)
 
     def sample(self, space_id: int, about: int) -> list[int]:
         """Return the ids of about this many episodes with vectors in the space, all if there are fewer.

@@ -26,7 +26,6 @@ def load_uncovered(
     others: Sequence[Collection[int]],
     lanes: Collection[str],
     where: Where,
-    base: str | None,
 ) -> list[Uncovered]:
     """Return how many matching episodes have no vectors in any of these spaces, by layout and what they have instead.
 
@@ -40,7 +39,7 @@ def load_uncovered(
             func.coalesce(*(_latest(connection, ids) for ids in others), null(), null()).label("instead"),
             _is_without_numbers(connection, lanes).label("bare"),
         )
-        .where(~there, condition(connection, where, base=base))
+        .where(~there, condition(connection, where))
         .subquery()
     )
     statement = select(*found.c, func.count()).group_by(*found.c).order_by(func.count().desc(), found.c.layout_id)
