@@ -33,7 +33,7 @@ def fsck(
     from bridge.support.progress import show_progress
 
     with open_named(archive, index) as opened, show_progress() as progress:
-        result = (maintenance.repair if repair else maintenance.check)(
+        result = (maintenance.repair_archive if repair else maintenance.check_archive)(
             opened, data=data, workers_count=workers, progress=progress
         )
     _print_checked(result, as_json)

@@ -47,7 +47,7 @@ class FsckResult:
         return not self.findings
 
 
-def check(
+def check_archive(
     archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
 ) -> FsckResult:
     """Compare files, catalog, ledger and index with one another; nothing is changed.
@@ -60,7 +60,7 @@ def check(
         return _check(archive, pool, progress or Silent(), data=data)
 
 
-def repair(
+def repair_archive(
     archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
 ) -> FsckResult:
     """Check, repair what can be repaired, and check again; checksums of blocks are not verified a second time.

@@ -79,10 +79,10 @@ def is_public_path(path: str) -> bool:
 
 
 def test_names_of_inner_modules_are_not_public():
-    assert not is_public("bridge.maintenance.fsck", "check")
+    assert not is_public("bridge.maintenance.fsck", "check_archive")
     assert not is_public("bridge", "fsck")
-    assert read_imports("```\nfrom bridge.maintenance.fsck import check\n```\n") == [
-        ("bridge.maintenance.fsck", "check")
+    assert read_imports("```\nfrom bridge.maintenance.fsck import check_archive\n```\n") == [
+        ("bridge.maintenance.fsck", "check_archive")
     ]
     assert not is_public_path("wshard.open.list_episodes")
     assert is_public_path("bridge.curation.find_leaks")

@@ -47,7 +47,7 @@ from wshard.errors import WShardError
 from wshard.formats.convert import convert
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.repair.repair import repair
+from wshard.repair.repair import repair_file as repair
 from wshard.testing import make_episode
 
 PAGE = 4096

@@ -1,14 +1,5 @@
 """The commands for files, helpers shared by all commands, and `main`, which runs the installed command."""
 
-from __future__ import annotations
+from wshard.lazy import exports
 
-from typing import TYPE_CHECKING
-
-from wshard.lazy import importer
-
-if TYPE_CHECKING:
-    from wshard.cli.command import main
-
-__all__ = ["main"]
-
-__getattr__ = importer("wshard.cli", {"main": "wshard.cli.command"})
+__getattr__, __dir__, __all__ = exports(__name__, __file__)

@@ -137,7 +137,7 @@ def repair(
 ) -> None:
     """Restore an interleaved stream exactly, or recover every intact block or record of a damaged file."""
     from wshard.cli.episodes import check_own_file
-    from wshard.repair.repair import repair as repair_file
+    from wshard.repair.repair import repair_file
     from wshard.shardpack.inspect import is_shardpack
     from wshard.shardpack.repair import repair_shardpack
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wshard.container.layout import Buffer
 
 
-def repair(
+def repair_file(
     path: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, in_place: bool = False
 ) -> RepairReport:
     """Repair a file into `output` (default: NAME.repaired.SUFFIX beside it) and report what could not be recovered.

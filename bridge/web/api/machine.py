@@ -109,8 +109,8 @@ def _health(archive: ServedArchive, _progress: Progress) -> dict[str, Any]:
 
 
 _JOBS: Final = {
-    "fsck": lambda archive, progress: _present_check(fsck.check(archive.archive, progress=progress)),
-    "repair": lambda archive, progress: _present_check(fsck.repair(archive.archive, progress=progress)),
+    "fsck": lambda archive, progress: _present_check(fsck.check_archive(archive.archive, progress=progress)),
+    "repair": lambda archive, progress: _present_check(fsck.repair_archive(archive.archive, progress=progress)),
     "health": _health,
     "ingest": _ingest,
     "watch": _watch,

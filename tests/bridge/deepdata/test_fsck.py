@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from bridge.archive import open_archive
 from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance.fsck import check, repair
+from bridge.maintenance.fsck import check_archive as check
+from bridge.maintenance.fsck import repair_archive as repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

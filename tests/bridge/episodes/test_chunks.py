@@ -20,7 +20,8 @@ from bridge.episodes.read import Failure
 from bridge.ingest import watch as watching
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.ingest.report import IngestReport
-from bridge.maintenance.fsck import check, repair
+from bridge.maintenance.fsck import check_archive as check
+from bridge.maintenance.fsck import repair_archive as repair
 from bridge.maintenance.health import examine
 from bridge.quality.check import check_episodes
 from bridge.search.retriever import TrajectoryRetriever

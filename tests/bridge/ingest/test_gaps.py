@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bridge.archive import open_archive
-from bridge.maintenance.fsck import check
+from bridge.maintenance.fsck import check_archive as check
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
 from wshard.errors import QueryError

@@ -190,12 +190,12 @@ class LocationContract(ABC):
         found = check(archive)
         assert {finding.code for finding in found.findings} == {"moved"}
         with open_archive(archive) as opened:
-            assert fsck.repair(opened).ok
+            assert fsck.repair_archive(opened).ok
         assert {row.address for row in rows(archive)} == set(self.episodes(moved))
         self.change(moved)
         assert [finding.code for finding in check(archive).findings] == ["changed"]
         with open_archive(archive) as opened:
-            assert fsck.repair(opened, data=True).ok
+            assert fsck.repair_archive(opened, data=True).ok
 
     def test_a_location_that_is_gone_is_pruned_as_a_whole(self, archive, place):
         shutil.rmtree(place) if place.is_dir() else place.unlink()
@@ -369,7 +369,7 @@ def ingest(archive: Path, place: Path, **options: Any):
 def check(archive: Path, **options: Any):
     """Return what fsck finds."""
     with open_archive(archive) as opened:
-        return fsck.check(opened, **options)
+        return fsck.check_archive(opened, **options)
 
 
 def rows(archive: Path):

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from bridge.archive import is_url, open_archive, restore_archive
 from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance.fsck import check, repair
+from bridge.maintenance.fsck import check_archive as check
+from bridge.maintenance.fsck import repair_archive as repair
 from bridge.search.ranking.block_weights import BlockWeights
 from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.stored_vectors import StoredVectors

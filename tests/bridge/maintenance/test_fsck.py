@@ -33,7 +33,8 @@ from bridge.archive import open_archive
 from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance.findings import ADVICE
-from bridge.maintenance.fsck import check, repair
+from bridge.maintenance.fsck import check_archive as check
+from bridge.maintenance.fsck import repair_archive as repair
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import WindowPlan
 from wshard.container.reader import ShardReader

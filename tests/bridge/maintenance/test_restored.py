@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from bridge.archive import open_archive, restore_archive
 from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.maintenance.fsck import check as fsck
-from bridge.maintenance.fsck import repair
+from bridge.maintenance.fsck import check_archive as fsck
+from bridge.maintenance.fsck import repair_archive as repair
 from bridge.search.retriever import TrajectoryRetriever
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top

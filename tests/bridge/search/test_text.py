@@ -16,7 +16,8 @@ from bridge.archive import open_archive
 from bridge.cli.main import app
 from bridge.evaluation.compare import evaluate_label, evaluate_search
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance.fsck import check, repair
+from bridge.maintenance.fsck import check_archive as check
+from bridge.maintenance.fsck import repair_archive as repair
 from bridge.search.ranking.scores import reciprocal_ranks
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import BOTH, WindowPlan

@@ -71,7 +71,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[1].split(":")
 from test_attacks import ATTACKS, GOLDEN, read
 from wshard.errors import FormatError
-from wshard.repair.repair import repair
+from wshard.repair.repair import repair_file as repair
 
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for name in ATTACKS:

@@ -29,7 +29,7 @@ from wshard.container.writer import ShardWriter
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, UnsupportedFormatError
 from wshard.repair.inspect import check_file
-from wshard.repair.repair import repair
+from wshard.repair.repair import repair_file as repair
 from wshard.testing import make_episode
 from wshard.types import Channel
 

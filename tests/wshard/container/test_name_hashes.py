@@ -25,7 +25,7 @@ from wshard.container.writer import ShardWriter
 from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError, MetadataError
 from wshard.repair.inspect import check_file, inspect_file
-from wshard.repair.repair import repair
+from wshard.repair.repair import repair_file as repair
 from wshard.repair.report import Damage, RepairReport
 from wshard.testing import make_episode
 

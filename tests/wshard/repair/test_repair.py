@@ -25,7 +25,7 @@ from wshard.container.writer import ShardWriter
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, HeaderError, OverlapError, RecordingExistsError, RepairError
 from wshard.repair import salvage
-from wshard.repair.repair import repair
+from wshard.repair.repair import repair_file as repair
 from wshard.repair.report import Damage
 from wshard.testing import assert_same_episode, make_episode
 

@@ -1,0 +1,15 @@
+from bridge.index.base import Answer as Answer
+from bridge.archive import Archive as Archive
+from bridge.quality.check import Checkup as Checkup
+from bridge.results import EpisodeRef as EpisodeRef
+from bridge.results import Hits as Hits
+from bridge.ingest.ingestor import IngestReport as IngestReport
+from bridge.index.base import Match as Match
+from bridge.index.base import Point as Point
+from bridge.index.base import Request as Request
+from bridge.ingest.ingestor import TrajectoryIngestor as TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever as TrajectoryRetriever
+from bridge.index.base import VectorIndex as VectorIndex
+from bridge.quality.check import check_episodes as check_episodes
+from bridge.archive import open_archive as open_archive
+from bridge.search.moments.overlap import without_overlaps as without_overlaps

@@ -1,0 +1,12 @@
+from bridge.curation.probe import Probe as Probe
+from bridge.curation.duplicates import find_duplicates as find_duplicates
+from bridge.curation.duplicates import find_leaks as find_leaks
+from bridge.curation.signals import find_mislabeled as find_mislabeled
+from bridge.curation.signals import find_outliers as find_outliers
+from bridge.curation.shared_pieces import find_pieces as find_pieces
+from bridge.curation.shared_pieces import find_shared as find_shared
+from bridge.curation.projection import project_episodes as project_episodes
+from bridge.curation.probe import save_probe as save_probe
+from bridge.curation.signals import select_subset as select_subset
+from bridge.curation.probe import train_probe as train_probe
+from bridge.curation.signals import weigh as weigh

@@ -1,0 +1,1 @@
+from wshard.cli.command import main as main

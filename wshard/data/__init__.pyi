@@ -1,0 +1,52 @@
+from wshard.data.writers import EPISODE_DATA_KEY as EPISODE_DATA_KEY
+from wshard.data.registry import FORMATS as FORMATS
+from wshard.container.draft import WRITE_MODES as WRITE_MODES
+from wshard.data.batch import ClipBatch as ClipBatch
+from wshard.data.loader import ClipLoader as ClipLoader
+from wshard.data.sampler import ClipSampler as ClipSampler
+from wshard.data.derived.compose import ConcatDataset as ConcatDataset
+from wshard.data.dataset import Dataset as Dataset
+from wshard.data.readers import FolderDataset as FolderDataset
+from wshard.data.writers import FolderWriter as FolderWriter
+from wshard.data.derived.goals import GoalDataset as GoalDataset
+from wshard.data.readers import HDF5Dataset as HDF5Dataset
+from wshard.data.writers import HDF5Writer as HDF5Writer
+from wshard.data.scalers import IdentityScaler as IdentityScaler
+from wshard.data.readers import ImageDataset as ImageDataset
+from wshard.data.readers import LanceDataset as LanceDataset
+from wshard.data.readers import LanceVideoDataset as LanceVideoDataset
+from wshard.data.writers import LanceVideoWriter as LanceVideoWriter
+from wshard.data.writers import LanceWriter as LanceWriter
+from wshard.data.lerobot import LeRobotAdapter as LeRobotAdapter
+from wshard.data.derived.compose import MergeDataset as MergeDataset
+from wshard.data.scalers import PercentileScaler as PercentileScaler
+from wshard.data.replay import ReplayBuffer as ReplayBuffer
+from wshard.data.source_dataset import SourceDataset as SourceDataset
+from wshard.data.derived.spans import SpanDataset as SpanDataset
+from wshard.data.readers import VideoDataset as VideoDataset
+from wshard.data.writers import VideoWriter as VideoWriter
+from wshard.data.derived.windows import WindowDataset as WindowDataset
+from wshard.data.scalers import WrapTorchTransform as WrapTorchTransform
+from wshard.data.registry import Writer as Writer
+from wshard.data.scalers import ZScoreScaler as ZScoreScaler
+from wshard.data.replay import classic_filter as classic_filter
+from wshard.data.batch import collate as collate
+from wshard.data.scalers import column_normalizer as column_normalizer
+from wshard.data.conversion import convert as convert
+from wshard.data.registry import detect_format as detect_format
+from wshard.data.cache import ensure_dir_exists as ensure_dir_exists
+from wshard.data.cache import get_cache_dir as get_cache_dir
+from wshard.data.registry import get_format as get_format
+from wshard.data.scalers import get_scaler as get_scaler
+from wshard.data.registry import list_formats as list_formats
+from wshard.data.load import load_dataset as load_dataset
+from wshard.data.conversion import merge as merge
+from wshard.data.registry import register_format as register_format
+from wshard.data.derived.spans import select_episodes as select_episodes
+from wshard.data.writers import split_episode_data as split_episode_data
+from wshard.data.derived.spans import split_episodes as split_episodes
+from wshard.data.writers import validate_write_mode as validate_write_mode
+
+from wshard.data.registry import DatasetFormat
+
+Format = DatasetFormat
