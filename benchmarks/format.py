@@ -29,7 +29,8 @@ from wshard.array_fields import DType
 from wshard.container import encode_block
 from wshard.container.reader import ShardReader
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.recording.writer import ChannelDef, WShardStreamWriter
+from wshard.recording.channel_defs import ChannelDef
+from wshard.recording.writer import WShardStreamWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from demo.simulator import Step
 from wshard.array_fields import DType
-from wshard.recording.writer import ChannelDef
+from wshard.recording.channel_defs import ChannelDef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

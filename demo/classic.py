@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from demo.simulator import Step
 from wshard.array_fields import DType
-from wshard.recording.writer import ChannelDef
+from wshard.recording.channel_defs import ChannelDef
 from wshard.types import Modality
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from wshard.errors import EmbedderError, WShardError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from embedders.space import JSON, Space, Statistics
+    from embedders.canonical_json import JSON
+    from embedders.space import Space, Statistics
 
 Vectors: TypeAlias = NDArray[np.float32]
 """float32 [N, E], rows of length 1."""

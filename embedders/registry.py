@@ -20,7 +20,8 @@ from wshard.plugins import announced_plugins, find_plugin, load_plugin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from embedders.space import JSON, Space
+    from embedders.canonical_json import JSON
+    from embedders.space import Space
     from embedders.trajectory.pooled import PooledFunction
     from embedders.windows import WindowPlan
 

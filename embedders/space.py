@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["JSON", "LaneSpec", "Space", "Statistics", "WindowPlan", "check_same_space"]
-
 
 @dataclass(frozen=True)
 class LaneSpec:

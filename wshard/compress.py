@@ -5,28 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wshard.container import codec
-from wshard.container.codec import Codec, CompressionLevel, CompressionType
+from wshard.container.codec import Codec as Codec
+from wshard.container.codec import CompressionLevel as CompressionLevel
+from wshard.container.codec import CompressionType as CompressionType
 from wshard.container.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, MAX_DECOMPRESS_SIZE
 from wshard.errors import LimitError
 
 if TYPE_CHECKING:
     from wshard.container.layout import Buffer
 
-__all__ = [
-    "BLOCK_FLAG_COMPRESSED",
-    "BLOCK_FLAG_LZ4",
-    "BLOCK_FLAG_ZSTD",
-    "LZ4_MAX_DECOMPRESS_SIZE",
-    "Codec",
-    "CompressionLevel",
-    "CompressionType",
-    "Compressor",
-    "compress",
-    "compression_byte",
-    "compression_from_byte",
-    "decompress",
-    "should_compress",
-]
 
 BLOCK_FLAG_COMPRESSED: Final = ENTRY_COMPRESSED
 BLOCK_FLAG_ZSTD: Final = ENTRY_ZSTD

@@ -19,17 +19,25 @@ _LINE: Final = re.compile(
 )
 
 
+_UNLISTED: Final = "\n# Not in __all__"
+
+
 def exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of the package in this file.
 
     Its stub has a line for each public name: `from MODULE import NAME as NAME`, `NAME = OTHER` for an imported one, or
-    `NAME: TYPE` for one that the package defines.
+    `NAME: TYPE` for one that the package defines. Names after the comment "Not in __all__" are not listed.
     """
     with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123 -- pathlib would take longer than all the rest
-        lines = [match.groupdict() for match in _LINE.finditer(stub.read())]
-    places = {line["there"]: line["module"] for line in lines if line["module"]}
-    public = ((line["name"] or line["alias"], line["there"] or line["of"]) for line in lines)
-    names = {name: there for name, there in public if name}
+        text = stub.read()
+    places, names, listed = dict[str, str](), dict[str, str](), list[str]()
+    end = text.find(_UNLISTED) if _UNLISTED in text else len(text)
+    for line in _LINE.finditer(text):
+        if line["module"]:
+            places[line["there"]] = line["module"]
+        if name := line["name"] or line["alias"]:
+            names[name] = line["there"] or line["of"]
+            listed += [name] if line.start() < end else []
 
     def find(name: str) -> Any:
         if name not in names:
@@ -38,4 +46,4 @@ def exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[],
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted(names), sorted(names)
+    return find, lambda: sorted(listed), sorted(listed)

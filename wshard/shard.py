@@ -6,8 +6,12 @@ from typing import Final
 
 import xxhash
 
-from wshard.container.block_paths import join_path, path_base, path_parent, split_path
-from wshard.container.codec import MIN_COMPRESS_SIZE, SAVINGS
+from wshard.container.block_paths import join_path as join_path
+from wshard.container.block_paths import path_base as path_base
+from wshard.container.block_paths import path_parent as path_parent
+from wshard.container.block_paths import split_path as split_path
+from wshard.container.codec import MIN_COMPRESS_SIZE as MIN_COMPRESS_SIZE
+from wshard.container.codec import SAVINGS
 from wshard.container.layout import (
     ALIGNMENTS,
     CODEC_LZ4,
@@ -18,114 +22,46 @@ from wshard.container.layout import (
     ENTRY_COMPRESSED,
     ENTRY_LZ4,
     ENTRY_ZSTD,
-    FLAG_HAS_CHECKSUMS,
-    FLAG_HAS_CONTENT_TYPES,
-    FLAG_HAS_SCHEMA,
-    FLAG_LITTLE_ENDIAN,
-    FLAG_STREAMING,
-    HEADER_SIZE,
-    INDEX_ENTRY_SIZE,
     MAGIC,
-    MAX_DECOMPRESS_SIZE,
-    MAX_ENTRY_COUNT,
-    MAX_INDEX_SIZE,
-    MAX_STRING_TABLE_SIZE,
-    ROLE_COLUMN,
-    ROLE_GEMMPANEL,
-    ROLE_MANIFEST,
-    ROLE_MOSH,
-    ROLE_SAMPLE,
-    ROLE_UMSH,
-    ROLE_UNKNOWN,
-    ROLE_WSHARD,
     VERSION,
     Header,
-    IndexEntry,
+    checksum,
 )
-from wshard.container.layout import checksum as compute_crc32c
-from wshard.container.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
-from wshard.container.reader import ShardReader
-from wshard.container.schema import EntrySpec, ShardSchema, ValidationError, validate_schema
-from wshard.container.stream_writer import ShardStreamWriter
-from wshard.container.writer import ShardWriter
-
-__all__ = [
-    "ALIGN_16",
-    "ALIGN_32",
-    "ALIGN_64",
-    "ALIGN_NONE",
-    "COMPRESSION_SAVINGS_DEN",
-    "COMPRESSION_SAVINGS_NUM",
-    "COMPRESS_LZ4",
-    "COMPRESS_NONE",
-    "COMPRESS_ZSTD",
-    "CONTENT_TYPE_ANCHOR_SHARED",
-    "CONTENT_TYPE_AUDIO",
-    "CONTENT_TYPE_BLOB",
-    "CONTENT_TYPE_CODEBOOK_SHARED",
-    "CONTENT_TYPE_COLUMN",
-    "CONTENT_TYPE_COWRIE",
-    "CONTENT_TYPE_DELTA_EXPERT",
-    "CONTENT_TYPE_EXPERT_INDICES",
-    "CONTENT_TYPE_GLYPH",
-    "CONTENT_TYPE_IMAGE",
-    "CONTENT_TYPE_JSON",
-    "CONTENT_TYPE_PROTO",
-    "CONTENT_TYPE_QMLN",
-    "CONTENT_TYPE_TENSOR",
-    "CONTENT_TYPE_TENSOR_V3",
-    "CONTENT_TYPE_TEXT",
-    "CONTENT_TYPE_UNKNOWN",
-    "CONTENT_TYPE_VIDEO",
-    "ENTRY_FLAG_CHUNKED",
-    "ENTRY_FLAG_COMPRESSED",
-    "ENTRY_FLAG_LZ4",
-    "ENTRY_FLAG_ZSTD",
-    "FLAG_HAS_CHECKSUMS",
-    "FLAG_HAS_CONTENT_TYPES",
-    "FLAG_HAS_SCHEMA",
-    "FLAG_LITTLE_ENDIAN",
-    "FLAG_STREAMING",
-    "HEADER_SIZE",
-    "INDEX_ENTRY_SIZE",
-    "MAX_DECOMPRESS_SIZE",
-    "MAX_ENTRY_COUNT",
-    "MAX_INDEX_SIZE",
-    "MAX_STRING_TABLE_SIZE",
-    "MIN_COMPRESS_SIZE",
-    "ROLE_COLUMN",
-    "ROLE_GEMMPANEL",
-    "ROLE_MANIFEST",
-    "ROLE_MOSH",
-    "ROLE_SAMPLE",
-    "ROLE_UMSH",
-    "ROLE_UNKNOWN",
-    "ROLE_WSHARD",
-    "SHARD_MAGIC",
-    "SHARD_VERSION",
-    "EntryMeta",
-    "EntrySpec",
-    "IndexEntry",
-    "ManifestFileRef",
-    "ManifestProfile",
-    "SampleProfile",
-    "ShardHeader",
-    "ShardMetadata",
-    "ShardReader",
-    "ShardSchema",
-    "ShardStreamWriter",
-    "ShardWriter",
-    "ValidationError",
-    "compute_crc32c",
-    "compute_xxhash64",
-    "join_path",
-    "path_base",
-    "path_parent",
-    "split_path",
-    "validate_schema",
-]
+from wshard.container.layout import FLAG_HAS_CHECKSUMS as FLAG_HAS_CHECKSUMS
+from wshard.container.layout import FLAG_HAS_CONTENT_TYPES as FLAG_HAS_CONTENT_TYPES
+from wshard.container.layout import FLAG_HAS_SCHEMA as FLAG_HAS_SCHEMA
+from wshard.container.layout import FLAG_LITTLE_ENDIAN as FLAG_LITTLE_ENDIAN
+from wshard.container.layout import FLAG_STREAMING as FLAG_STREAMING
+from wshard.container.layout import HEADER_SIZE as HEADER_SIZE
+from wshard.container.layout import INDEX_ENTRY_SIZE as INDEX_ENTRY_SIZE
+from wshard.container.layout import MAX_DECOMPRESS_SIZE as MAX_DECOMPRESS_SIZE
+from wshard.container.layout import MAX_ENTRY_COUNT as MAX_ENTRY_COUNT
+from wshard.container.layout import MAX_INDEX_SIZE as MAX_INDEX_SIZE
+from wshard.container.layout import MAX_STRING_TABLE_SIZE as MAX_STRING_TABLE_SIZE
+from wshard.container.layout import ROLE_COLUMN as ROLE_COLUMN
+from wshard.container.layout import ROLE_GEMMPANEL as ROLE_GEMMPANEL
+from wshard.container.layout import ROLE_MANIFEST as ROLE_MANIFEST
+from wshard.container.layout import ROLE_MOSH as ROLE_MOSH
+from wshard.container.layout import ROLE_SAMPLE as ROLE_SAMPLE
+from wshard.container.layout import ROLE_UMSH as ROLE_UMSH
+from wshard.container.layout import ROLE_UNKNOWN as ROLE_UNKNOWN
+from wshard.container.layout import ROLE_WSHARD as ROLE_WSHARD
+from wshard.container.layout import IndexEntry as IndexEntry
+from wshard.container.metadata import EntryMeta as EntryMeta
+from wshard.container.metadata import ManifestFileRef as ManifestFileRef
+from wshard.container.metadata import ManifestProfile as ManifestProfile
+from wshard.container.metadata import SampleProfile as SampleProfile
+from wshard.container.metadata import ShardMetadata as ShardMetadata
+from wshard.container.reader import ShardReader as ShardReader
+from wshard.container.schema import EntrySpec as EntrySpec
+from wshard.container.schema import ShardSchema as ShardSchema
+from wshard.container.schema import ValidationError as ValidationError
+from wshard.container.schema import validate_schema as validate_schema
+from wshard.container.stream_writer import ShardStreamWriter as ShardStreamWriter
+from wshard.container.writer import ShardWriter as ShardWriter
 
 ShardHeader = Header
+compute_crc32c = checksum
 SHARD_MAGIC: Final = MAGIC
 SHARD_VERSION: Final = VERSION
 ALIGN_NONE, ALIGN_16, ALIGN_32, ALIGN_64 = ALIGNMENTS

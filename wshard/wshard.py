@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.array_fields import DType
-from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE, MAGIC, ROLE_WSHARD, VERSION, checksum
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.container.layout import HEADER_SIZE as HEADER_SIZE
+from wshard.container.layout import INDEX_ENTRY_SIZE as INDEX_ENTRY_SIZE
+from wshard.container.layout import MAGIC as MAGIC
+from wshard.container.layout import ROLE_WSHARD as ROLE_WSHARD
+from wshard.container.layout import VERSION as VERSION
+from wshard.container.layout import checksum
+from wshard.episode.file import load_wshard as load_wshard
+from wshard.episode.file import save_wshard as save_wshard
 from wshard.episode.lanes import lane_array
 from wshard.episode.meta_reader import Declaration
-from wshard.episode.naming import (
-    LATENT_ACTION_CHANNEL,
-    LATENT_CODEBOOK_CHANNEL,
-    add_multimodal_observation,
-    get_latent_actions,
-    get_latent_codebook,
-    get_multimodal_observations,
-    set_latent_actions,
-)
-from wshard.episode.residual import decode_residuals
+from wshard.episode.naming import LATENT_ACTION_CHANNEL as LATENT_ACTION_CHANNEL
+from wshard.episode.naming import LATENT_CODEBOOK_CHANNEL as LATENT_CODEBOOK_CHANNEL
+from wshard.episode.naming import add_multimodal_observation as add_multimodal_observation
+from wshard.episode.naming import get_latent_actions as get_latent_actions
+from wshard.episode.naming import get_latent_codebook as get_latent_codebook
+from wshard.episode.naming import get_multimodal_observations as get_multimodal_observations
+from wshard.episode.naming import set_latent_actions as set_latent_actions
+from wshard.episode.residual import decode_residuals as decode_residuals
 from wshard.types import Channel
 
 if TYPE_CHECKING:
@@ -26,27 +30,6 @@ if TYPE_CHECKING:
 
     from wshard.container.layout import Buffer
 
-__all__ = [
-    "DEFAULT_ALIGNMENT",
-    "HEADER_SIZE",
-    "INDEX_ENTRY_SIZE",
-    "LATENT_ACTION_CHANNEL",
-    "LATENT_CODEBOOK_CHANNEL",
-    "MAGIC",
-    "RESIDUAL_ENCODING_COWRIE_BITMASK",
-    "RESIDUAL_ENCODING_RAW",
-    "ROLE_WSHARD",
-    "VERSION",
-    "add_multimodal_observation",
-    "compute_crc32",
-    "decode_residuals",
-    "get_latent_actions",
-    "get_latent_codebook",
-    "get_multimodal_observations",
-    "load_wshard",
-    "save_wshard",
-    "set_latent_actions",
-]
 
 DEFAULT_ALIGNMENT: Final = 32
 """The alignment that the reference package writes; files of any alignment can be read."""

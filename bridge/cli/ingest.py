@@ -31,7 +31,7 @@ from wshard.episode.protocol import EpisodeAddress, read_as
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bridge.ingest.ingestor import IngestReport
+    from bridge.ingest.report import IngestReport
 
 _SUFFIXES: Final = 5  # listed by name
 _WATCHED: Final = ("new", "changed", "moved", "unchanged", "embedded", "tasks")

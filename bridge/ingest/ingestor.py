@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     Place = PathLike | EpisodeAddress
     Windows = WindowPlan | str | Sequence[WindowPlan | str]
 
-__all__ = ["IngestReport", "TrajectoryIngestor"]
-
 _WHOLE: Final = WindowPlan()
 
 

@@ -9,7 +9,8 @@ from wshard.messages import plural
 
 if TYPE_CHECKING:
     from embedders.base import Embedder
-    from embedders.space import JSON, Space
+    from embedders.canonical_json import JSON
+    from embedders.space import Space
 
 _LISTED: Final = 5  # lanes that are named
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from embedders.canonical_json import JSON
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
+    from embedders.space import Statistics
 
 
 PLANES: Final = frozenset({1, 3, 4})

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from embedders.canonical_json import JSON
     from embedders.numeric import Rows
-    from embedders.space import JSON
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from embedders.canonical_json import JSON
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
+    from embedders.space import Statistics
 
 _POOLINGS: Final = ("mean", "max", "cls")
 _PLANES: Final = 3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from embedders.base import Vectors
-    from embedders.space import JSON
+    from embedders.canonical_json import JSON
 
 
 @runtime_checkable

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from embedders.base import Vectors
-    from embedders.space import JSON
+    from embedders.canonical_json import JSON
 
 _POOLINGS: Final = ("mean", "cls")
 _NETWORKS: Final = ("model.onnx", "onnx/model.onnx")

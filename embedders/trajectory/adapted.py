@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from embedders.canonical_json import JSON
     from embedders.numeric import Rows
-    from embedders.space import JSON
 
 _BLOCKS = Blocks()
 

@@ -16,8 +16,9 @@ from wshard.errors import EmbedderError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from embedders.canonical_json import JSON
     from embedders.numeric import Rows
-    from embedders.space import JSON, Statistics
+    from embedders.space import Statistics
 
 
 PooledFunction: TypeAlias = Callable[[NDArray[np.float32]], NDArray[Any]]

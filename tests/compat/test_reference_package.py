@@ -171,7 +171,6 @@ def found(place: str):
 def test_every_name_of_the_top_level_is_there():
     names = TOP_LEVEL.split()
     assert [name for name in names if not hasattr(wshard, name)] == []
-    assert set(names) <= set(wshard.__all__)
     assert wshard.StreamChannelDef is wshard.ChannelDef
     assert wshard.__version__.startswith("0.1.")
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from wshard.container.layout import Buffer
 
-__all__ = ["PathOrFile", "ShardReader"]
-
 
 class ShardReader(OfOneProcess):
     """Random access to the blocks of one Shard file, of any role.

@@ -13,7 +13,7 @@ from wshard.container.codec import CompressionLevel, CompressionType
 from wshard.container.codec_plan import CodecPlan, Compression
 from wshard.container.layout import ROLE_WSHARD
 from wshard.container.name_hashes import check_names
-from wshard.container.reader import PathOrFile, ShardReader
+from wshard.container.reader import ShardReader
 from wshard.episode.decode import decode_episode
 from wshard.episode.encode import describe
 from wshard.episode.encode_cameras import Encode, encode_cameras
@@ -30,7 +30,7 @@ from wshard.types import Episode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.container.byte_source import MemorySource
+    from wshard.container.byte_source import MemorySource, PathOrFile
     from wshard.container.codec_plan import FrameSteps
     from wshard.container.layout import Buffer
     from wshard.media.frames import EncodedFrames

@@ -15,7 +15,7 @@ import numpy as np
 from wshard.arguments import seconds, timesteps
 from wshard.container.atomic_write import remove_left_behind
 from wshard.container.codec import CompressionLevel, CompressionType
-from wshard.container.layout import FLAG_STREAMING, JOURNAL_ROWS
+from wshard.container.layout import JOURNAL_ROWS
 from wshard.episode.encode import as_bytes
 from wshard.episode.meta_reader import Declaration, Description
 from wshard.errors import EpisodeError, RecordingStateError
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wshard.container.codec_plan import Compression, FrameSteps
-
-__all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter"]
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
