@@ -17,6 +17,7 @@ from bridge import TrajectoryRetriever as TrajectoryRetriever
 from wshard.errors import WShardError as WShardError
 from wshard.recording.writer import WShardStreamWriter as WShardStreamWriter
 from wshard.convert import convert as convert
+from wshard.conversion.location import convert_location as convert_location
 from wshard.recording.recover import discard as discard
 from wshard.open import list_episodes as list_episodes
 from wshard.convert import load as load

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wshard.formats.convert import convert, load, save
+from wshard.conversion.single import convert, load, save
 from wshard.formats.detect import detect_format, detect_format_bytes
 
 __all__ = ["convert", "detect_format", "detect_format_bytes", "load", "save"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -13,17 +14,16 @@ from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
 from wshard.cli.convert import CompressionOption, format_named
 from wshard.episode.protocol import read_as
-from wshard.errors import WShardError
 from wshard.messages import how_to_install, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections import Counter
+    from collections.abc import Sequence
 
-    from wshard.conversion.jobs import ConversionJob
-    from wshard.conversion.target import ConversionTarget
+    from bridge.support.progress import Progress
+    from wshard.conversion.location import ConversionReport
     from wshard.episode.protocol import EpisodeSpan
 
-_AT_ONCE: Final = 16
 _SHOWN: Final = 20  # failures and losses by name
 
 
@@ -69,8 +69,10 @@ def convert(
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
     from bridge.episodes.parent_folders import expand_parents
     from bridge.support.progress import show_progress
+    from bridge.support.workers import workers as start_workers
     from wshard.container.codec import Codec
     from wshard.conversion.jobs import list_jobs
+    from wshard.conversion.location import convert_jobs
     from wshard.conversion.target import ConversionTarget
     from wshard.episode.encode_cameras import CameraEncoding
     from wshard.formats.lane_map import encode_lane_map
@@ -87,42 +89,30 @@ def convert(
     target = replace(target, encode=encode)
     places = paths[:-1] if source_format else expand_parents(paths[:-1], how)
     jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else places, how)
-    target.prepare(len(jobs))
-    done = []
-    with show_progress() as progress:
-        progress.stage("converting", len(jobs))
-        for one in _run(jobs, target, strict=strict, workers=workers):
-            done.append(one)
-            progress.advance(1)
-    _print_outcome(paths, target, done)
+    with ExitStack() as stack:
+        progress = _ShownConversion(stack.enter_context(show_progress()), len(jobs))
+        # in processes where the format has a file for each episode, else reading ahead in threads
+        is_parallel = target.takes_one_per_file and target.mode != "overwrite" and workers > 1
+        each = stack.enter_context(start_workers(workers)).each if is_parallel else None
+        report = convert_jobs(jobs, target, strict=strict, workers=workers, progress=progress, each=each)
+    _print_outcome(paths, report)
 
 
-def _run(
-    jobs: Sequence[ConversionJob], target: ConversionTarget, *, strict: bool, workers: int
-) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
-    """Convert the jobs: in processes where the format has a file for each episode, else read ahead in threads."""
-    from functools import partial
+class _ShownConversion:
+    """Shows losses and a bar."""
 
-    from bridge.support.workers import workers as start_workers
-    from wshard.conversion.run import Conversion, convert_batch
+    def __init__(self, progress: Progress, count: int) -> None:
+        self._progress = progress
+        progress.stage("converting", count)
 
-    in_workers = target.takes_one_per_file and target.mode != "overwrite" and workers > 1
-    with Conversion(target, jobs, readers=workers) as conversion:
-        losses = conversion.find_losses()
+    def show_losses(self, losses: Counter[str]) -> None:
+        """Print the most common ones."""
         for loss, count in losses.most_common(_SHOWN):
             sys.stderr.write(f"lossy: {printable(loss)} ({plural(count, 'episode')})\n")
-        if strict and losses:
-            sys.stderr.write(
-                f"error: --strict: {printable(target.location)} cannot store all of it, nothing was written\n"
-            )
-            raise typer.Exit(EXIT_FAILED)
-        if not in_workers:
-            yield from conversion.run()
-            return
-    batches = [jobs[start : start + _AT_ONCE] for start in range(0, len(jobs), _AT_ONCE)]
-    with start_workers(workers) as pool:
-        for results in pool.each(partial(convert_batch, target=target), batches):
-            yield from results
+
+    def advance(self, count: int) -> None:
+        """Move the bar."""
+        self._progress.advance(count)
 
 
 def chosen_spans(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
@@ -141,26 +131,22 @@ def chosen_spans(archive: str | None, collection: str | None, where: str | None)
     return spans
 
 
-def _print_outcome(
-    paths: Sequence[str], target: ConversionTarget, done: Sequence[tuple[ConversionJob, int | WShardError | None]]
-) -> None:
-    failed = [(job, error) for job, error in done if isinstance(error, WShardError)]
-    for job, error in failed[:_SHOWN]:
+def _print_outcome(paths: Sequence[str], report: ConversionReport) -> None:
+    for job, error in report.failed[:_SHOWN]:
         reason = str(error).removeprefix(f"{job.span.address}: ").removeprefix(f"{job.span.address.uri}: ")
         typer.echo(f"error: {printable(f'{job.span.address}: {reason}')}", err=True)
-    renamed = [job for job, _ in done if job.written_as]
-    for job in renamed[:_SHOWN]:
+    for job in report.renamed[:_SHOWN]:
         typer.echo(f"renamed: {printable(f'{job.span.address}: written as {job.written_as}')}", err=True)
-    if renamed:
-        sys.stderr.write(f"{plural(len(renamed), 'episode')} renamed: there is another one with the same id\n")
-    steps = sum(length for _, length in done if isinstance(length, int))
-    counts = [plural(sum(isinstance(length, int) for _, length in done), "episode"), plural(steps, "timestep")]
-    skipped_count = sum(length is None for _, length in done)
-    counts += [f"{skipped_count} already there"] if skipped_count else []
-    counts += [f"{len(failed)} failed"] if failed else []
+    if report.renamed:
+        sys.stderr.write(f"{plural(len(report.renamed), 'episode')} renamed: there is another one with the same id\n")
+    counts = [plural(report.converted, "episode"), plural(report.timesteps, "timestep")]
+    counts += [f"{report.skipped} already there"] if report.skipped else []
+    counts += [f"{len(report.failed)} failed"] if report.failed else []
     named = " ".join(paths[:-1]) or "the archive's episodes"
-    typer.echo(f"converted  {printable(named)}  ->  {printable(paths[-1])}  ({target.format}: {', '.join(counts)})")
-    if failed:
+    typer.echo(
+        f"converted  {printable(named)}  ->  {printable(paths[-1])}  ({report.target.format}: {', '.join(counts)})"
+    )
+    if report.failed:
         raise typer.Exit(EXIT_FAILED)
 
 

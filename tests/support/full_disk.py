@@ -41,10 +41,10 @@ from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.container.reader import ShardReader
 from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
+from wshard.conversion.single import convert
 from wshard.dreamer import load_dreamer
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import WShardError
-from wshard.formats.convert import convert
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.repair.repair import repair_file as repair

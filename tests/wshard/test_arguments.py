@@ -11,9 +11,9 @@ from wshard_recording import writer
 
 from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.container.reader import ShardReader
+from wshard.conversion.single import load, save
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, ManifestError, StepError
-from wshard.formats.convert import load, save
 from wshard.open import open_episode
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Channel, Episode

@@ -8,7 +8,6 @@ from typing import Annotated, Final
 import typer
 
 from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, option_read, printable, reported
-from wshard.errors import WShardError
 from wshard.messages import plural
 
 _ALIASES: Final = {"shard": "wshard", "dreamer": "dreamerv3", "npz": "dreamerv3"}
@@ -39,7 +38,7 @@ def export(
     """Write an episode in another format next to its file, or to --output; the file itself is never overwritten."""
     from wshard.container.codec import Codec
     from wshard.conversion.jobs import list_jobs
-    from wshard.conversion.run import Conversion
+    from wshard.conversion.location import convert_jobs
     from wshard.conversion.target import ConversionTarget
     from wshard.formats.npz import npz_path
     from wshard.formats.table import FORMATS
@@ -56,14 +55,10 @@ def export(
     if path.resolve() in (output_path.resolve(), Path(target.location).resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
         raise typer.Exit(EXIT_USAGE)
-    jobs = list_jobs([path])
-    target.prepare(len(jobs))
-    with Conversion(target, jobs) as conversion:
-        outcomes = list(conversion.run())
-    failed = [error for _, error in outcomes if isinstance(error, WShardError)]
-    for error in failed:
+    report = convert_jobs(list_jobs([path]), target)
+    for _, error in report.failed:
         typer.echo(f"error: {printable(str(error))}", err=True)
-    if failed:
+    if report.failed:
         raise typer.Exit(EXIT_FAILED)
-    count_text = f", {plural(len(outcomes), 'episode')}" if len(outcomes) > 1 else ""
+    count_text = f", {plural(len(report.outcomes), 'episode')}" if len(report.outcomes) > 1 else ""
     typer.echo(f"exported  {printable(str(path))}  ->  {printable(target.location)}  ({chosen_format}{count_text})")

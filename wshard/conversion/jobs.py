@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
+from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as, read_as
 from wshard.formats.detect import detect_format
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import local_path, open_location
@@ -83,9 +83,10 @@ def _prefix(span: EpisodeSpan) -> str:
 def open_for_conversion(address: EpisodeAddress) -> SourceBase:
     """Open a location; a folder of episode files counts as one location here, unlike in format detection."""
     path = local_path(address.uri)
-    if not address.read_as and Path(path).is_dir() and not detect_format(path):
+    name, lane_map = parse_read_as(address.read_as)
+    if not name and Path(path).is_dir() and not detect_format(path):
         has_wshard_files = any(name.endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
-        return open_location(path, "wshard" if has_wshard_files else None)
+        return open_location(path, (read_as("wshard", lane_map) or "wshard") if has_wshard_files else None)
     return open_location(address.uri, address.read_as or None)
 
 

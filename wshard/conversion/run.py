@@ -204,16 +204,17 @@ class Conversion:
             episode = None if id_ is None else replace(episode, id=id_)
         if episode is None:
             return None
-        with self._naming_target():
-            try:
+        self._written[episode.id] = job.span  # before a reader can see the episode in the target
+        try:
+            with self._naming_target():
                 self._sink.write(episode)
-            except (WShardError, OSError, MemoryError):
+        except BaseException as error:
+            del self._written[episode.id]
+            if isinstance(error, (WShardError, OSError, MemoryError)) or not isinstance(error, Exception):
                 raise
-            except Exception as error:
-                raise EpisodeError(f"episode {episode.id!r}: {_name_error(error)}") from error
+            raise EpisodeError(f"episode {episode.id!r}: {_name_error(error)}") from error
         if self._parts is not None:
             self._parts.count(episode)
-        self._written[episode.id] = job.span
         return episode.length
 
     # ---- reading -------------------------------------------------------------------------------------------------
@@ -262,11 +263,3 @@ def _load_span(source: SourceBase, job: ConversionJob) -> Episode:
         return source.load(key)
     with source.open(key) as reader:
         return reader.slice(start, reader.length if stop is None else stop)
-
-
-def convert_batch(
-    jobs: Sequence[ConversionJob], target: ConversionTarget
-) -> list[tuple[ConversionJob, int | WShardError | None]]:
-    """Convert a batch of episodes to a folder of one file each; runs in worker processes."""
-    with Conversion(target, jobs) as conversion:
-        return list(conversion.run())

@@ -63,12 +63,21 @@ def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, 
 
 def _advise(location: Path) -> str:
     """Return advice on what to load instead of a location that is not a data set."""
-    inside = list_inside(location, lambda child: one.name if (one := detect_format(child)) else "") if location.is_dir() else ""
+    inside = (
+        list_inside(location, lambda child: one.name if (one := detect_format(child)) else "")
+        if location.is_dir()
+        else ""
+    )
     if inside:
         return f"it has the data sets {inside}: load one, or several as a list"
     if next(location.rglob("*.wshard"), None):
         return "format='wshard' reads all episode files below it"
     return "name one of list_formats()"
+
+
+def _name_format(path: Path) -> str:
+    detected = detect_format(path)
+    return "" if detected is None else detected.name
 
 
 def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:

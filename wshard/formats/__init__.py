@@ -18,5 +18,5 @@ them, and save each episode as a file. T is the number of timesteps of an episod
     save_wshard(episode, f"recordings/{episode.id}.wshard")
 
 `wshard formats` lists what is read as it is: LeRobot, robomimic, Minari, D4RL, zarr, RLDS, MCAP and more.
-`wshard convert` and `wshard.formats.convert` read and write the formats of `wshard.formats.table.FORMATS`.
+`wshard convert` and `wshard.convert_location` read and write the formats of `wshard.formats.table.FORMATS`.
 """

@@ -15,14 +15,15 @@ from bridge.present.jobs import present_job
 from bridge.web.api.annotate import EPISODES, chosen_ids
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from wshard.conversion.jobs import list_jobs
-from wshard.conversion.run import Conversion
+from wshard.conversion.location import convert_jobs
 from wshard.conversion.target import ConversionTarget
 from wshard.episode.protocol import EpisodeSpan
-from wshard.errors import EntryNotFoundError, RequestError, WShardError
+from wshard.errors import EntryNotFoundError, RequestError
 from wshard.formats.base import describe_format, sink_class
 from wshard.formats.table import FORMATS
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator
 
     from bridge.web.jobs import Job
@@ -76,25 +77,27 @@ def _chosen(call: ApiCall) -> list[EpisodeSpan]:
     return [EpisodeSpan(row.address) for row in catalog.episodes.rows(chosen_ids(call)).values()]
 
 
+class _JobProgress:
+    """Shows the conversion of a job."""
+
+    def __init__(self, job: Job, count: int) -> None:
+        self.advance = job.advance
+        job.stage("converting", count)
+
+    def show_losses(self, losses: Counter[str]) -> None:
+        """Do nothing: they are part of the result."""
+
+
 def _convert(job: Job, spans: list[EpisodeSpan], target: ConversionTarget) -> dict[str, Any]:
     jobs = list_jobs(spans)
-    target.prepare(len(jobs))
-    job.stage("converting", len(jobs))
-    failed, timesteps, done = [], 0, 0
-    with Conversion(target, jobs) as conversion:
-        losses = conversion.find_losses()
-        for one, outcome in conversion.run():
-            if isinstance(outcome, WShardError):
-                failed.append({"episode": str(one.span.address), "message": str(outcome)})
-            else:
-                done, timesteps = done + 1, timesteps + (outcome or 0)
-            job.advance(1)
+    report = convert_jobs(jobs, target, progress=_JobProgress(job, len(jobs)))
+    failed = [{"episode": str(one.span.address), "message": str(error)} for one, error in report.failed]
     return {
         "location": target.location,
         "format": target.format,
-        "episodes": done,
-        "timesteps": timesteps,
-        "losses": [{"loss": loss, "episodes": count} for loss, count in losses.most_common(_SHOWN)],
+        "episodes": report.converted + report.skipped,
+        "timesteps": report.timesteps,
+        "losses": [{"loss": loss, "episodes": count} for loss, count in report.losses.most_common(_SHOWN)],
         "failed": failed[:_SHOWN],
         "failures": len(failed),
     }

@@ -25,6 +25,7 @@ from wshard.cli.files import app
 from wshard.container.layout import ROLE_MANIFEST
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
+from wshard.conversion.single import load
 from wshard.episode import file as episode_file
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import (
@@ -38,7 +39,6 @@ from wshard.errors import (
     MissingFileError,
     StepError,
 )
-from wshard.formats.convert import load
 from wshard.open import open_episode
 from wshard.repair.inspect import check_file
 from wshard.testing import assert_same_episode, episodes, make_episode

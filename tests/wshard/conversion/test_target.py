@@ -6,10 +6,10 @@ import pytest
 
 from wshard.conversion.jobs import list_jobs
 from wshard.conversion.run import Conversion
+from wshard.conversion.single import load, save
 from wshard.conversion.target import ConversionTarget
 from wshard.episode.file import save_wshard
 from wshard.errors import FormatError
-from wshard.formats.convert import load, save
 from wshard.open import open_location
 from wshard.testing import make_episode
 

@@ -15,6 +15,7 @@ from paths import ROOT
 
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.conversion.single import convert, load, save
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.memory_reader import MemoryReader
 from wshard.errors import (
@@ -28,7 +29,6 @@ from wshard.errors import (
 )
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract import EpisodeReaderContract, SinkContract, SourceContract
-from wshard.formats.convert import convert, load, save
 from wshard.formats.detect import detect_format, detect_format_bytes
 from wshard.formats.dreamer.files import save_dreamer
 from wshard.formats.dreamer.replay import DreamerSink, DreamerSource

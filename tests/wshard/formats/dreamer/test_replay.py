@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from wshard.array_fields import DType
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.conversion.single import convert, load
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.memory_reader import MemoryReader
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
 from wshard.formats.base import open_sink
-from wshard.formats.convert import convert, load
 from wshard.formats.dreamer.files import load_dreamer, save_dreamer
 from wshard.formats.dreamer.replay import DreamerSource
 from wshard.formats.npz import read_npz, write_npz
