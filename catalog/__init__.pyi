@@ -31,7 +31,7 @@ from catalog.records import Note as Note
 from catalog.query.summary_records import NumberSummary as NumberSummary
 from catalog.records import Page as Page
 from catalog.curation.selection import Pick as Pick
-from catalog.database.query_plan import QueryPlan as QueryPlan
+from catalog.query.api import QueryPlan as QueryPlan
 from catalog.records import Registered as Registered
 from catalog.records import Review as Review
 from catalog.curation.collections import Snapshot as Snapshot

@@ -106,6 +106,12 @@ class Session:
             connection.info[BASE] = self.base  # which all paths in answers depend on
             yield connection
 
+    @contextmanager
+    def matching(self, where: Where | str | None) -> Iterator[tuple[Connection, Where]]:
+        """Begin a transaction that reads, and resolve a filter in it."""
+        with self.read() as connection:
+            yield connection, self.resolve(connection, where)
+
     def resolve(self, connection: Connection, where: Where | str | None) -> Where:
         """Return the parsed filter with saved queries substituted."""
         return resolve_saved_queries(connection, as_where(where))

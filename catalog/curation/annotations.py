@@ -18,7 +18,6 @@ from catalog.database.engine import one_of
 from catalog.database.schema import checked, document, episode, finding, lineage, note, review, score
 from catalog.full_text import indexed, joined
 from catalog.query.facts import find_existing, load_notes, load_reviews
-from catalog.records import Note, Review
 from catalog.values import storable
 from catalog.vectors.ledger import advance
 from wshard.arguments import episode_ids, finite_number
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from sqlalchemy import Table
+
+    from catalog.records import Review
 
 RELATIONS: Final = ("converted_from", "trimmed_from", "recorded_by")
 """Keys of the metadata that state the source of an episode."""
@@ -51,20 +52,6 @@ def check_who(who: str) -> str:
     if not isinstance(who, str) or not storable(who):
         raise FilterError(f"who: expected text in UTF-8 without NUL, found {shown(who)}")
     return who
-
-
-def add_notes(connection: Connection, ids: Collection[int], *, text: str, who: str) -> list[Note]:
-    """Write the same note about each episode and return the notes."""
-    check_text(text, "a note")
-    check_who(who)
-    at, notes = utc_now(), []
-    for number in find_existing(connection, ids):
-        values = {"episode_row": number, "text": text, "who": who, "at": at}
-        notes.append(Note(_insert(connection, note, values), number, text, who, at))
-    if notes:
-        refresh_words(connection, [new_note.episode_id for new_note in notes])
-        advance(connection)
-    return notes
 
 
 def remove_note(connection: Connection, note_id: int) -> None:
@@ -108,47 +95,14 @@ def update_words(connection: Connection, metadata_words: Mapping[int, str]) -> N
     insert_rows(connection, document, ("episode_row", "words"), rows)
 
 
-def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who: str) -> list[Review]:
-    """Bring each episode into the state and return the entries of the audit."""
-    check_text(state, "a review state")
-    check_who(who)
-    at, reviews = utc_now(), []
-    for number in find_existing(connection, ids):
-        values = {"episode_row": number, "state": state, "who": who, "at": at}
-        reviews.append(Review(_insert(connection, review, values), number, state, who, at))
-    if reviews:
-        advance(connection)
-    return reviews
-
-
-def undo_reviews(
-    connection: Connection, ids: Collection[int], *, who: str, reviews_only: Collection[int] | None = None
-) -> list[Review]:
-    """Undo the last effective review of each episode, by an entry with the previous state; return the new entries.
-
-    reviews_only: episodes whose last effective review is none of these stay as they are.
-    """
-    check_who(who)
-    at, reviews = utc_now(), []
-    for number, log in sorted(_load_logs(connection, ids).items()):
-        effective = _effective_reviews(log)
-        if effective and (reviews_only is None or effective[-1].id in reviews_only):
-            state, last = (effective[-2].state if len(effective) > 1 else None), effective[-1]
-            values = {"episode_row": number, "state": state, "who": who, "at": at, "undoes": last.id}
-            reviews.append(Review(_insert(connection, review, values), number, state, who, at, last.id))
-    if reviews:
-        advance(connection)
-    return reviews
-
-
 def join_reviews(connection: Connection, episode_id: int) -> None:
     """Append an entry to a merged review log if needed, so that its last entry has the current state, as in every log.
 
     The last entry of one part may undo a review of its own, and say nothing about the reviews of another part: then an
     entry that undoes the same review is added at the end.
     """
-    log = _load_logs(connection, [episode_id]).get(episode_id, [])
-    effective = _effective_reviews(log)
+    log = load_logs(connection, [episode_id]).get(episode_id, [])
+    effective = effective_reviews(log)
     if effective and log[-1].state != effective[-1].state:
         current, undone = effective[-1], log[-1].undoes
         values = {
@@ -158,17 +112,18 @@ def join_reviews(connection: Connection, episode_id: int) -> None:
             "at": current.at,
             "undoes": undone,
         }
-        _insert(connection, review, values)
+        insert_row(connection, review, values)
 
 
-def _load_logs(connection: Connection, ids: Collection[int]) -> dict[int, list[Review]]:
+def load_logs(connection: Connection, ids: Collection[int]) -> dict[int, list[Review]]:
+    """Return all review entries of these episodes by id, the oldest first."""
     logs: dict[int, list[Review]] = {}
     for entry in load_reviews(connection, ids):
         logs.setdefault(entry.episode_id, []).append(entry)
     return logs
 
 
-def _effective_reviews(log: Sequence[Review]) -> list[Review]:
+def effective_reviews(log: Sequence[Review]) -> list[Review]:
     """Return the reviews that were not undone, the oldest first."""
     undone = {entry.undoes for entry in log}
     return [entry for entry in log if entry.undoes is None and entry.id not in undone]
@@ -203,42 +158,6 @@ def drop_scores(connection: Connection, name: str, *, ids: Collection[int]) -> i
     return count
 
 
-def swap_scores(
-    connection: Connection,
-    name: str,
-    *,
-    values: Mapping[int, float | None],
-    expected: Mapping[int, float | None] | None,
-) -> dict[int, float | None]:
-    """Set a score, or remove it (None), where it is as expected, and return the previous values of the changed ones."""
-    among_ids = one_of(connection, score.c.episode_row, values)
-    statement = select(score.c.episode_row, score.c.value).where(among_ids, score.c.name == name)
-    current: dict[int, float] = dict(connection.execute(statement).all())
-    previous = {
-        number: current.get(number)
-        for number in find_existing(connection, values)
-        if current.get(number) != values[number] and (expected is None or current.get(number) == expected.get(number))
-    }
-    set_values = {number: value for number in previous if (value := values[number]) is not None}
-    drop_scores(connection, name, ids=[number for number in previous if values[number] is None])
-    if set_values:
-        set_scores(connection, name, values=set_values)
-    return previous
-
-
-def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, source: str) -> int:
-    """Record that each episode comes from the source by this relation; return for how many that is new."""
-    check_text(relation, "a relation")
-    check_text(source, "a source")
-    statement = select(lineage.c.episode_row).where(lineage.c.relation == relation, lineage.c.source == source)
-    new_ids = sorted(set(find_existing(connection, ids)) - set(connection.execute(statement).scalars()))
-    if new_ids:
-        rows = [{"episode_row": number, "relation": relation, "source": source} for number in new_ids]
-        connection.execute(insert(lineage), rows)
-        advance(connection)
-    return len(new_ids)
-
-
 def take_lineage(connection: Connection, metadata_by_id: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
     """Store the lineage that metadata state under RELATIONS, as a text or a list of texts; input: (id, metadata)."""
     rows = {
@@ -266,6 +185,7 @@ def delete_annotations(connection: Connection, ids: Iterable[int]) -> None:
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, id_list)))
 
 
-def _insert(connection: Connection, table: Table, values: Mapping[str, object]) -> int:
+def insert_row(connection: Connection, table: Table, values: Mapping[str, object]) -> int:
+    """Insert a row and return its new id."""
     key = connection.execute(insert(table).values(dict(values))).inserted_primary_key
     return int(key[0]) if key else 0

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from catalog.curation.annotations import check_text, check_who, utc_now
 from catalog.curation.selection import Pick, hash_of, ordered
@@ -156,16 +156,6 @@ def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: 
     named = load_named(connection, name)[0]
     replaced = [old for old in previous if (old.query, old.snapshot) != (named.query, named.snapshot)]
     return replace(named, replaced=replaced[0] if replaced else None)
-
-
-def drop(connection: Connection, name: str) -> Named:
-    """Remove a name and return its collection; a snapshot stays available by hash. EntryNotFoundError if unknown."""
-    named = load_named(connection, name)
-    if not named:
-        raise EntryNotFoundError(f"expected a collection's name, found {name!r} (`wshard collection ls` lists them)")
-    connection.execute(delete(collection).where(collection.c.name == name))
-    advance(connection)
-    return named[0]
 
 
 def snapshot_of(connection: Connection, ref: str) -> Snapshot:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from sqlalchemy import delete
+
 from catalog.curation import collections, selection
+from catalog.database.schema import collection
 from catalog.filters.evaluate import parts_of, read_field
 from catalog.filters.fields import field_of
 from catalog.filters.saved_queries import queries_naming
@@ -13,8 +16,9 @@ from catalog.filters.where import Where
 from catalog.query import pages
 from catalog.query.facts import load_facts
 from catalog.values import Scalar
+from catalog.vectors.ledger import advance
 from wshard.arguments import several_names, whole_number
-from wshard.errors import CollectionError
+from wshard.errors import CollectionError, EntryNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,7 +145,14 @@ class Collections:
     def drop(self, name: str) -> Named:
         """Remove a name and return its collection; a snapshot stays available by its hash. See `naming`."""
         with self._session.write() as connection:
-            return collections.drop(connection, name)
+            named = collections.load_named(connection, name)
+            if not named:
+                raise EntryNotFoundError(
+                    f"expected a collection's name, found {name!r} (`wshard collection ls` lists them)"
+                )
+            connection.execute(delete(collection).where(collection.c.name == name))
+            advance(connection)
+            return named[0]
 
     def picked(self, ref: str) -> list[tuple[Pick, EpisodeRow | None]]:
         """Return each pick with its episode as it is now, None where that is missing or has changed."""

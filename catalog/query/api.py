@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import heapq
+import json
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from catalog.database import query_plan, readonly_sql
+from sqlalchemy import func, select
+
+from catalog.database import readonly_sql
+from catalog.database.schema import episode, layout
+from catalog.filters.to_sql import condition
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
 from catalog.query.facts import find_existing, known_parts, load_facts, load_lanes_without_numbers, load_rates
 from catalog.query.iterate import walk_spreads
 from catalog.query.sorted_ids import SortedIds, is_far
+from catalog.records import LaneDefinition, Layout
 from wshard.arguments import episode_ids, plain_text, several_names, whole_number
 from wshard.errors import FilterError, MissingExtraError, StatementError
 from wshard.messages import how_to_install
@@ -22,16 +29,25 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import pyarrow as pa
+    from sqlalchemy import Connection, Select
 
     from catalog.database.readonly_sql import QueryResult
     from catalog.filters.where import Where
     from catalog.query.summary_records import Facet, Group, Histogram
     from catalog.records import (
         Facts,
-        Layout,
         Page,
     )
     from catalog.session import Session
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """A statement, its parameters, and the lines of its plan."""
+
+    sql: str
+    parameters: dict[str, Any]
+    plan: tuple[str, ...]
 
 
 class Queries:
@@ -63,8 +79,7 @@ class Queries:
         skip = whole_number(skip, "skip", FilterError, least=0)
         request = pages.PageRequest(order, after, limit, skip)
         instant = self._session.instant()
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             if not is_far(request):
                 return pages.load_page(connection, resolved, request)
             ids = self._sorted.find(connection, resolved, order, instant=instant)
@@ -72,13 +87,13 @@ class Queries:
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""
-        with self._session.read() as connection:
-            return pages.count_rows(connection, self._session.resolve(connection, where))
+        with self._session.matching(where) as (connection, resolved):
+            return pages.count_rows(connection, resolved)
 
     def ids(self, where: Where | str | None = EVERYTHING) -> list[int]:
         """Return the ids of all matching episodes, ascending."""
-        with self._session.read() as connection:
-            return pages.load_matching_ids(connection, self._session.resolve(connection, where))
+        with self._session.matching(where) as (connection, resolved):
+            return pages.load_matching_ids(connection, resolved)
 
     def relevant(
         self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
@@ -89,15 +104,13 @@ class Queries:
         """
         plain_text(text, "text", FilterError)
         limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             return load_relevance(connection, text, resolved, limit=limit)
 
     def word_weights(self, text: str, where: Where | str | None = EVERYTHING) -> dict[str, float]:
         """Return the weight of each word among the matching episodes: rare words weigh more, those in all nearly 0."""
         plain_text(text, "text", FilterError)
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             return load_word_weights(connection, text, resolved)
 
     def facets(
@@ -108,8 +121,7 @@ class Queries:
         None stands for missing values, and for lists and objects of metadata. limit: maximum number of values per
         field.
         """
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             return {
                 field: summaries.load_facet(connection, field, where=resolved, limit=limit)
                 for field in several_names(fields, "fields")
@@ -117,16 +129,14 @@ class Queries:
 
     def histogram(self, field: str, where: Where | str | None = EVERYTHING, *, bins: int = 20) -> Histogram:
         """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             return summaries.load_histogram(connection, field, where=resolved, bins=bins)
 
     def statistics(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
     ) -> list[Group]:
         """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             names, keys = several_names(fields, "fields"), several_names(by, "by")
             return summaries.load_groups(connection, names, by=keys, where=resolved)
 
@@ -153,8 +163,8 @@ class Queries:
         (a list) and "metadata" (JSON text); None = columns(). Raises MissingExtraError without
         pyarrow, FilterError for an unknown column and for none at all.
         """
-        with self._session.read() as connection:
-            return arrow.load_table(connection, self._session.resolve(connection, where), columns)
+        with self._session.matching(where) as (connection, resolved):
+            return arrow.load_table(connection, resolved, columns)
 
     def to_pandas(
         self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None
@@ -166,15 +176,12 @@ class Queries:
             raise MissingExtraError(f"data frames need pandas: {how_to_install('pandas')}") from error
         return self.to_arrow(where, columns=columns).to_pandas()
 
-    def explain(
-        self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id"
-    ) -> list[query_plan.QueryPlan]:
+    def explain(self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id") -> list[QueryPlan]:
         """Return the statements that `select` would use for a page, with the database's query plans."""
         plain_text(order, "order", FilterError)
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             statements = pages.page_statements(connection, resolved, order=order)
-            return [query_plan.explain(connection, each) for each in statements]
+            return [_explain(connection, each) for each in statements]
 
     def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
         """Return the facts about these episodes beyond their rows.
@@ -187,8 +194,23 @@ class Queries:
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
-        with self._session.read() as connection:
-            return pages.load_layouts(connection, self._session.resolve(connection, where))
+        with self._session.matching(where) as (connection, resolved):
+            statement = (
+                select(layout.c.id, layout.c.definition, func.count(episode.c.id))
+                .select_from(layout.join(episode))
+                .where(condition(connection, resolved))
+                .group_by(layout.c.id, layout.c.definition)
+                .order_by(layout.c.id)
+            )
+            rows = connection.execute(statement).all()
+        return [
+            Layout(
+                number,
+                tuple(LaneDefinition(name, dtype, tuple(shape)) for name, dtype, shape in json.loads(text)),
+                count,
+            )
+            for number, text, count in rows
+        ]
 
     def spreads(
         self, layout_ids: Sequence[int], lane: str, *, without: Collection[int] = ()
@@ -214,3 +236,14 @@ class Queries:
         """Return the rates of the lane in episodes of these layouts; None stands for unknown ones."""
         with self._session.read() as connection:
             return load_rates(connection, layout_ids, lane)
+
+
+def _explain(connection: Connection, statement: Select[Any]) -> QueryPlan:
+    """Return the statement as sent, and its plan, without running it."""
+    compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
+    if connection.dialect.name == "sqlite":
+        values = tuple(compiled.params[name] for name in compiled.positiontup or ())
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", values)
+    else:
+        rows = connection.exec_driver_sql(f"EXPLAIN {compiled}", dict(compiled.params))
+    return QueryPlan(str(compiled), dict(compiled.params), tuple(str(row[-1]) for row in rows))

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, null, select
 
 from catalog.database.engine import in_parameter, list_parameter, one_of
 from catalog.database.roots import absolute, base_of, join
-from catalog.database.schema import episode, layout, root, tag
+from catalog.database.schema import episode, root, tag
 from catalog.database.sql_functions import json_list
 from catalog.filters.fields import FIELDS, Field, field_of
 from catalog.filters.sql_fields import value_of
@@ -30,7 +30,7 @@ from catalog.query.paging import (
 )
 from catalog.query.statement_cache import remember
 from catalog.query.walk import hidden, is_walkable, limit_to_near_rows
-from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
+from catalog.records import EpisodeRow, Page
 from catalog.values import storable
 from wshard.errors import FilterError
 
@@ -276,21 +276,3 @@ def count_rows(connection: Connection, where: Where) -> int:
 def load_matching_ids(connection: Connection, where: Where) -> list[int]:
     """Return the ids of all matching episodes, ascending."""
     return sorted(connection.execute(select(episode.c.id).where(condition(connection, where))).scalars())
-
-
-def load_layouts(connection: Connection, where: Where) -> list[Layout]:
-    """Return the layouts that at least one of the matching episodes has, by id."""
-    statement = (
-        select(layout.c.id, layout.c.definition, func.count(episode.c.id))
-        .select_from(layout.join(episode))
-        .where(condition(connection, where))
-        .group_by(layout.c.id, layout.c.definition)
-        .order_by(layout.c.id)
-    )
-    return [Layout(number, decode_lanes(text), int(count)) for number, text, count in connection.execute(statement)]
-
-
-def decode_lanes(text: str) -> tuple[LaneDefinition, ...]:
-    """Read a layout's definition."""
-    parsed: Sequence[Any] = json.loads(text)
-    return tuple(LaneDefinition(name, dtype, tuple(shape)) for name, dtype, shape in parsed)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from catalog.database.schema import space
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+
+from catalog.database.engine import one_of
+from catalog.database.schema import embedding, episode, space
 from catalog.query import pages
-from catalog.vectors import ledger
+from catalog.vectors.checksums import entry_of, term
 from catalog.vectors.coverage import load_uncovered, pending_ids
-from catalog.vectors.ledger import walk_ledger
+from catalog.vectors.ledger import ENTRY, advance, walk_ledger
+from catalog.vectors.records import LedgerEntry, LedgerRevision, LedgerState, SpaceRow
+from wshard.container.layout import checksum
+from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -19,12 +25,11 @@ if TYPE_CHECKING:
     from catalog.vectors.records import (
         Among,
         EmbeddingRow,
-        LedgerEntry,
-        LedgerRevision,
-        LedgerState,
-        SpaceRow,
         Uncovered,
     )
+
+_FRACTION_RANGE: Final = 1 << 32
+_GOLDEN_RATIO: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
 
 
 class VectorLedger:
@@ -36,12 +41,12 @@ class VectorLedger:
     def spaces(self, state: str | None = None) -> list[SpaceRow]:
         """Return the spaces, or those in that state, by id."""
         with self._session.read() as connection:
-            return ledger.load_spaces(connection, *([] if state is None else [space.c.state == state]))
+            return _load_spaces(connection, *([] if state is None else [space.c.state == state]))
 
     def live_spaces(self) -> list[SpaceRow]:
         """Return the spaces that are not retired, by id."""
         with self._session.read() as connection:
-            return ledger.load_spaces(connection, space.c.state != "retired")
+            return _load_spaces(connection, space.c.state != "retired")
 
     def add_space(self, fingerprint: str, family: str, definition: str) -> SpaceRow:
         """Return the space to fill: that of the fingerprint (a retired one is built again) or a new one.
@@ -49,7 +54,19 @@ class VectorLedger:
         While another space of the family is being built, that one: two ingests fill the same.
         """
         with self._session.write() as connection:
-            return ledger.add_space(connection, fingerprint, family=family, definition=definition)
+            existing = _load_spaces(connection, space.c.fingerprint == fingerprint)
+            if existing and existing[0].state != "retired":
+                return existing[0]
+            building = _load_spaces(connection, space.c.family == family, space.c.state == "building")
+            if building:
+                return building[0]
+            if existing:
+                statement = update(space).where(space.c.id == existing[0].id).values(state="building", checked_seq=0)
+                connection.execute(statement)
+            else:
+                values = {"fingerprint": fingerprint, "family": family, "definition": definition}
+                connection.execute(insert(space).values(state="building", checked_seq=0, **values))
+            return _load_spaces(connection, space.c.fingerprint == fingerprint)[0]
 
     def activate(self, space_id: int, among: Among, *, ignoring: Collection[int] = ()) -> bool:
         """Make the space the only one of its family and return True, unless episodes of `among` are pending for it.
@@ -58,17 +75,30 @@ class VectorLedger:
         SpaceMismatchError for a retired space.
         """
         with self._session.write() as connection:
-            return ledger.activate(connection, space_id, among=among, ignoring=ignoring)
+            space_row = _load_usable(connection, space_id)
+            limit = len(ignoring) + 1  # one more than may be left out
+            if set(pending_ids(connection, space_row.id, among=among, limit=limit)) - set(ignoring):
+                return False
+            family = _load_spaces(connection, space.c.family == space_row.family, space.c.state != "retired")
+            other_ids = [other.id for other in family if other.id != space_row.id]
+            if other_ids or space_row.state != "active":
+                _retire(connection, other_ids)
+                connection.execute(update(space).where(space.c.id == space_row.id).values(state="active"))
+                advance(connection)
+            return True
 
     def retire(self, space_id: int) -> None:
         """Drop the space's vectors in one transaction; a later add_space builds it again."""
         with self._session.write() as connection:
-            ledger.retire(connection, space_id)
+            _retire(connection, [_load_space(connection, space_id).id])
+            advance(connection)
 
     def mark_checked(self, space_id: int, seq: int) -> None:
         """Store the clock at which the space was checked; an earlier one than stored changes nothing."""
         with self._session.write() as connection:
-            ledger.mark_checked(connection, space_id, seq=seq)
+            _load_space(connection, space_id)
+            statement = update(space).where(space.c.id == space_id, space.c.checked_seq < seq)
+            connection.execute(statement.values(checked_seq=seq))
 
     def pending(self, space_id: int, among: Among) -> list[EpisodeRow]:
         """Return the episodes of `among` without vectors in the space, by id."""
@@ -84,7 +114,7 @@ class VectorLedger:
     def embedded(self, space_id: int) -> list[int]:
         """Return the ids of all episodes that have vectors in the space, ascending."""
         with self._session.read() as connection:
-            return ledger.embedded_ids(connection, space_id)
+            return _embedded_ids(connection, space_id)
 
     def uncovered(
         self,
@@ -99,8 +129,7 @@ class VectorLedger:
         others: groups of spaces in which they may have vectors instead; the first that has some counts. lanes: names of
         those with moments where they are finite.
         """
-        with self._session.read() as connection:
-            resolved = self._session.resolve(connection, where)
+        with self._session.matching(where) as (connection, resolved):
             return load_uncovered(connection, space_ids, others=others, lanes=lanes, where=resolved)
 
     def sample(self, space_id: int, about: int) -> list[int]:
@@ -109,7 +138,17 @@ class VectorLedger:
         Equal archives give equal samples, which are spread over the order of embedding.
         """
         with self._session.read() as connection:
-            return ledger.sample_ids(connection, space_id, about=about)
+            conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+            rows = int(connection.execute(select(func.count()).select_from(embedding).where(*conditions)).scalar_one())
+            step = max(1, rows // about)
+            # Every n-th number would be biased: if spaces take turns, only every fourth number, say, is of this space.
+            # Fractions of seq times the golden ratio are evenly spread for any such pattern, except for very few rows.
+            fraction = embedding.c.seq % _GOLDEN_RATIO[0] * _GOLDEN_RATIO[1] % _FRACTION_RANGE
+            result = connection.execute(
+                select(embedding.c.episode_row).where(*conditions, fraction * step < _FRACTION_RANGE)
+            ).scalars()
+            sampled = sorted(result)
+            return sampled if len(sampled) >= min(rows, about) // 2 else _embedded_ids(connection, space_id)[::step]
 
     def load(self, space_id: int, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
         """Return (count, vectors) of those of the episodes that have vectors in the space, by id.
@@ -117,7 +156,10 @@ class VectorLedger:
         VectorsDamagedError where vectors are not what was written.
         """
         with self._session.read() as connection:
-            return ledger.load_vectors(connection, space_id, ids=ids)
+            conditions = (embedding.c.space_id == space_id, embedding.c.digest.is_not(None))
+            statement = select(*ENTRY).where(one_of(connection, embedding.c.episode_row, ids), *conditions)
+            entries = (entry_of(*row) for row in connection.execute(statement))
+            return {entry.episode_id: (entry.count, entry.vectors or b"") for entry in entries}
 
     def write(self, space_id: int, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
         """Write vectors in one durable transaction; return the entries that were written.
@@ -126,7 +168,34 @@ class VectorLedger:
         Raises SpaceMismatchError for a retired space.
         """
         with self._session.write(durable=True) as connection:
-            return ledger.write_embeddings(connection, space_id, rows=rows)
+            _load_usable(connection, space_id)
+            latest = {row.episode_id: row for row in rows}
+            statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
+            digests = {row.id: row.digest for row in connection.execute(statement)}
+            current = [row for row in latest.values() if digests.get(row.episode_id) == row.digest]
+            if not current:
+                return []
+            first = advance(connection, len(current)) - len(current) + 1
+            replaced = one_of(connection, embedding.c.episode_row, [row.episode_id for row in current])
+            connection.execute(delete(embedding).where(embedding.c.space_id == space_id, replaced))
+            entries = [
+                LedgerEntry(row.episode_id, seq, row.count, row.vectors, checksum(row.vectors))
+                for seq, row in enumerate(current, start=first)
+            ]
+            values = [
+                {
+                    "seq": entry.seq,
+                    "space_id": space_id,
+                    "episode_row": entry.episode_id,
+                    "digest": digests[entry.episode_id],
+                    "count": entry.count,
+                    "checksum": entry.checksum,
+                    "vectors": entry.vectors,
+                }
+                for entry in entries
+            ]
+            connection.execute(insert(embedding), values)
+            return entries
 
     def ledger(self, space_id: int, *, since: int = 0) -> Iterator[LedgerEntry]:
         """Yield the entries numbered above `since`, ascending; later ones for the same episode replace earlier ones.
@@ -138,9 +207,56 @@ class VectorLedger:
     def revision(self, space_id: int) -> LedgerRevision:
         """Return what differs after every change of the space in the ledger; quicker than its state."""
         with self._session.read() as connection:
-            return ledger.ledger_revision(connection, space_id)
+            own = embedding.c.space_id == space_id
+            rows = connection.execute(select(func.count()).select_from(embedding).where(own)).scalar_one()
+            last = select(embedding.c.seq, embedding.c.episode_row, embedding.c.checksum).where(own)
+            found = connection.execute(last.order_by(embedding.c.seq.desc()).limit(1)).one_or_none() or (0, 0, 0)
+            return LedgerRevision(rows, *(int(value or 0) for value in found))
 
     def state(self, space_id: int) -> LedgerState:
         """Return what the ledger holds of the space, without reading vectors."""
         with self._session.read() as connection:
-            return ledger.ledger_state(connection, space_id)
+            statement = select(
+                func.count(embedding.c.count),
+                func.sum(embedding.c.count),
+                func.max(embedding.c.seq),
+                func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(
+                    embedding.c.count > 0
+                ),
+            ).where(embedding.c.space_id == space_id)
+            return LedgerState(*(int(total or 0) for total in connection.execute(statement).one()))
+
+
+def _load_spaces(connection: Connection, *conditions: ColumnElement[bool]) -> list[SpaceRow]:
+    """Return the spaces that match the conditions, by id."""
+    return [SpaceRow(*row) for row in connection.execute(select(*space.c).where(*conditions).order_by(space.c.id))]
+
+
+def _load_space(connection: Connection, space_id: int) -> SpaceRow:
+    """Return one space; EntryNotFoundError if there is none with this id."""
+    spaces = _load_spaces(connection, space.c.id == space_id)
+    if not spaces:
+        raise EntryNotFoundError(f"expected the id of a space in the catalog, found {space_id}")
+    return spaces[0]
+
+
+def _retire(connection: Connection, ids: Sequence[int]) -> None:
+    connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, ids)))
+    connection.execute(update(space).where(one_of(connection, space.c.id, ids)).values(state="retired"))
+
+
+def _embedded_ids(connection: Connection, space_id: int) -> list[int]:
+    """Return the ids of the episodes that have vectors in the space, ascending."""
+    conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    return sorted(connection.execute(select(embedding.c.episode_row).where(*conditions)).scalars())
+
+
+def _load_usable(connection: Connection, space_id: int) -> SpaceRow:
+    """Return the space; SpaceMismatchError if it is retired, because its vectors are then invalid."""
+    space_row = _load_space(connection, space_id)
+    if space_row.state == "retired":
+        raise SpaceMismatchError(
+            f"expected a building or active space, "
+            f"found space {space_id} ({space_row.family} {space_row.fingerprint}) retired"
+        )
+    return space_row

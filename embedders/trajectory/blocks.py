@@ -11,7 +11,6 @@ import numpy as np
 
 from embedders.base import LaneEmbedder, Vectors, unit_rows
 from embedders.numeric import check_number
-from embedders.trajectory.quantiles import SIZE, quantiles
 from embedders.trajectory.resample import arc_resample, joined, resample, smooth
 from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
 from wshard.errors import EmbedderError
@@ -27,6 +26,14 @@ MOST_PAIRED: Final = 64
 
 _EPSILON: Final = 1e-4
 _ZERO_TOLERANCE: Final = 1e-9
+
+_LEVELS: Final = (1, 2, 4)  # parts of equal length: what comes when is known to a quarter
+_QUANTILES: Final = 9  # from the minimum to the maximum
+_STEPS_WEIGHT: Final = 3.0  # steps are smaller than values
+_SHORTEST: Final = 3  # timesteps of a part, which are two steps
+
+_QUANTILES_SIZE: Final = 2 * _QUANTILES * sum(_LEVELS)
+"""The number of values that describe one channel."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Blocks(LaneEmbedder):
     def blocks(self, channels: int) -> tuple[int, ...]:
         """Return the number of values of each descriptor; a single channel has one."""
         if channels == 1:
-            return (SIZE,)
+            return (_QUANTILES_SIZE,)
         return (self.coefficients * channels, (self.time_coefficients - 1) * channels, area_count(channels))
 
     def dim(self, channels: int) -> int:
@@ -79,7 +86,7 @@ class Blocks(LaneEmbedder):
         """Return [dim, channels]: the channel of each value of a vector; an area is shared by its two channels."""
         eye = np.eye(channels)
         if channels == 1:
-            return np.tile(eye, (SIZE, 1))
+            return np.tile(eye, (_QUANTILES_SIZE, 1))
         first, second = _pairs(channels)
         halves = (eye[first] + eye[second]) / 2 if channels <= MOST_PAIRED else eye
         return np.concatenate([np.tile(eye, (self.coefficients + self.time_coefficients - 1, 1)), halves])
@@ -87,7 +94,7 @@ class Blocks(LaneEmbedder):
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
         if windows[0].shape[1] == 1:
-            return _unit(np.stack([quantiles(rows[:, 0]) for rows in windows])).astype(np.float64)
+            return _unit(np.stack([_quantiles(rows[:, 0]) for rows in windows])).astype(np.float64)
         rows, spans = joined(windows)
         steady = np.repeat(steadiness(rows, spans), spans[:, 1] - spans[:, 0], axis=0)
         arcs = smooth(rows, self.arc_smoothing, spans) * steady
@@ -176,3 +183,28 @@ def _arc_mean(first: Rows, middles: Rows, lengths: Rows) -> Rows:
 @lru_cache(maxsize=16)
 def _pairs(channels: int) -> tuple[NDArray[np.intp], ...]:
     return np.triu_indices(channels, k=1)
+
+
+def _quantiles(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return [_QUANTILES_SIZE] of z-scored values [T]: quantiles of the values and of their steps, of each part.
+
+    How often a value or a pace occurs does not depend on the phase, and within a part not on the order. Parts of one
+    level count together as much as the whole. A part too short to have steps is described by the whole channel.
+    """
+    found = []
+    for count in _LEVELS:
+        for part in np.array_split(values, count):
+            rows = part if len(part) >= _SHORTEST else np.resize(values, max(_SHORTEST, len(values)))
+            weight = 1 / sqrt(count)
+            found += [weight * _read_quantiles(rows), weight * _STEPS_WEIGHT * _read_quantiles(np.diff(rows))]
+    return np.concatenate(found)
+
+
+def _read_quantiles(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return [_QUANTILES], linear between neighbours; as numpy.quantile, which takes several times as long."""
+    ordered = np.sort(values)
+    places = np.linspace(0, len(ordered) - 1, _QUANTILES)
+    below = places.astype(np.int64)
+    above = np.minimum(below + 1, len(ordered) - 1)
+    between: NDArray[np.float64] = ordered[below] + (places - below) * (ordered[above] - ordered[below])
+    return between
