@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
-    from catalog.location import Place
+    from catalog.location import ArchivePlace
     from wshard.data.derived.spans import SpanDataset
 
 _COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
@@ -52,7 +52,7 @@ class Archive:
     `len(archive)` is the number of episodes; iteration yields them as EpisodeRefs.
     """
 
-    place: Place
+    place: ArchivePlace
     catalog: Catalog
     index: VectorIndex
 
@@ -197,7 +197,7 @@ def restore_archive(
     return moved_to
 
 
-def _discard_copies(place: Place) -> None:
+def _discard_copies(place: ArchivePlace) -> None:
     """Remove the archive's own folder in its index folder, and nothing else."""
     archive_id = archive_id_of(place.database) if isinstance(place.database, Path) else archive_id_at(place.database)
     if archive_id is not None:

@@ -26,7 +26,7 @@ _URL: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://|\s*postgres(ql)?(\+\w+)
 
 
 @dataclass(frozen=True)
-class Place:
+class ArchivePlace:
     """Location of an archive: its database (a file, or the URL of a server), and the folder for copies of its vectors.
 
     name is used in messages: the folder, or the URL without password.
@@ -94,7 +94,7 @@ def database_in(folder: Path) -> Path:
     return database
 
 
-def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
+def place_of(archive: str | os.PathLike[str] | None = None) -> ArchivePlace:
     """Return the location of the archive.
 
     The copies of a server's vectors are in $WSHARD_CACHE, else wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of
@@ -102,11 +102,11 @@ def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
     """
     archive_name = archive_named(archive)
     if isinstance(archive_name, Path):
-        return Place(archive_name / DATABASE, archive_name / INDEX, str(archive_name))
+        return ArchivePlace(archive_name / DATABASE, archive_name / INDEX, str(archive_name))
     url = shown_url(archive_name)
     cache = os.environ.get(CACHE_VARIABLE)
     base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
-    return Place(archive_name, base / xxhash.xxh3_64_hexdigest(url.encode()) / INDEX, url)
+    return ArchivePlace(archive_name, base / xxhash.xxh3_64_hexdigest(url.encode()) / INDEX, url)
 
 
 def base_folder(database: Path) -> Path:

@@ -10,10 +10,10 @@ from catalog.location import database_in
 from wshard.errors import CatalogNotFoundError
 
 if TYPE_CHECKING:
-    from catalog.location import Place
+    from catalog.location import ArchivePlace
 
 
-def open_place(place: Place, *, create: bool = False) -> Catalog:
+def open_place(place: ArchivePlace, *, create: bool = False) -> Catalog:
     """Open the catalog; create: create an empty one if there is none, else CatalogNotFoundError explains how."""
     if isinstance(place.database, Path):
         folder = place.database.parent

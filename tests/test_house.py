@@ -42,6 +42,24 @@ ARCHIVE_FILES = {
 }
 """Modules of bridge that ask the file system, outside of bridge/episodes: about no episode, but what is said here."""
 
+LOCAL_FORMATS = {
+    "wshard/formats/draft_sink.py": "the draft to write",
+    "wshard/formats/file_per_episode.py": "the file to write",
+    "wshard/formats/huggingface.py": "files to upload, and metadata that its library downloaded",
+    "wshard/formats/minari/sink.py": "a copy of the file to append to",
+    "wshard/formats/shardpack.py": "the file to write",
+    "wshard/formats/topics/unpack_file.py": "a plain copy of a compressed file",
+    "wshard/formats/world_model/lance_video_sink.py": "tables to write",
+    "wshard/formats/world_model/statements.py": "a table to write",
+}
+"""Modules of formats that ask the local disk, and for what; all others read through wshard/files."""
+
+DISK = (
+    *("path.", "stat", "lstat", "open", "listdir", "scandir", "walk", "access", "unlink", "remove", "rename"),
+    *("replace", "mkdir", "makedirs", "rmdir", "link", "symlink", "readlink", "pread", "truncate", "utime"),
+)
+"""Functions of os about files."""
+
 
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
@@ -130,3 +148,23 @@ def test_bridge_requests_episodes_in_one_room():
         and any(map(asks_the_file_system, nodes_of(path, {"open", "stat", "exists", "getsize", "getmtime"})))
     }
     assert asking == ARCHIVE_FILES.keys()
+
+
+def asks_the_local_disk(node: ast.AST) -> bool:
+    """Say whether a module uses the file system by itself; types of paths, and drafts that it is given, are no use."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module in {"glob", "shutil", "tempfile", "wshard.files.regular"}
+    if isinstance(node, ast.Import):
+        return any(one.name in {"glob", "shutil", "tempfile"} for one in node.names)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in {"open", "Path"}
+    return isinstance(node, ast.Attribute) and ast.unparse(node).startswith(tuple(f"os.{name}" for name in DISK))
+
+
+def test_formats_touch_files_in_one_room():
+    asking = {
+        name_of(path)
+        for path in (ROOT / "wshard" / "formats").rglob("*.py")
+        if path.parent.name != "contract" and any(map(asks_the_local_disk, ast.walk(ast.parse(text_of(path)))))
+    }
+    assert asking == LOCAL_FORMATS.keys()

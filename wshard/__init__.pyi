@@ -82,4 +82,5 @@ from wshard.episode.residual import unpack_residual_bitmask as unpack_residual_b
 from wshard.episode.residual import unpack_residual_bits as unpack_residual_bits
 from wshard.formats.huggingface import upload_to_hub as upload_to_hub
 from wshard.chunks.manifest import validate_chunk_continuity as validate_chunk_continuity
+
 StreamChannelDef = ChannelDef

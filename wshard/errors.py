@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
 from shlex import quote
 
 
@@ -82,10 +81,10 @@ class MissingFileError(ManifestError, FileNotFoundError):
     """A file that a manifest, or a location of episodes, needs is not there; filename is its path."""
 
     @staticmethod
-    def at(path: str | PathLike[str], message: str) -> MissingFileError:
+    def at(path: object, message: str) -> MissingFileError:
         """Return the error of this message for a file."""
         error = MissingFileError(message)
-        error.filename = fspath(path)
+        error.filename = str(path)
         return error
 
 

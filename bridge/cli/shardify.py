@@ -141,11 +141,12 @@ def _ask_for_tasks(data_dir: str) -> list[str]:
     from rich.prompt import Prompt
 
     from wshard.cli.choose_tasks import choose_tasks
+    from wshard.files.local import LocalPlace
     from wshard.formats.raiden.source import list_tasks
 
     if not _has_terminal():
         raise typer.BadParameter("--interactive: expected a terminal; use --task NAME")
-    tasks = list_tasks(Path(data_dir, "processed"))
+    tasks = list_tasks(LocalPlace(f"{data_dir}/processed"))
     return choose_tasks(tasks, Prompt.ask, lambda line: typer.echo(line, err=True)) if tasks else ["all"]
 
 
@@ -156,9 +157,10 @@ def _has_terminal() -> bool:
 def _find_tasks(data_dir: str, names: Sequence[str]) -> list[Path]:
     """Return the folders of tasks; raises SourceNotFoundError, which lists those that there are."""
     from wshard.errors import SourceNotFoundError
+    from wshard.files.local import LocalPlace
     from wshard.formats.raiden.source import list_tasks
 
-    tasks = list_tasks(Path(data_dir, "processed"))
+    tasks = list_tasks(LocalPlace(f"{data_dir}/processed"))
     unknown = [name for name in names if name not in tasks and name != "all"]
     place = Path(data_dir, "processed")
     if not tasks:

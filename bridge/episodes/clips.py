@@ -19,9 +19,10 @@ from wshard.errors import (
     StaleEpisodeError,
     WShardError,
 )
+from wshard.files.schemes import local_path
 from wshard.formats.base import open_source
 from wshard.formats.wshard import SUFFIXES
-from wshard.open import local_path, open_location
+from wshard.open import open_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,13 +14,13 @@ from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
 from wshard.episode.natural_order import sort_naturally
-from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
+from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
+from wshard.files.schemes import local_path
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.detect import describe_arrays, detect_format, known_format, match_format
 from wshard.messages import shown
-from wshard.open import list_episodes, local_path
-from wshard.types import Format
+from wshard.open import list_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
 
 SUFFIX: Final = ".wshard"
-_OWN: Final = str(Format.WSHARD.value)
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class _Search:
         """Add a file; return True if it is a location of another format than this project's."""
         name, _ = parse_read_as(self.read_as)
         try:
-            name = name or (_OWN if path.endswith(SUFFIX) else detect_format(path) or _OWN)
+            name = name or (OWN_FORMAT if path.endswith(SUFFIX) else detect_format(path) or OWN_FORMAT)
         except AmbiguousFormatError as error:
             self.ambiguous[path] = Failure.of(error, EpisodeAddress(path))
             return True
@@ -195,7 +194,7 @@ class _Search:
             if link and not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
                 self.unreadable.append(Failure(path, f"a link to {locate(path)}, where no file is"))
             else:
-                self._add(locate(path) if name != _OWN or link else path, name)
+                self._add(locate(path) if name != OWN_FORMAT or link else path, name)
         if format_name and not has_episodes and other_count:  # named as an episode, so opening it reports the error
             self._add(locate(folder), format_name)
             has_episodes = True
@@ -203,8 +202,8 @@ class _Search:
 
     def _add(self, path: str, name: str) -> bool:
         _, lane_map = parse_read_as(self.read_as)
-        (self.files if name == _OWN else self.locations)[path] = read_as(name, lane_map)
-        return name != _OWN
+        (self.files if name == OWN_FORMAT else self.locations)[path] = read_as(name, lane_map)
+        return name != OWN_FORMAT
 
     def list_episodes(self, remembered: Callable[[Sequence[str]], Mapping[str, str]]) -> list[FoundEpisode]:
         """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
@@ -253,7 +252,7 @@ def entries_below(
         for name in names:
             path = f"{place}/{name}"
             if is_episode(name):
-                yield path, _OWN
+                yield path, OWN_FORMAT
             elif matcher is None and not in_archive and _is_foreign(name):
                 file_matcher = matched(path, matchers, ambiguous_found)
                 yield path, None if file_matcher is None else file_matcher.name

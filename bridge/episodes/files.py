@@ -13,9 +13,11 @@ from bridge.episodes.open import fingerprint_of, open_at
 from catalog.records import Asset
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.container.layout import HEADER_SIZE, unpack_header
-from wshard.container.open_file import open_file, within
 from wshard.episode.protocol import EpisodeAddress
-from wshard.open import local_path
+from wshard.files.listed import place_inside
+from wshard.files.local import LocalPlace
+from wshard.files.regular import open_file
+from wshard.files.schemes import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,7 +44,7 @@ def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
     first: that of the manifest before it was opened. Call this before anything else is read, so that later changes
     are detected by their times.
     """
-    parts = [(part.role, posixpath.normpath(part.path.as_posix())) for part in file.parts()]
+    parts = [(part.role, posixpath.normpath(str(part.place))) for part in file.parts()]
     states = [first, *(fingerprint_of(EpisodeAddress(path)) for _, path in parts[1:])] if parts else []
     return tuple(
         Asset(role, path, digest, state.size, state.mtime_ns)
@@ -79,7 +81,7 @@ def files_of(path: str) -> list[str]:
     try:
         rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
         for row in rows:
-            within(folder, row.uri, path)
+            place_inside(LocalPlace(folder), row.uri, path)
     except Exception:  # noqa: BLE001  (reading it as an episode reports the error)
         rows = []
     return [path, *(f"{folder}/{row.uri}" for row in rows)]

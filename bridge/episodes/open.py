@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Self
 from bridge.support.batches import batches
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
+from wshard.files.schemes import local_path
 from wshard.formats.detect import detect_format
-from wshard.open import local_path, open_episode, open_location
+from wshard.open import open_episode, open_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from bridge.episodes.discover import discover
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as
 from wshard.errors import SourceNotFoundError
+from wshard.files.schemes import local_path
 from wshard.formats.detect import detect_format
-from wshard.open import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -39,8 +39,8 @@ from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
+from wshard.files.schemes import local_path
 from wshard.messages import shown
-from wshard.open import local_path
 from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from wshard.arguments import span
 from wshard.array_fields import DType
 from wshard.chunks.manifest import validate_chunk_continuity
 from wshard.chunks.split import join, join_pieces
-from wshard.container.byte_source import OfOneProcess
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
 from wshard.episode.protocol import CHUNK, MANIFEST, EpisodeReader, Part, StoredLane
 from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
+from wshard.files.byte_source import OfOneProcess
 from wshard.media.chained_frames import chain_frames
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
         self._opener = opener
         self._closed = False
         self._manifest = opener.load_manifest() if opener.manifest is None else opener.manifest
-        self.where = str(opener.manifest_path)
+        self.where = str(opener.place)
         validate_chunk_continuity(self._manifest)
         self._rows = self._manifest.rows()
         self._open: dict[int, EpisodeFile] = {}
@@ -129,8 +129,8 @@ class ChunkedEpisodeFile(OfOneProcess, EpisodeReader):
 
     def parts(self) -> tuple[Part, ...]:
         """Return the files that the episode consists of: the manifest, then the chunks in order. Opens none."""
-        chunks = (Part(CHUNK, self._opener.base_dir / row.uri) for row in self._rows)
-        return Part(MANIFEST, self._opener.manifest_path), *chunks
+        chunks = (Part(CHUNK, self._opener.folder / row.uri) for row in self._rows)
+        return Part(MANIFEST, self._opener.place), *chunks
 
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""

@@ -14,15 +14,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.layout import CONTENT_JSON, MAX_META_SIZE, ROLE_MANIFEST
-from wshard.container.open_file import is_nameable
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
 from wshard.errors import EpisodeError, HeaderError, LimitError, ManifestError
+from wshard.files.listed import is_nameable
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from wshard.files.schemes import Location
 
 MANIFEST_BLOCK: Final = "meta/manifest"
 MANIFEST_SUFFIX: Final = "_manifest.wshard"
@@ -99,7 +100,7 @@ class ChunkManifest:
         return rows
 
 
-def validate_chunk_continuity(manifest: ChunkManifest | str | os.PathLike[str]) -> None:
+def validate_chunk_continuity(manifest: ChunkManifest | Location) -> None:
     """Raise ManifestError unless the chunks are 0 to n-1, each once, with contiguous timesteps.
 
     manifest: a manifest, or the path of its file. One without chunks is valid.
@@ -135,7 +136,7 @@ def safe_name(episode_id: str) -> str:
 # ---- reading and writing the file ----------------------------------------------------------------------------------
 
 
-def read_manifest(path: str | os.PathLike[str]) -> ChunkManifest:
+def read_manifest(path: Location) -> ChunkManifest:
     """Read a manifest file; raises ManifestError, other FormatErrors of the container, FileNotFoundError."""
     with ShardReader(path) as shard:
         if shard.header.role != ROLE_MANIFEST:

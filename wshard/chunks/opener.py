@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from wshard.chunks.manifest import Chunk, ChunkManifest
     from wshard.episode.file import EpisodeFile
+    from wshard.files.place import Place
     from wshard.types import Episode
 
 
 class ChunkOpener(Protocol):
     """Opens, checks and loads the chunks that a manifest lists."""
 
-    manifest_path: Path
-    base_dir: Path
+    place: Place
+    folder: Place
     manifest: ChunkManifest | None
 
     def load_manifest(self) -> ChunkManifest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,17 +15,20 @@ from wshard.chunks.manifest import (
 )
 from wshard.chunks.split import join
 from wshard.container.layout import ROLE_MANIFEST
-from wshard.container.open_file import name_missing_file, open_file, within
 from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
 from wshard.errors import ChecksumError, ManifestError
+from wshard.files.file_object import OpenFilePlace
+from wshard.files.listed import name_missing_file, place_inside
+from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wshard.chunks.manifest import Chunk
-    from wshard.container.byte_source import PathOrFile
     from wshard.episode.protocol import EpisodeReader
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.types import Episode
 
 
@@ -37,19 +39,24 @@ class ChunkedEpisodeReader:
     checksums of blocks are verified in any case.
     """
 
-    def __init__(self, manifest_path: str | os.PathLike[str], *, hashed: bool = True) -> None:
-        self.manifest_path = Path(manifest_path)
-        self.base_dir = self.manifest_path.parent
+    def __init__(self, manifest_path: Location, *, hashed: bool = True) -> None:
+        self.place = place_of(manifest_path)
+        self.folder = self.place.parent
         self.manifest: ChunkManifest | None = None
         self._hashed = hashed
         self._verified: set[str] = set()
 
+    @property
+    def manifest_path(self) -> Path:
+        """The path of the manifest; raises FormatError for one that is not on a local disk."""
+        return Path(self.place.local_path())
+
     def load_manifest(self) -> ChunkManifest:
         """Read the manifest again; raises ManifestError if a chunk is listed twice, FileNotFoundError."""
-        manifest = read_manifest(self.manifest_path)
+        manifest = read_manifest(self.place)
         rows = manifest.rows()
         if len({row.index for row in rows}) != len(rows):
-            raise ManifestError(f"{self.manifest_path}: chunk_index has gaps or duplicates: a chunk is listed twice")
+            raise ManifestError(f"{self.place}: chunk_index has gaps or duplicates: a chunk is listed twice")
         self.manifest = manifest
         return manifest
 
@@ -76,7 +83,7 @@ class ChunkedEpisodeReader:
         """Return one chunk; raises ManifestError for an unknown index, MissingFileError, ChecksumError."""
         row = next((row for row in self._manifest.rows() if row.index == chunk_index), None)
         if row is None:
-            raise ManifestError(f"{self.manifest_path}: no chunk {chunk_index}, it lists {self.num_chunks}")
+            raise ManifestError(f"{self.place}: no chunk {chunk_index}, it lists {self.num_chunks}")
         return self._load(row)
 
     def open(self) -> ChunkedEpisodeFile:
@@ -93,7 +100,7 @@ class ChunkedEpisodeReader:
         validate_chunk_continuity(manifest)
         rows = manifest.rows()
         if not rows:
-            raise ManifestError(f"{self.manifest_path}: expected at least one chunk, found none")
+            raise ManifestError(f"{self.place}: expected at least one chunk, found none")
         joined = join([self._load(row, channels) for row in rows])
         first, end = rows[0].start, rows[-1].stop
         return replace(
@@ -109,15 +116,15 @@ class ChunkedEpisodeReader:
         Raises MissingFileError, ManifestError for a wrong length or a link out of the folder, ChecksumError and other
         FormatErrors.
         """
-        path = self._locate(row)
-        with name_missing_file(self.manifest_path, path):
+        place = place_inside(self.folder, row.uri, str(self.place))
+        with name_missing_file(self.place, place):
             if hashed and self._hashed:
-                self._compare_hash(row, path)
-            file = EpisodeFile(path)
+                self._compare_hash(row, place)
+            file = EpisodeFile(place)
         if file.length != row.length:
             found_length = file.length
             file.close()
-            raise ManifestError(f"{path}: expected the manifest's {row.length} timesteps, found {found_length}")
+            raise ManifestError(f"{place}: expected the manifest's {row.length} timesteps, found {found_length}")
         return file
 
     def verify_chunk(self, row: Chunk) -> None:
@@ -125,29 +132,24 @@ class ChunkedEpisodeReader:
 
         Raises ChecksumError and other FormatErrors, MissingFileError.
         """
-        path = self._locate(row)
-        with name_missing_file(self.manifest_path, path):
-            self._compare_hash(row, path)
+        place = place_inside(self.folder, row.uri, str(self.place))
+        with name_missing_file(self.place, place):
+            self._compare_hash(row, place)
         with self.open_chunk(row) as file:
             if not row.sha256:
                 file.verify()
 
     def manifest_digest(self) -> str:
         """Return the content digest of the manifest's file."""
-        with ShardReader(self.manifest_path) as shard:
+        with ShardReader(self.place) as shard:
             return shard.digest()
 
-    def _locate(self, row: Chunk) -> Path:
-        """Return the path of a chunk; raises ManifestError for a link out of the folder."""
-        within(self.base_dir, row.uri, str(self.manifest_path))
-        return self.base_dir / row.uri
-
-    def _compare_hash(self, row: Chunk, path: Path) -> None:
+    def _compare_hash(self, row: Chunk, place: Place) -> None:
         if not row.sha256 or row.uri in self._verified:
             return
-        found = hash_file(path)
+        found = hash_file(place)
         if found != row.sha256:
-            raise ChecksumError(f"{path}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")
+            raise ChecksumError(f"{place}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")
         self._verified.add(row.uri)
 
     def _load(self, row: Chunk, channels: Sequence[str] | None = None) -> Episode:
@@ -157,21 +159,22 @@ class ChunkedEpisodeReader:
         return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
 
 
-def open_episode_file(path: PathOrFile, *, hashed: bool = True) -> EpisodeReader:
+def open_episode_file(location: Location, *, hashed: bool = True) -> EpisodeReader:
     """Open an episode file, a file object with the bytes of one, or the manifest of a chunked episode, lazily.
 
     hashed: compare each chunk with its SHA-256 before its data is used, which reads all of it; the checksums of blocks
     are compared either way. Raises FormatError and its subclasses (ManifestError if chunks are inconsistent),
     FileNotFoundError.
     """
-    shard = ShardReader(path)
-    if shard.header.role != ROLE_MANIFEST or not isinstance(path, (str, os.PathLike)):  # chunks lie beside a path
+    place = place_of(location)
+    shard = ShardReader(place)
+    if shard.header.role != ROLE_MANIFEST or isinstance(place, OpenFilePlace):  # chunks are in a folder
         return EpisodeFile(shard)
     shard.close()
-    return ChunkedEpisodeReader(path, hashed=hashed).open()
+    return ChunkedEpisodeReader(place, hashed=hashed).open()
 
 
-def hash_file(path: Path) -> str:
+def hash_file(location: Location) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
-    with open_file(path) as file:
+    with place_of(location).open() as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

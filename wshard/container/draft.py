@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from wshard.container.atomic_write import check_folder_of, lock_descriptor, sync_folder
 from wshard.errors import FormatError
-from wshard.folders.exchange import check_unchanged, exchange_folders, find_link, link_files, stamp_files
+from wshard.files.exchange import check_unchanged, exchange_folders, find_link, link_files, stamp_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from wshard.folders.exchange import Stamp
+    from wshard.files.exchange import Stamp
 
 WriteMode = Literal["append", "overwrite", "error"]
 WRITE_MODES: Final = ("append", "overwrite", "error")

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
 from wshard.container.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
-from wshard.container.open_file import map_file, name_missing_file, open_file, within
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
 from wshard.errors import ChecksumError, FormatError, HeaderError, ManifestError
+from wshard.files.listed import name_missing_file, place_inside
+from wshard.files.local import LocalPlace
+from wshard.files.regular import map_file, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -122,7 +124,7 @@ def inside(folder: Path, uri: str, where: str) -> Path:
     parts = uri.split("/")
     if not uri or ":" in parts[0] or "\\" in uri or "\0" in uri or any(part in ("", ".", "..") for part in parts):
         raise ManifestError(f"{where}: uri: expected a relative path inside the folder, found {reprlib.repr(uri)}")
-    return within(folder, uri, where)
+    return Path(place_inside(LocalPlace(str(folder)), uri, where).local_path()).resolve()
 
 
 def _uri(manifest: str | os.PathLike[str], file: str | os.PathLike[str]) -> str:

@@ -17,8 +17,8 @@ from wshard.errors import LimitError, MetadataError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.container.byte_source import Source
     from wshard.container.layout import Header
+    from wshard.files.byte_source import Source
 
 SCHEMA_VERSION: Final = "shard-v2.1"
 PROFILE_SAMPLE: Final = "sampleshard.v1"

@@ -9,7 +9,6 @@ import xxhash
 
 from wshard.container import block_paths
 from wshard.container.block import check, codec_flags, decode
-from wshard.container.byte_source import ClosedSource, MemorySource, OfOneProcess, PathOrFile, Source, open_source
 from wshard.container.index import overlap, scan_index, unpack_index
 from wshard.container.layout import (
     FLAG_HAS_SCHEMA,
@@ -28,27 +27,29 @@ from wshard.errors import (
     FormatError,
     MetadataError,
 )
+from wshard.files.byte_source import ClosedSource, MemorySource, OfOneProcess, Source, open_source
 
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterator
 
     from wshard.container.layout import Buffer
+    from wshard.files.schemes import Location
 
 
 class ShardReader(OfOneProcess):
     """Random access to the blocks of one Shard file, of any role.
 
-    source: a path (memory-mapped if larger than 1 MiB), bytes-like, a memory map, or a binary file object (read range
-    by range if it can seek; the caller closes it). Opening reads and checks header and index only. Raises FormatError
-    and its subclasses, FileNotFoundError, OSError. Blocks are checked against their CRC32C at the first full read. Of
-    duplicate names, look-up returns the last.
+    source: a path (memory-mapped if larger than 1 MiB), another place, bytes-like, a memory map, or a binary file
+    object (read by ranges if it can seek; the caller closes it). Opening reads and checks header and index only. Raises
+    FormatError and its subclasses, FileNotFoundError, OSError. Blocks are checked against their CRC32C at the first
+    full read. Of duplicate names, look-up returns the last.
 
     damaged: also open a file that is truncated, or whose blocks are inconsistent; `problems` lists the defects,
     `entries` has the blocks with a name that are inside the file, `outside` the others.
     """
 
-    def __init__(self, source: PathOrFile | Buffer | mmap.mmap | MemorySource, *, damaged: bool = False) -> None:
+    def __init__(self, source: Location | Buffer | mmap.mmap | MemorySource, *, damaged: bool = False) -> None:
         self._source: Source = open_source(source)
         self.where = self._source.where
         self.problems: list[FormatError] = []

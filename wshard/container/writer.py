@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from wshard.container.byte_source import PathOrFile
     from wshard.container.codec import Codec
     from wshard.container.encode_block import Payload, PendingBlock
+    from wshard.files.schemes import PathOrFile
 
 
 class ShardWriter(EntryWriter):

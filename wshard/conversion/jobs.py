@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as, read_as
+from wshard.files.schemes import local_path
 from wshard.formats.detect import detect_format
 from wshard.formats.wshard import SUFFIXES
-from wshard.open import local_path, open_location
+from wshard.open import open_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
-    from wshard.formats.base import Location
+    from wshard.files.schemes import Location, PathOrFile
 
 
 def load(path_or_file: Location, format: Format | str | None = None) -> Episode:  # noqa: A002  (the reference's name)
@@ -34,7 +34,7 @@ def load(path_or_file: Location, format: Format | str | None = None) -> Episode:
 
 def save(
     ep: Episode,
-    path_or_file: Location,
+    path_or_file: PathOrFile,
     format: Format | str | None = None,  # noqa: A002  (the reference's name)
     *,
     compression: Compression = "none",

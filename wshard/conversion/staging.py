@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.container.atomic_write import publish
 from wshard.container.draft import DraftLock, put_in_place, remove_dead_drafts, stamp_owned
 from wshard.errors import WShardError
-from wshard.folders.exchange import link_file, link_files, list_files
+from wshard.files.exchange import link_file, link_files, list_files
 from wshard.formats.base import open_sink, sink_class
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from wshard.data.readers import find_h5, find_table
 from wshard.data.registry import detect_format, get_format
 from wshard.data.source_dataset import SourceDataset
 from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError
+from wshard.files.local import LocalPlace
 from wshard.formats.detect import list_inside
 from wshard.messages import shown
 
@@ -63,11 +64,8 @@ def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, 
 
 def _advise(location: Path) -> str:
     """Return advice on what to load instead of a location that is not a data set."""
-    inside = (
-        list_inside(location, lambda child: one.name if (one := detect_format(child)) else "")
-        if location.is_dir()
-        else ""
-    )
+    place = LocalPlace(str(location))
+    inside = list_inside(place, lambda child: one.name if (one := detect_format(child.local_path())) else "")
     if inside:
         return f"it has the data sets {inside}: load one, or several as a list"
     if next(location.rglob("*.wshard"), None):

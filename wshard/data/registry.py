@@ -12,11 +12,12 @@ from wshard.data.lerobot import SCHEME, LeRobotAdapter
 from wshard.data.source_dataset import SourceDataset
 from wshard.data.writers import EPISODE_DATA_KEY, SinkWriter, with_parent
 from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
+from wshard.files.schemes import local_path
 from wshard.formats.base import open_sink, sink_class
 from wshard.formats.detect import detect_format as detect_location
 from wshard.formats.table import FORMATS as TABLE
 from wshard.formats.table import FormatEntry
-from wshard.open import local_path, open_location
+from wshard.open import open_location
 from wshard.plugins import load_plugin
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import numpy as np
 from wshard.container.layout import IMAGE_OFFSET
 from wshard.episode.lane_view import LazyLane
 from wshard.errors import EpisodeError, LaneError, StepError
+from wshard.files.range_file import BufferOpener, RangeFile
 from wshard.media.chained_frames import ChainedFrames
 from wshard.media.frames import ImageFrames
-from wshard.media.range_file import BufferOpener, RangeFile
 from wshard.media.video_copy import copy_video
 from wshard.media.video_frames import VideoFrames
 

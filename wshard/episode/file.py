@@ -30,9 +30,10 @@ from wshard.types import Episode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.container.byte_source import MemorySource, PathOrFile
     from wshard.container.codec_plan import FrameSteps
     from wshard.container.layout import Buffer
+    from wshard.files.byte_source import MemorySource
+    from wshard.files.schemes import Location, PathOrFile
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, TimebaseSpec
 
@@ -46,7 +47,7 @@ class EpisodeFile(EpisodeReader):
     as a context manager; arrays returned earlier stay valid after close().
     """
 
-    def __init__(self, source: PathOrFile | Buffer | MemorySource | ShardReader) -> None:
+    def __init__(self, source: Location | Buffer | MemorySource | ShardReader) -> None:
         self._shard = source if isinstance(source, ShardReader) else ShardReader(source)
         self.where = self._shard.where
         role = self._shard.header.role
@@ -225,7 +226,7 @@ class EpisodeFile(EpisodeReader):
         return decode_episode(self, channels, span(start, stop, self.length, self.where))
 
 
-def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
+def open_wshard(source: Location | Buffer) -> EpisodeFile:
     """Open an episode file lazily.
 
     `with open_wshard(path) as ep: ep.lane("state")[10:20]` reads one lane. Cost: header, index and meta blocks.
@@ -234,7 +235,7 @@ def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
     return EpisodeFile(source)
 
 
-def load_wshard(path_or_file: PathOrFile | Buffer, channels: Sequence[str] | None = None) -> Episode:
+def load_wshard(path_or_file: Location | Buffer, channels: Sequence[str] | None = None) -> Episode:
     """Load an episode from a path or binary file object.
 
     channels: ids ("state") or block names ("action/ctrl"); loads these observations and actions, their predictions, and

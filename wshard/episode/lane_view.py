@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.container.byte_source import OfOneProcess
 from wshard.container.layout import ENTRY_ZSTD
 from wshard.container.seekable_zstd import read_frame, read_table
 from wshard.episode.lanes import lane_shape, view_typed
 from wshard.errors import StepError
+from wshard.files.byte_source import OfOneProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

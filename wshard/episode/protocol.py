@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 from wshard.errors import StepError
+from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from wshard.episode.lane_view import LazyLane
     from wshard.episode.meta_reader import Declaration
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, Episode, TimebaseSpec
 
@@ -105,20 +108,16 @@ class Fingerprint:
     mtime_ns: int
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], *other_paths: str | os.PathLike[str]) -> Fingerprint:
+    def of(cls, file: Location, *other_files: Location) -> Fingerprint:
         """Return the fingerprint of a file, or of several: the sum of their sizes, and the newest time.
 
         Raises FileNotFoundError for the first one; others that are missing do not count.
         """
-        stats = [os.stat(path)]  # noqa: PTH116  (called for every episode: os.stat is faster)
-        for other_path in other_paths:
-            try:
-                stats.append(os.stat(other_path))  # noqa: PTH116  (as above)
-            except FileNotFoundError:
-                continue
-        return cls(
-            sum(stat_result.st_size for stat_result in stats), max(stat_result.st_mtime_ns for stat_result in stats)
-        )
+        states = [place_of(file).status()]
+        for other_file in other_files:
+            with suppress(FileNotFoundError):
+                states.append(place_of(other_file).status())
+        return cls(sum(state.size for state in states), max(state.mtime_ns for state in states))
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class Part:
     """One of the files of an episode: its role (MANIFEST or CHUNK) and location."""
 
     role: str
-    path: Path
+    place: Place
 
 
 # ---- open episodes -------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from wshard.episode.meta_writer import write_description
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.container.byte_source import PathOrFile
     from wshard.container.codec_plan import CodecPlan
     from wshard.container.layout import Buffer
     from wshard.episode.meta_reader import Description
+    from wshard.files.schemes import PathOrFile
 
 
 def store(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
 from wshard.formats.sink_base import SinkBase
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
-
-    Location = str | os.PathLike[str] | IO[bytes]
+    from wshard.files.schemes import Location
 
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from itertools import chain, islice
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from wshard.arguments import file_object
 from wshard.container.layout import MAGIC
-from wshard.container.open_file import open_file
 from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
+from wshard.files.file_object import OpenFilePlace
+from wshard.files.schemes import place_of
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
-from wshard.formats.look import LocationLook
+from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
 from wshard.formats.table import BY_SUFFIX, FORMATS, OTHER_ARRAYS, UNREAD
 from wshard.types import Format
@@ -23,7 +21,9 @@ from wshard.types import Format
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wshard.formats.base import FormatMatcher, Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.base import FormatMatcher
 
 _SUFFIXES: Final = {
     ".wshard": Format.WSHARD,
@@ -42,7 +42,7 @@ _MAX_LISTED: Final = 10  # of these, the number in the message
 _FORMAT_VALUES: Final = frozenset(member.value for member in Format)
 
 
-def detect_format(path: str | os.PathLike[str]) -> str:
+def detect_format(location: Location) -> str:
     """Return the format of a location: a member of types.Format, or the name of another format.
 
     An episode file of this project is detected by its suffix; other files and folders by their contents
@@ -50,23 +50,24 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     UNKNOWN, which is false, for other locations.
     Raises AmbiguousFormatError for a location that fits two formats.
     """
-    by_suffix = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (called very often: faster than pathlib)
-    name = Format.WSHARD if by_suffix is Format.WSHARD else match_format(path) or _detect_file(path) or _by_suffix(path)
+    look = look_at(location)
+    by_suffix = _SUFFIXES.get(look.suffix)
+    name = Format.WSHARD if by_suffix is Format.WSHARD else match_format(look) or _detect_file(look) or _by_suffix(look)
     return Format(name) if name in _FORMAT_VALUES else name
 
 
-def _by_suffix(path: str | os.PathLike[str]) -> str:
+def _by_suffix(look: LocationLook) -> str:
     """Return the format of this suffix, "" for a folder: its contents say what it is."""
-    return "" if os.path.isdir(path) else BY_SUFFIX.get(os.path.splitext(path)[1].lower(), "")  # noqa: PTH112, PTH122
+    return "" if look.is_folder else BY_SUFFIX.get(look.suffix, "")
 
 
-def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher] | None = None) -> str | None:
+def match_format(location: Location | LocationLook, matchers: Sequence[FormatMatcher] | None = None) -> str | None:
     """Return the name of the format that recognises a file or folder as its location, None if there is none.
 
     matchers: what load_matchers returns, for many calls. Formats of this package come first, then those of others.
     Raises AmbiguousFormatError where two of this package take it.
     """
-    look = path if isinstance(path, LocationLook) else LocationLook(path)
+    look = look_at(location)
     names: list[str] = []
     for matcher in load_matchers() if matchers is None else matchers:
         if names and not matcher.own:
@@ -75,17 +76,17 @@ def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher]
             names += [matcher.name] if matcher.matches(look) else []
     if len(names) > 1 and names[0] in FORMATS:
         raise AmbiguousFormatError(
-            f"{os.fspath(path)}: fits the formats {' and '.join(names)}: name the one that it is (--format)"
+            f"{look.place}: fits the formats {' and '.join(names)}: name the one that it is (--format)"
         )
     return names[0] if names else None
 
 
-def _detect_file(path: str | os.PathLike[str]) -> str:
-    by_suffix = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (called very often: faster than pathlib)
+def _detect_file(look: LocationLook) -> str:
+    by_suffix = _SUFFIXES.get(look.suffix)
     if by_suffix not in (None, Format.MINARI, Format.DREAMER_V3):
         return by_suffix
     try:
-        with open_file(path) as file:
+        with look.place.open() as file:
             magic = file.read(_MAGIC_SIZE)
             if magic == ZIP_MAGIC:
                 return _zip_kind(file, by_suffix)
@@ -96,7 +97,7 @@ def _detect_file(path: str | os.PathLike[str]) -> str:
     by_magic = detect_format_bytes(magic)
     if by_magic is not Format.MINARI:
         return by_suffix or by_magic
-    kind = hdf5_kind(path)
+    kind = hdf5_kind(look)
     return Format(kind) if kind and kind in _FORMAT_VALUES else Format.HDF5
 
 
@@ -118,9 +119,10 @@ def detect_format_bytes(data: bytes) -> Format:
 
 def format_of(location: Location) -> str:
     """Return the format of a path, as detect_format, or of a file object, by its first bytes and names of arrays."""
-    if isinstance(location, (str, os.PathLike)):
-        return detect_format(location)
-    file = file_object(location, "read")
+    place = place_of(location)
+    if not isinstance(place, OpenFilePlace):
+        return detect_format(place)
+    file = place.file
     position = file.tell()
     magic = file.read(_MAGIC_SIZE)
     name = _zip_kind(file) if magic == ZIP_MAGIC else detect_format_bytes(magic)
@@ -128,30 +130,31 @@ def format_of(location: Location) -> str:
     return name
 
 
-def format_to_write(path: str | os.PathLike[str]) -> str:
+def format_to_write(path: Location) -> str:
     """Return the format of what is there, else the one of the suffix, also over other arrays: its Sink decides."""
-    by_suffix = BY_SUFFIX.get(Path(path).suffix.lower(), "")
-    name = (not Path(path).exists() and by_suffix) or detect_format(path) or by_suffix
+    place = place_of(path)
+    by_suffix = BY_SUFFIX.get(place.suffix.lower(), "")
+    name = (not place.exists() and by_suffix) or detect_format(place) or by_suffix
     return Format.DREAMER_V3 if name == OTHER_ARRAYS else name
 
 
-def list_inside(folder: str | os.PathLike[str], detect: Callable[[Path], str]) -> str:
+def list_inside(folder: Place, detect: Callable[[Place], str]) -> str:
     """Return "NAME (FORMAT), ..." of the paths in a folder whose format is detected, "" for none.
 
     If there are none directly in it, its subfolders are searched.
     """
-    root, described = Path(folder), list[str]()
-    children = sorted(root.glob("*"))
-    for paths in (children, chain.from_iterable(sorted(child.glob("*")) for child in children)):
-        for path in islice(paths, _MAX_CHILDREN) if not described else ():
+    described = list[str]()
+    children = folder.glob("*")
+    for places in (children, chain.from_iterable(child.glob("*") for child in children)):
+        for place in islice(places, _MAX_CHILDREN) if not described else ():
             with suppress(FormatError, DatasetError, OSError):
-                described += [f"{path.relative_to(root)} ({name})"] if (name := detect(path)) else []
+                described += [f"{place.relative_to(folder)} ({name})"] if (name := detect(place)) else []
     return ", ".join(described[:_MAX_LISTED] + ["..."] * (len(described) > _MAX_LISTED))
 
 
-def describe_arrays(folder: str | os.PathLike[str]) -> str:
+def describe_arrays(folder: Location) -> str:
     """Return the names of the .npz files of no format in a folder, and what to do with them; "" if there are none."""
-    names = list_inside(folder, lambda path: "other arrays" if detect_format(path) == OTHER_ARRAYS else "")
+    names = list_inside(place_of(folder), lambda path: "other arrays" if detect_format(path) == OTHER_ARRAYS else "")
     return f"it has {names}: {UNREAD[OTHER_ARRAYS]}" if names else ""
 
 
@@ -160,17 +163,18 @@ def known_format(given: str | None, guess: str, where: Location) -> str:
     name = str(guess if given is None else given)
     if not name:
         available = ", ".join(FORMATS)
-        if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
-            inside = list_inside(where, lambda path: "" if (name := detect_format(path)) == OTHER_ARRAYS else name)
+        place = place_of(where)
+        if place.is_dir():
+            inside = list_inside(place, lambda path: "" if (name := detect_format(path)) == OTHER_ARRAYS else name)
             advice = (
-                f"it has {inside}: name one, such as {Path(where, inside.partition(' (')[0])}, or the format of all"
+                f"it has {inside}: name one, such as {place / inside.partition(' (')[0]}, or the format of all"
                 if inside
-                else describe_arrays(where) or f"name the format of its files ({available})"
+                else describe_arrays(place) or f"name the format of its files ({available})"
             )
             raise FormatError(f"{where}: Unknown format: a folder: {advice}")
-        if isinstance(where, (str, os.PathLike)):
+        if not isinstance(place, OpenFilePlace):
             with suppress(OSError):
-                open_file(where).close()  # says what it is instead of a file of data
+                place.open().close()  # says what it is instead of a file of data
         raise FormatError(
             f"{where}: Unknown format: expected a file with a known suffix or first bytes; "
             f"name the format ({available}); {OWN_DATA}"

@@ -16,6 +16,7 @@ from wshard.container.codec_plan import CodecPlan
 from wshard.container.draft import Draft, check_mode
 from wshard.episode.lanes import EXACT_REWARD, REWARD
 from wshard.errors import CodecError, EpisodeError, FormatError, RecordingStateError
+from wshard.files.local import LocalPlace
 from wshard.formats.sink_base import SinkBase
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.base import Location
+    from wshard.files.schemes import PathOrFile
     from wshard.types import Channel, Episode
 
 _FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 28\b")
@@ -49,7 +50,7 @@ class DraftSink(SinkBase):
     publishes_none: ClassVar[bool] = False
     """Whether a new location appears even without episodes."""
 
-    def __init__(self, location: Location, *, compression: Any = "none", mode: WriteMode = "append") -> None:
+    def __init__(self, location: PathOrFile, *, compression: Any = "none", mode: WriteMode = "append") -> None:
         check_mode(mode)
         is_path = isinstance(location, (str, os.PathLike))
         if not is_path and not self.takes_file_objects:
@@ -58,12 +59,13 @@ class DraftSink(SinkBase):
             raise CodecError(f"compression: expected none, {self.codecs}, found {compression!r}")
         self._location, self._compression, self._mode = location, compression, mode
         self._where = os.fspath(location) if isinstance(location, (str, os.PathLike)) else str(location)
+        self._target = LocalPlace(self._where)
         self._existed = self._has_episodes()
         if mode == "error" and self._existed:
             raise FileExistsError(errno.EEXIST, f"expected no {self.content} there (mode 'error')", self._where)
         self._ids: set[str] = set()
         self._changed, self._state = False, "open"
-        self._draft = self._open_draft("append" if mode == "error" and os.path.exists(self._where) else mode)  # noqa: PTH110
+        self._draft = self._open_draft("append" if mode == "error" and self._target.exists() else mode)
         try:
             self._begin(self._path, continues=self._existed and mode == "append")
         except BaseException:
@@ -76,7 +78,7 @@ class DraftSink(SinkBase):
 
     def _open_draft(self, mode: WriteMode) -> Draft | None:
         """Return the draft to write to, None if the location is written to itself."""
-        owned = self.owned(Path(self._where)) if os.path.exists(self._where) else ()  # noqa: PTH110
+        owned = self.owned(Path(self._where)) if self._target.exists() else ()
         return Draft(self._where, mode, folder=self.in_folder, owned=owned)
 
     @property

@@ -6,13 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from wshard.chunks.manifest import safe_name
 from wshard.container.draft import stamp_owned
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.source_base import SourceBase
 
@@ -21,32 +22,27 @@ if TYPE_CHECKING:
 
     from wshard.container.draft import Draft, WriteMode
     from wshard.episode.protocol import EpisodeReader
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location, PathOrFile
     from wshard.types import Array, Episode
 
 _Ref = TypeVar("_Ref")
 _MAX_KEYS_IN_MESSAGE = 20  # known keys in the message about an unknown one
 
 
-def folder_of(location: Location) -> Path | None:
-    """Return the path of a location that is a folder, None for a file or a file object."""
-    return Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
-
-
 class FilesSource(SourceBase, ABC, Generic[_Ref]):
     """A Source of files, which are listed when they are first needed. Raises FileNotFoundError for a missing path."""
 
     def __init__(self, location: Location) -> None:
-        if isinstance(location, (str, os.PathLike)):
-            os.stat(location)  # noqa: PTH116  (its error names the path as it was given)
-        self._location = location
+        self._place = place_of(location)
+        self._place.status()
 
     @abstractmethod
     def _scan(self) -> Mapping[str, _Ref]:
         """Return {key: ref} of all episodes in order; a ref is what the format needs to find an episode's data."""
 
     @abstractmethod
-    def _files(self, ref: _Ref) -> Sequence[Location]:
+    def _files(self, ref: _Ref) -> Sequence[Place]:
         """Return the files of an episode, at least one."""
 
     @abstractmethod
@@ -58,7 +54,7 @@ class FilesSource(SourceBase, ABC, Generic[_Ref]):
         return self._scan()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_location": self._location} | {name: value for name, value in vars(self).items() if name == "clock"}
+        return {"_place": self._place} | {name: value for name, value in vars(self).items() if name == "clock"}
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
@@ -78,11 +74,7 @@ class FilesSource(SourceBase, ABC, Generic[_Ref]):
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return the fingerprint of all files of the episode; of a file object, its size."""
-        files = self._files(self._find(key))
-        paths = [file for file in files if isinstance(file, (str, os.PathLike))]
-        if not paths:
-            return Fingerprint(_size_of(files[0]), 0)
-        return Fingerprint.of(paths[0], *paths[1:])
+        return Fingerprint.of(*self._files(self._find(key)))
 
     def keys(self) -> list[str]:
         """Return the keys; "" for the only episode of a file."""
@@ -98,18 +90,16 @@ class FilesSource(SourceBase, ABC, Generic[_Ref]):
             )
         if not key:
             raise EntryNotFoundError(
-                f"{self._location}: expected one episode, found a location of {count}: "
+                f"{self._place}: expected one episode, found a location of {count}: "
                 f"name one by PATH#KEY; keys: {available}"
             )
         alternative = "one episode, without a key" if count else "none"
-        raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {available or alternative}")
+        raise EntryNotFoundError(f"{self._place}: no episode {key!r}; it has {available or alternative}")
 
 
-def _size_of(file: Any) -> int:
-    position = file.tell()
-    size = file.seek(0, os.SEEK_END)
-    file.seek(position)
-    return int(size)
+def _folder_of(location: PathOrFile) -> Path | None:
+    """Return the path of a location that is a folder, None for a file or a file object."""
+    return Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
 
 
 class FilesSink(DraftSink):
@@ -125,9 +115,9 @@ class FilesSink(DraftSink):
     keeps_bfloat16: ClassVar[bool] = True
 
     def _has_episodes(self) -> bool:
-        self._folder = folder_of(self._location)
+        self._folder = _folder_of(self._location)
         is_path = isinstance(self._location, (str, os.PathLike))
-        return bool(self.owned(self._folder)) if self._folder else is_path and Path(self._where).exists()
+        return bool(self.owned(self._folder)) if self._folder else is_path and self._target.exists()
 
     def _open_draft(self, mode: WriteMode) -> Draft | None:
         if self._folder is not None and mode == "overwrite":
@@ -153,7 +143,7 @@ class FilesSink(DraftSink):
         """Return True if a file is one of the format."""
 
     @abstractmethod
-    def _save(self, ep: Episode, location: Location) -> None:
+    def _save(self, ep: Episode, location: PathOrFile) -> None:
         """Write an episode as a file."""
 
     def _add(self, ep: Episode, draft: Path) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.files.place import Place
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
@@ -137,43 +138,34 @@ class LazySource(FilesSource[_Ref]):
         fingerprints = self._cache("states")
         size, newest = 0, 0
         for file in self._files(self._find(key)):
-            name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else ""
-            if name not in fingerprints:
-                fingerprints[name] = self._state_of(name, key) if name else super().fingerprint(key)
-            size, newest = size + fingerprints[name].size, max(newest, fingerprints[name].mtime_ns)
+            if file not in fingerprints:
+                fingerprints[file] = self._state_of(file, key)
+            size, newest = size + fingerprints[file].size, max(newest, fingerprints[file].mtime_ns)
         return Fingerprint(size, newest)
 
-    def _state_of(self, name: str, key: str) -> Fingerprint:
+    def _state_of(self, file: Place, key: str) -> Fingerprint:
         """Return the fingerprint of a file; raises MissingFileError for a missing one that a folder refers to."""
         try:
-            return Fingerprint.of(name)
+            return Fingerprint.of(file)
         except FileNotFoundError:
-            location = self._location
-            if isinstance(location, (str, os.PathLike)) and os.path.isdir(location):  # noqa: PTH112  (called very often: faster than pathlib)
-                raise MissingFileError.at(name, f"{self.where_of(key)}: expected the file {name}, found none") from None
+            if self._place.is_dir():
+                raise MissingFileError.at(file, f"{self.where_of(key)}: expected the file {file}, found none") from None
             raise
 
     def missing_files(self, key: str) -> list[str]:
         """Return the paths of the files that the location lists for an episode and lacks, such as videos."""
-        files = self._files(self._find(key))
-        return [os.fspath(file) for file in files if isinstance(file, (str, os.PathLike)) and not os.path.exists(file)]  # noqa: PTH110  (Path.exists can raise)
+        return [str(file) for file in self._files(self._find(key)) if not file.exists()]
 
     def is_current(self) -> bool:
         """Return True if all files whose fingerprints were returned are unchanged."""
         try:
-            return all(not name or Fingerprint.of(name) == state for name, state in self._cache("states").items())
+            return all(Fingerprint.of(file) == state for file, state in self._cache("states").items())
         except OSError:
             return False
 
     def where_of(self, key: str) -> str:
         """Return the name of an episode in messages."""
-        location = self._location
-        uri = (
-            os.fspath(location)
-            if isinstance(location, (str, os.PathLike))
-            else str(getattr(location, "name", "<file>"))
-        )
-        return str(EpisodeAddress(uri, key))
+        return str(EpisodeAddress(self._place.uri, key))
 
     # ---- open files --------------------------------------------------------------------------------------------------
 
@@ -214,10 +206,10 @@ class LazySource(FilesSource[_Ref]):
             values.popitem(last=False)
         return value
 
-    def _cache(self, name: str) -> OrderedDict[str, Any]:
+    def _cache(self, name: str) -> OrderedDict[Any, Any]:
         """Return a cache of this process by its name: files that a parent process opened must not be used."""
         if self._cached_at_fork != _fork_count:
-            self._cached_at_fork, self._caches = _fork_count, dict[str, OrderedDict[str, Any]]()
+            self._cached_at_fork, self._caches = _fork_count, dict[str, OrderedDict[Any, Any]]()
         cache = self._caches.get(name)
         if cache is None:
             cache = self._caches[name] = OrderedDict()

@@ -1,17 +1,19 @@
-"""Facts about a path, looked up once and shared by all formats that try to recognise it."""
+"""Facts about a place, looked up once and shared by all formats that try to recognise it."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError
+from wshard.files.schemes import place_of
 from wshard.formats.npz import ZIP_MAGIC, array_names
+
+if TYPE_CHECKING:
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
 
 _MAX_NAMES: Final = 4096
 _HEAD_SIZE: Final = 4096
@@ -19,27 +21,28 @@ _MAX_JSON: Final = 1 << 24
 
 
 class LocationLook(os.PathLike[str]):
-    """A path with cached facts about it. Nothing raises an error for a missing path.
+    """A place with cached facts about it. Nothing raises an error for a missing place.
 
-    found: a cache for formats that share a look-up, by a name that they agree on.
+    found: a cache for formats that share a look-up, by a name that they agree on. For formats of other packages, it
+    stands for the path of a local place.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, place: Place) -> None:
+        self.place = place
         self.found: dict[str, Any] = {}
 
     def __fspath__(self) -> str:
-        return self.path
+        return self.place.local_path()
 
     @cached_property
     def is_folder(self) -> bool:
         """Whether it is a folder."""
-        return os.path.isdir(self.path)  # noqa: PTH112  (Path.is_dir can raise)
+        return self.place.is_dir()
 
     @cached_property
     def suffix(self) -> str:
         """The suffix of the name in lower case, such as ".h5"."""
-        return os.path.splitext(self.path)[1].lower()  # noqa: PTH122  (called very often: faster than pathlib)
+        return self.place.suffix.lower()
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -47,8 +50,7 @@ class LocationLook(os.PathLike[str]):
         if not self.is_folder:
             return frozenset()
         try:
-            with os.scandir(self.path) as entries:
-                return frozenset(entry.name for entry in itertools.islice(entries, _MAX_NAMES))
+            return frozenset(entry.name for entry in itertools.islice(self.place.entries(), _MAX_NAMES))
         except OSError:
             return frozenset()
 
@@ -58,8 +60,7 @@ class LocationLook(os.PathLike[str]):
         if self.is_folder:
             return b""
         try:
-            with open_file(self.path) as file:
-                return file.read(_HEAD_SIZE)
+            return self.place.read(0, _HEAD_SIZE)
         except (OSError, FormatError):
             return b""
 
@@ -69,7 +70,7 @@ class LocationLook(os.PathLike[str]):
         if not self.head.startswith(ZIP_MAGIC):
             return frozenset()
         try:
-            with open_file(self.path) as file:
+            with self.place.open() as file:
                 return array_names(file) or frozenset()
         except (OSError, FormatError):
             return frozenset()
@@ -77,12 +78,15 @@ class LocationLook(os.PathLike[str]):
     def read_json(self, name: str) -> Any:
         """Return the JSON of a file of at most 16 MiB in the folder, None if there is no readable one."""
         try:
-            with open_file(Path(self.path, name)) as file:
-                text = file.read(_MAX_JSON + 1)
-            return json.loads(text) if len(text) <= _MAX_JSON else None
+            return (self.place / name).read_json(_MAX_JSON)
         except (OSError, ValueError, RecursionError):
             return None
 
     def exists(self, name: str) -> bool:
         """Return True if the folder has a file or folder of this relative path."""
-        return os.path.exists(os.path.join(self.path, name))  # noqa: PTH110, PTH118  (Path.exists can raise)
+        return (self.place / name).exists()
+
+
+def look_at(location: Location | LocationLook) -> LocationLook:
+    """Return the facts about a location; those that another format looked up are shared."""
+    return location if isinstance(location, LocationLook) else LocationLook(place_of(location))

@@ -20,13 +20,14 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 import numpy as np
 
 from wshard.container.atomic_write import publish
-from wshard.container.open_file import open_file
 from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.files.local import LocalPlace
+from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.schemes import Location, PathOrFile
     from wshard.types import Array
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -55,10 +56,12 @@ def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str
     Raises LimitError for sizes above the limits or beyond what the file can hold, FormatError for any other defect,
     FileNotFoundError.
     """
-    if isinstance(source, (str, os.PathLike)):
-        with open_file(source) as file:
-            return _read_archive(file, os.fspath(source), names)
-    return _read_archive(source, str(getattr(source, "name", "<file object>")), names)
+    place = place_of(source)
+    where = str(place)
+    with place.open() as file, translate_npz_errors(where), zipfile.ZipFile(file) as archive:
+        members = check_members(archive, where)
+        selected = {name: info for name, info in members.items() if names is None or name in names}
+        return {name: _read(archive, info, f"{where}: {name!r}") for name, info in selected.items()}
 
 
 def array_names(file: IO[bytes]) -> frozenset[str] | None:
@@ -71,17 +74,16 @@ def array_names(file: IO[bytes]) -> frozenset[str] | None:
     return frozenset(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
 
-def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) -> dict[str, Array]:
-    with translate_npz_errors(where), zipfile.ZipFile(file) as archive:
-        members = check_members(archive, where)
-        selected = {name: info for name, info in members.items() if names is None or name in names}
-        return {name: _read(archive, info, f"{where}: {name!r}") for name, info in selected.items()}
+def map_npz(location: Location, name: str) -> Array:
+    """Return one array of an .npz file, memory-mapped if it is uncompressed and local, otherwise read.
 
-
-def map_npz(path: str | os.PathLike[str], name: str) -> Array:
-    """Return one array of an .npz file, memory-mapped if it is uncompressed, otherwise read; raises as read_npz."""
-    where = os.fspath(path)
-    with open_file(path) as file, translate_npz_errors(where):
+    Raises what read_npz does.
+    """
+    place = place_of(location)
+    where = str(place)
+    if not isinstance(place, LocalPlace):
+        return read_npz(place, (name,))[name]
+    with place.open() as file, translate_npz_errors(where):
         with zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if info.filename == f"{name}{_SUFFIX}"]
             if len(infos) != 1:
@@ -98,7 +100,7 @@ def map_npz(path: str | os.PathLike[str], name: str) -> Array:
                 raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, found {infos[0].file_size}")
             order: Literal["F", "C"] = "F" if fortran else "C"
             return np.memmap(file, dtype, "r", data_start + header_size, shape, order)
-    return read_npz(path, (name,))[name]
+    return read_npz(place, (name,))[name]
 
 
 @contextlib.contextmanager
@@ -216,7 +218,7 @@ def npz_path(path: str) -> str:
     return path if path.endswith(".npz") else f"{path}.npz"
 
 
-def write_npz(arrays: Mapping[str, Array], target: Location) -> None:
+def write_npz(arrays: Mapping[str, Array], target: PathOrFile) -> None:
     """Write arrays as an uncompressed .npz; a path gets the suffix if it lacks it, and is written atomically.
 
     Equal arrays give equal bytes. Raises EpisodeError for data that an npz cannot hold, OSError for a full disk.

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.container.byte_source import MemorySource, open_source
 from wshard.container.draft import stamp_owned
 from wshard.episode.file import EpisodeFile, save_wshard
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
+from wshard.files.byte_source import MemorySource, open_source
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.file_per_episode import FilesSource
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.shardpack.layout import RECORD_MAGIC, RECORD_SIZE
 from wshard.shardpack.names import EPISODE_TYPE
 from wshard.shardpack.reader import ShardPackReader
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 
     from wshard.container.draft import WriteMode
     from wshard.container.layout import Buffer
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.shardpack.record import ShardPackEntry, ShardPackRecord
     from wshard.types import Episode
 
@@ -51,29 +52,26 @@ class ShardPackSource(FilesSource[int]):
 
     def __init__(self, location: Location) -> None:
         super().__init__(location)
-        if isinstance(location, (str, os.PathLike)) and os.path.isdir(location):  # noqa: PTH112
-            raise IsADirectoryError(errno.EISDIR, "expected a ShardPack file, found a folder", os.fspath(location))
+        if self._place.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "expected a ShardPack file, found a folder", str(self._place))
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a ShardPack whose first record, or the first intact one, has an episode."""
-        if not isinstance(location, (str, os.PathLike)):
-            return False
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if not look.head[RECORD_SIZE.size :].startswith(RECORD_MAGIC) and look.suffix != _SUFFIX:
             return False
         try:
-            source = open_source(look.path)  # not ShardPackReader: it would read the index, which may be large
+            source = open_source(look.place)  # not ShardPackReader: it would read the index, which may be large
             (size,) = RECORD_SIZE.unpack_from(look.head.ljust(RECORD_SIZE.size, b"\0"))
-            record: ShardPackRecord | None = unpack_record(source.read(0, min(size, source.size)), look.path)
+            record: ShardPackRecord | None = unpack_record(source.read(0, min(size, source.size)), str(look.place))
         except (FormatError, OSError):
-            record = _first_intact(look.path)
+            record = _first_intact(look.place)
         return record is not None and _episode_entry(record) is not None
 
     @cached_property
     def _pack(self) -> ShardPackReader:
-        location = self._location
-        return ShardPackReader(os.fspath(location) if isinstance(location, os.PathLike) else location)
+        return ShardPackReader(self._place)
 
     def _scan(self) -> Mapping[str, int]:
         return {self._key(number): number for number in range(len(self._pack))}
@@ -91,8 +89,8 @@ class ShardPackSource(FilesSource[int]):
                 self._pack.find(key)  # raises an error that says that its record is damaged, if it is
         return super()._find(key)
 
-    def _files(self, ref: int) -> Sequence[Location]:
-        return [self._location]
+    def _files(self, ref: int) -> Sequence[Place]:
+        return [self._place]
 
     def open(self, key: str) -> EpisodeFile:
         """Open one episode; raises EntryNotFoundError, FormatError for a record without one."""
@@ -105,9 +103,9 @@ class ShardPackSource(FilesSource[int]):
         return EpisodeFile(MemorySource(memoryview(data).toreadonly(), where))
 
 
-def _first_intact(path: str) -> ShardPackRecord | None:
+def _first_intact(place: Place) -> ShardPackRecord | None:
     try:
-        with ShardPackReader(path) as pack:
+        with ShardPackReader(place) as pack:
             return next(pack.intact_records(lambda *_: None), None)
     except (FormatError, OSError):
         return None
@@ -130,9 +128,9 @@ class ShardPackSink(DraftSink):
     keeps_bfloat16 = True
 
     def _has_episodes(self) -> bool:
-        if Path(self._where).is_dir():
+        if self._target.is_dir():
             raise FormatError(f"{self._where}: expected the path of a ShardPack file")
-        return Path(self._where).exists()
+        return self._target.exists()
 
     def _open_draft(self, mode: WriteMode) -> None:
         """Return None: a ShardPackWriter has a draft of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from wshard.folders.exchange import list_files
+from wshard.files.exchange import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

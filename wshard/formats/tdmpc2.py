@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +13,15 @@ from wshard.episode.lanes import REWARD
 from wshard.episode.meta_reader import Declaration
 from wshard.errors import FormatError
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.types import Array
 
 _SUFFIXES: Final = (".pt", ".pth")
@@ -87,9 +88,9 @@ class TDMPC2Source(LazySource[int]):
     )
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a zip file of PyTorch whose pickle names the three tensors."""
-        look = location if isinstance(location, LocationLook) else LocationLook(os.fspath(location))  # type: ignore[arg-type]
+        look = look_at(location)
         return look.suffix in _SUFFIXES and look.head[:4] == _ZIP and all(b.encode() in look.head for b in _NEEDED)
 
     def _scan(self) -> Mapping[str, int]:
@@ -98,8 +99,8 @@ class TDMPC2Source(LazySource[int]):
             return {"": 0}
         return {str(number): number for number in range(len(obs))}
 
-    def _files(self, ref: int) -> list[Location]:
-        return [self._location]
+    def _files(self, ref: int) -> list[Place]:
+        return [self._place]
 
     def _is_single(self) -> bool:
         return bool(self._tensors()["reward"].ndim == 1)
@@ -137,10 +138,10 @@ class TDMPC2Source(LazySource[int]):
     def _load(self) -> Mapping[str, Any]:
         torch = import_library("torch", "torch")
         where = self.where_of("")
-        path = os.fspath(self._location) if isinstance(self._location, (str, os.PathLike)) else None
         try:
+            file = self._place.path_or_file()
             with torch.serialization.safe_globals([*_STAND_INS]):
-                data = torch.load(path or self._location, map_location="cpu", weights_only=True, mmap=path is not None)
+                data = torch.load(file, map_location="cpu", weights_only=True, mmap=isinstance(file, str))
         except FileNotFoundError:
             raise
         except (pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, KeyError, AttributeError) as error:

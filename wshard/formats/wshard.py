@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.chunks.reader import open_episode_file
 from wshard.container.layout import MAGIC
-from wshard.episode.file import open_wshard, save_wshard
+from wshard.episode.file import save_wshard
 from wshard.errors import FormatError
-from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
+from wshard.formats.file_per_episode import FilesSink, FilesSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wshard.episode.protocol import EpisodeReader
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import PathOrFile
     from wshard.types import Episode
 
 SUFFIXES: Final = (".wshard", ".shard")
 
 
-class WShardSource(FilesSource["Location"]):
+class WShardSource(FilesSource["Place"]):
     """A file or file object holds the one episode ""; in a folder, keys are paths below it, sorted.
 
     A manifest stands for its chunks: they are one episode.
@@ -31,32 +31,31 @@ class WShardSource(FilesSource["Location"]):
 
     meaning = (("every block", "the lane of its name; FORMAT.md has the rules"),)
 
-    def _scan(self) -> Mapping[str, Location]:
-        folder = folder_of(self._location)
-        return {"": self._location} if folder is None else {key: folder / key for key in _episodes_below(folder)}
+    def _scan(self) -> Mapping[str, Place]:
+        place = self._place
+        return {key: place / key for key in _episodes_below(place)} if place.is_dir() else {"": place}
 
-    def _files(self, ref: Location) -> Sequence[Location]:
-        if not isinstance(ref, (str, os.PathLike)) or not os.fspath(ref).endswith(MANIFEST_SUFFIX):
+    def _files(self, ref: Place) -> Sequence[Place]:
+        if not ref.name.endswith(MANIFEST_SUFFIX):
             return [ref]
         try:
             rows = read_manifest(ref).rows()
         except FormatError:  # opening the manifest raises the error
             rows = []
-        return [ref, *(os.path.join(os.path.dirname(ref), row.uri) for row in rows)]  # noqa: PTH118, PTH120
+        return [ref, *(ref.parent / row.uri for row in rows)]
 
     def open(self, key: str) -> EpisodeReader:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        location = self._find(key)
-        return open_episode_file(location) if isinstance(location, (str, os.PathLike)) else open_wshard(location)
+        return open_episode_file(self._find(key))
 
 
-def _episodes_below(folder: Path) -> list[str]:
-    files = [path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file()]
+def _episodes_below(folder: Place) -> list[str]:
+    files = [file for file in folder.walk() if file.suffix in SUFFIXES and file.is_file()]
     chunks = set()
-    for path in files:
-        if path.name.endswith(MANIFEST_SUFFIX):
-            chunks |= {path.parent / row.uri for row in read_manifest(path).rows()}
-    return sorted(path.relative_to(folder).as_posix() for path in files if path not in chunks)
+    for file in files:
+        if file.name.endswith(MANIFEST_SUFFIX):
+            chunks |= {file.parent / row.uri for row in read_manifest(file).rows()}
+    return sorted(file.relative_to(folder) for file in files if file not in chunks)
 
 
 class WShardSink(FilesSink):
@@ -69,5 +68,5 @@ class WShardSink(FilesSink):
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
 
-    def _save(self, ep: Episode, location: Location) -> None:
+    def _save(self, ep: Episode, location: PathOrFile) -> None:
         save_wshard(ep, location, self._compression)

@@ -6,11 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.container.open_file import open_file
 from wshard.errors import LimitError, MissingFileError
 
 if TYPE_CHECKING:
-    import os
+    from wshard.files.place import Place
 
 MAX_IMAGE_SIZE: Final = 1 << 28
 
@@ -24,8 +23,8 @@ class ImageFiles(Sequence[bytes]):
         self._length = length
 
     @abstractmethod
-    def path_of(self, step: int) -> str | os.PathLike[str]:
-        """Return the path of the image of a timestep, which may not exist."""
+    def place_of_step(self, step: int) -> Place:
+        """Return the file of the image of a timestep, which may not exist."""
 
     def __len__(self) -> int:
         return self._length
@@ -34,13 +33,12 @@ class ImageFiles(Sequence[bytes]):
         """Return the bytes of one image; raises MissingFileError, LimitError."""
         if not 0 <= step < self._length:
             raise IndexError(step)
-        path = self.path_of(step)
+        place = self.place_of_step(step)
         try:
-            with open_file(path) as file:
-                data = file.read(MAX_IMAGE_SIZE + 1)
+            data = place.read(0, MAX_IMAGE_SIZE + 1)
         except FileNotFoundError:
-            message = f"{path}: expected the {self.content} {step}, found no file"
-            raise MissingFileError.at(path, message) from None
+            message = f"{place}: expected the {self.content} {step}, found no file"
+            raise MissingFileError.at(place, message) from None
         if len(data) > MAX_IMAGE_SIZE:
-            raise LimitError(f"{path}: expected an image of at most {MAX_IMAGE_SIZE} bytes")
+            raise LimitError(f"{place}: expected an image of at most {MAX_IMAGE_SIZE} bytes")
         return data

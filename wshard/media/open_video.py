@@ -9,13 +9,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.open_file import open_descriptor
 from wshard.errors import CodecError, LaneError, MissingFileError
+from wshard.files.local import LocalPlace
+from wshard.files.place import Place
+from wshard.files.schemes import place_of
 from wshard.media.display_matrix import Turn, read_matrices, turn_of
 from wshard.media.image_header import MAX_PIXELS, check_pixels
 from wshard.plugins import import_library
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes]]
-"""The path of a file, its bytes, or a function that opens it for seeking and reading."""
+VideoSource = Place | str | os.PathLike[str] | bytes | Callable[[], IO[bytes]]
+"""The path or place of a file, its bytes, or a function that opens it for seeking and reading."""
 
 TOLERANCE: Final = 1e-4
 """Maximum difference in seconds between the time of a frame and the requested time."""
@@ -76,11 +77,17 @@ class OpenVideo:
         elif callable(source):
             self._file = source()
         else:
-            with translate_errors(where), os.fdopen(open_descriptor(source)[0], "rb") as opened:
-                matrices = read_matrices(opened)  # opened here, too: the library would wait for a pipe
+            place = place_of(source)
+            with translate_errors(where):
+                opened = place.open()  # here, too: the library would wait for a pipe
+            if isinstance(place, LocalPlace):
+                with opened:
+                    matrices = read_matrices(opened)
+                file: Any = f"file:{place.uri}"  # no other protocol, such as http:
+            else:
+                self._file = opened
         if self._file is not None:
-            matrices = read_matrices(self._file)
-        file = self._file or f"file:{os.fspath(source)}"  # type: ignore[arg-type]  # no other protocol, such as http:
+            matrices, file = read_matrices(self._file), self._file
         limits = {"max_pixels": str(MAX_PIXELS), "threads": "1"}
         try:
             with translate_errors(where):
@@ -127,7 +134,7 @@ class OpenVideo:
         """Return the bytes of the file."""
         if isinstance(self._source, bytes):
             return self._source
-        with self._source() if callable(self._source) else Path(self._source).open("rb") as file:
+        with self._source() if callable(self._source) else place_of(self._source).open() as file:
             return file.read()
 
     @cached_property

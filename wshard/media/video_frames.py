@@ -11,6 +11,7 @@ import numpy as np
 
 from wshard.arguments import finite_number, whole_number
 from wshard.errors import CodecError, EpisodeError
+from wshard.files.place import Place
 from wshard.media.frames import EncodedFrames
 from wshard.media.open_video import TOLERANCE
 from wshard.media.video_pool import POOL
@@ -60,8 +61,8 @@ class VideoFrames(EncodedFrames):
             finite_number(self.from_timestamp, f"{self.where}: from_timestamp", EpisodeError)
             if self.count is None or self.fps is None or finite_number(self.fps, "fps", EpisodeError) <= 0:
                 raise EpisodeError(f"{self.where}: from_timestamp: expected count and fps > 0 too, found {self.fps}")
-        if self.where == "video" and isinstance(self.source, str | os.PathLike):
-            object.__setattr__(self, "where", os.fspath(self.source))
+        if self.where == "video" and isinstance(self.source, str | os.PathLike | Place):
+            object.__setattr__(self, "where", str(self.source))
 
     @property
     def length(self) -> int:

@@ -7,10 +7,10 @@ import contextlib
 import os
 import threading
 from collections import OrderedDict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import MissingFileError
+from wshard.files.schemes import place_of
 from wshard.media.open_video import OpenVideo
 
 if TYPE_CHECKING:
@@ -73,13 +73,12 @@ class VideoPool:
 def _key_of(source: VideoSource, where: str) -> Hashable:
     if isinstance(source, bytes) or callable(source):
         return id(source)  # unique, as the open video keeps a reference to it
-    path = Path(source)
+    place = place_of(source)
     try:
-        status = path.stat()
+        return place, place.status()
     except FileNotFoundError:
-        suffix = "" if where == str(path) else f" {path}"
-        raise MissingFileError.at(path, f"{where}: expected the video{suffix}, found no file") from None
-    return str(path), status.st_ino, status.st_size, status.st_mtime_ns
+        suffix = "" if where == str(place) else f" {place}"
+        raise MissingFileError.at(place, f"{where}: expected the video{suffix}, found no file") from None
 
 
 POOL: Final = VideoPool()

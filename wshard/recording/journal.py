@@ -26,11 +26,11 @@ from wshard.container.layout import (
     JOURNAL_ROWS,
     checksum,
 )
-from wshard.container.open_file import map_file, needs_local_disk
 from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
 from wshard.episode.meta_writer import write_description
 from wshard.errors import FormatError, RecordingExistsError
+from wshard.files.regular import map_file, needs_local_disk
 
 if sys.platform != "win32":
     import fcntl

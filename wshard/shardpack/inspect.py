@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError
+from wshard.files.regular import open_file
 from wshard.shardpack.layout import MAGIC, PARTIAL, RECORD_HEADER_SIZE, RECORD_MAGIC, RECORD_SIZE, SUFFIX
 from wshard.shardpack.reader import ShardPackReader
 

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from wshard.arguments import integer
-from wshard.container.byte_source import ClosedSource, OfOneProcess, PathSource, open_source
 from wshard.container.layout import checksum
 from wshard.errors import EntryNotFoundError, FormatError
+from wshard.files.byte_source import ClosedSource, OfOneProcess, PathSource, open_source
 from wshard.messages import shown
 from wshard.shardpack.index import PackIndex
 from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PackFooter, RecordHeader
@@ -17,8 +17,9 @@ from wshard.shardpack.record import RecordFiles, ShardPackRecord, locate_files, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from wshard.container.byte_source import PathOrFile, Source
     from wshard.container.layout import Buffer
+    from wshard.files.byte_source import Source
+    from wshard.files.schemes import Location
     from wshard.shardpack.record import LocatedFiles
 
 _KEY_READ_SIZE: Final = 512  # bytes of a header and most keys, in one range read
@@ -34,7 +35,7 @@ class ShardPackReader(OfOneProcess):
     FormatError for an invalid file, OSError.
     """
 
-    def __init__(self, source: PathOrFile | Buffer) -> None:
+    def __init__(self, source: Location | Buffer) -> None:
         self._source: Source = open_source(source)
         self.where = self._source.where
         size = self._source.size

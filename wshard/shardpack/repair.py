@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.container.atomic_write import lock_descriptor
-from wshard.container.byte_source import open_source
 from wshard.container.layout import name_hash
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, RecordingExistsError, RepairError
+from wshard.files.byte_source import open_source
+from wshard.files.regular import open_file
 from wshard.repair.repair import publish_repaired
 from wshard.repair.report import Damage, RepairReport
 from wshard.shardpack.index import PackIndex, key_table
@@ -34,7 +34,7 @@ from wshard.shardpack.verify import check_entries, verify_shardpack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.container.byte_source import Source
+    from wshard.files.byte_source import Source
 
 
 @dataclass

@@ -10,8 +10,8 @@ import numpy as np
 
 from wshard.arguments import file_object
 from wshard.container.layout import MAX_INDEX_SIZE
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, IndexCorruptError, LimitError
+from wshard.files.regular import open_file
 from wshard.shardpack.index import PackIndex
 from wshard.shardpack.layout import (
     END_MARKER,

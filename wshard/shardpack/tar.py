@@ -6,8 +6,8 @@ import io
 import tarfile
 from typing import IO, TYPE_CHECKING
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError
+from wshard.files.regular import open_file
 from wshard.shardpack.layout import MAX_ENTRY_SIZE
 from wshard.shardpack.names import member_name, split_member
 from wshard.shardpack.writer import NewEntry

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from wshard.container.atomic_write import name_place
 from wshard.container.draft import Draft
-from wshard.container.open_file import is_nameable
 from wshard.errors import FormatError, RecordingExistsError
+from wshard.files.listed import is_nameable
 from wshard.messages import shown
 from wshard.shardpack.names import check_path
 from wshard.shardpack.reader import ShardPackReader

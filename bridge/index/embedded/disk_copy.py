@@ -36,8 +36,8 @@ from bridge.support.blas_threads import one_blas_thread
 from bridge.support.file_lock import locked
 from wshard.container.atomic_write import TEMPORARY, publish, sync_folder
 from wshard.container.layout import checksum
-from wshard.container.open_file import needs_local_disk
 from wshard.errors import VectorIndexError
+from wshard.files.regular import needs_local_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

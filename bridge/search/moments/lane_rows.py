@@ -128,7 +128,7 @@ class LaneRows:
         address = row.address
         files: tuple[Fingerprint, ...] = (locations.fingerprint(address),)
         with open_at(address) as file:
-            chunks = tuple(EpisodeAddress(str(part.path)) for part in file.parts()[1:])
+            chunks = tuple(EpisodeAddress(str(part.place)) for part in file.parts()[1:])
             files += tuple(map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError.at(address, address.uri)

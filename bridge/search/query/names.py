@@ -17,8 +17,8 @@ from bridge.results import EpisodeRef, make_ref, resolve_span
 from catalog.values import storable
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.errors import EntryNotFoundError, MissingFileError, QueryError
+from wshard.files.schemes import local_path
 from wshard.messages import shown
-from wshard.open import local_path
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog

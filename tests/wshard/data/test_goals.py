@@ -111,7 +111,7 @@ def test_wrong_probabilities_are_refused_and_no_goals_change_nothing(data):
             GoalDataset(data, goal_keys=keys)
     plain = GoalDataset(data, goal_keys={})
     assert plain[3].keys() == data[3].keys()
-    place = data.episodes.sources[0]._location
+    place = data.episodes.sources[0]._place.uri
     renamed = HDF5Dataset(path=place, transform=lambda item: {"n": item["count"]})
     seen = GoalDataset(renamed, goal_keys={"n": "goal"}, seed=0)
     assert seen[0]["goal"].shape == (1,)

@@ -45,7 +45,7 @@ class NpyFolderSource(LazySource["Path"]):
     """A folder with a folder an episode."""
 
     def _scan(self) -> Mapping[str, Path]:
-        return {path.name: path for path in sorted(Path(self._location).iterdir())}
+        return {path.name: path for path in sorted(Path(self._place.local_path()).iterdir())}
 
     def _files(self, ref: Path) -> list[Path]:
         return sorted(ref.iterdir())

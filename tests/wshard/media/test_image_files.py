@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wshard.errors import LimitError, MissingFileError
+from wshard.files.schemes import place_of
 from wshard.media import image_files
 from wshard.media.image_files import ImageFiles
 
@@ -14,8 +15,8 @@ class Numbered(ImageFiles):
         super().__init__(length)
         self._folder = folder
 
-    def path_of(self, step):
-        return self._folder / f"{step}.png"
+    def place_of_step(self, step):
+        return place_of(self._folder / f"{step}.png")
 
 
 def test_images_are_the_bytes_of_their_files(tmp_path):

@@ -237,7 +237,7 @@ class EpisodeReaderContract:
     def test_parts_have_digests_and_data_their_checksums(self, tmp_path: Path) -> None:
         with self.open_reader(make_episode(), tmp_path) as reader:
             assert len(reader.parts()) == len(reader.part_digests())
-            assert all(part.path.exists() for part in reader.parts())
+            assert all(part.place.exists() for part in reader.parts())
             reader.verify()
 
     def test_what_is_not_there_is_refused(self, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError
 from wshard.formats.npz import check_members, map_npz, read_npy_header, translate_npz_errors
 
 if TYPE_CHECKING:
+    from wshard.files.place import Place
     from wshard.types import Array
 
 
@@ -71,16 +71,16 @@ class _Unclosed(io.RawIOBase):
 
 
 class NpzRows:
-    """An open .npz file; `where` is its name in messages."""
+    """An open .npz file."""
 
-    def __init__(self, path: str, where: str) -> None:
-        self._path, self._where = path, where
-        self._file = open_file(path)
+    def __init__(self, place: Place) -> None:
+        self._place, self._where = place, str(place)
+        self._file = place.open()
         self._columns: dict[str, Any] = {}
         try:
-            with translate_npz_errors(where):
+            with translate_npz_errors(self._where):
                 self._archive = zipfile.ZipFile(self._file)
-                self.members = check_members(self._archive, where, in_parts=True)
+                self.members = check_members(self._archive, self._where, in_parts=True)
         except BaseException:
             self._file.close()
             raise
@@ -100,6 +100,6 @@ class NpzRows:
             info = self.members[name]
             with translate_npz_errors(where):
                 is_stored = info.compress_type == zipfile.ZIP_STORED
-                opened = map_npz(self._path, name) if is_stored else self._archive.open(info)
+                opened = map_npz(self._place, name) if is_stored else self._archive.open(info)
                 self._columns[name] = opened if is_stored else NpzColumn(cast("Any", opened), info.file_size, where)
         return self._columns[name]

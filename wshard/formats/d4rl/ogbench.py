@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -12,14 +11,16 @@ from wshard.formats.d4rl.ends import FlatSpan, flatten_flags, split_at_flags
 from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.formats.table import CONVERT_OWN_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
+    from wshard.formats.look import LocationLook
 
 _ARRAYS: Final = frozenset({"observations", "actions", "terminals"})
 _STATE: Final = "qpos"  # of the simulator, which most of its files have
@@ -46,19 +47,19 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
     )
 
     @classmethod
-    def matches(cls, location: str | os.PathLike[str]) -> bool:
+    def matches(cls, location: Location | LocationLook) -> bool:
         """Return True for observations, actions, terminals and states of the simulator, or a name of its data sets.
 
         Rows with rewards, timeouts or next_observations are of other programs: their last actions count.
         """
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         names = look.array_names
-        is_own = _STATE in names or _DATASET_NAME.fullmatch(os.path.basename(look.path)) is not None  # noqa: PTH119
+        is_own = _STATE in names or _DATASET_NAME.fullmatch(look.place.name) is not None
         return is_own and names >= _ARRAYS and not names & _OF_OTHERS
 
     def _scan(self) -> Mapping[str, FlatSpan]:
         where = self.where_of("")
-        rows = self._open(self._location)
+        rows = self._open(self._place)
         if others := sorted(_OF_D4RL & {*rows.members}):
             raise FormatError(
                 f"{where}: expected rows of OGBench, found {', '.join(others)}: rows whose last action of an episode "
@@ -84,16 +85,11 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
                 table.add(_BLOCKS.get(name, f"signal/{name}"), name, column, rows=table.length + (name not in _BLOCKS))
         table.add(DONE, "terminals", file.column("terminals"), rows=table.length, first=ref.start + 1)
         table.metadata.update({ref.end: True} if ref.end else {})
-        stem = os.path.splitext(self.where_of(""))[0]  # noqa: PTH122  (of any location)
-        table.metadata.update({"split": "val"} if stem.endswith(_VALIDATION) else {})
+        table.metadata.update({"split": "val"} if self._place.stem.endswith(_VALIDATION) else {})
         return table.info(f"episode_{key}")
 
     def _dataset(self, ref: FlatSpan, column: DatasetColumn) -> Any:
-        return self._open(self._location).column(column.path)
+        return self._open(self._place).column(column.path)
 
-    def _open(self, location: Location) -> NpzRows:
-        where = self.where_of("")
-        if not isinstance(location, (str, os.PathLike)):
-            raise FormatError(f"{where}: expected the path of a file, found a file object")
-        path = os.fspath(location)
-        return self.open_once(path, lambda: NpzRows(path, where))
+    def _open(self, place: Place) -> NpzRows:
+        return self.open_once(place.uri, lambda: NpzRows(place))

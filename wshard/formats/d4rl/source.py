@@ -44,7 +44,7 @@ class D4rlSource(Hdf5Source[FlatSpan]):
     def _scan(self) -> Mapping[str, FlatSpan]:
         where = self.where_of("")
         with translate_errors(where):
-            file = self._open(self._location)
+            file = self._open(self._place)
             count = len(expect_dataset(file, "actions", where))
             flag_datasets = {name: find(file, name, where) for name in ("terminals", "timeouts")}
             flags = {

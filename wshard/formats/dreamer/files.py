@@ -6,14 +6,14 @@ file and back; is_first and stepid are metadata. An .npz cannot hold predictions
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.array_fields import DType
 from wshard.errors import EpisodeError, FormatError, LaneError
+from wshard.files.file_object import OpenFilePlace
+from wshard.files.schemes import place_of
 from wshard.formats.npz import npy_bytes, parse_npy, read_npz, write_npz
 from wshard.types import Array, Channel, Episode, Format
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
-    from wshard.formats.base import Location
+    from wshard.files.schemes import Location, PathOrFile
 
 OBSERVATION_KEYS: Final = ("image", "vector", "state", "proprio", "obs")
 ACTION_KEYS: Final = ("action", "act", "act_disc", "act_cont")
@@ -53,21 +53,22 @@ def load_dreamer(path_or_file: Location, uuid: str | None = None) -> Episode:
     Nothing is unpickled. Raises FormatError for a damaged file, LaneError where keys differ in length,
     FileNotFoundError.
     """
-    return episode_of(read_npz(path_or_file), uuid or id_of(path_or_file), where_of(path_or_file))
+    place = place_of(path_or_file)
+    return episode_of(read_npz(place), uuid or id_of(place), where_of(place))
 
 
 def where_of(location: Location) -> str:
     """Return what messages call a location."""
-    return str(location) if isinstance(location, (str, os.PathLike)) else "<file object>"
+    return str(place_of(location))
 
 
 def id_of(location: Location) -> str:
     """Return the id of the episode of a file: the uuid in its name, else the name; "unknown" for a file object."""
-    if not isinstance(location, (str, os.PathLike)):
+    place = place_of(location)
+    if isinstance(place, OpenFilePlace):
         return "unknown"
-    stem = Path(location).stem
-    parts = stem.split("-")
-    return parts[1] if len(parts) >= _MIN_NAME_PARTS and parts[1] else stem
+    parts = place.stem.split("-")
+    return parts[1] if len(parts) >= _MIN_NAME_PARTS and parts[1] else place.stem
 
 
 def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
@@ -135,7 +136,7 @@ def _part_of(key: str, array: Array, length: int) -> str:
 # ---- save ----------------------------------------------------------------------------------------------------------
 
 
-def save_dreamer(ep: Episode, path_or_file: Location, *, whole: bool = False) -> None:
+def save_dreamer(ep: Episode, path_or_file: PathOrFile, *, whole: bool = False) -> None:
     """Save observations, actions, rewards and ends of an episode as one .npz file; ".npz" is added to other names.
 
     whole: is_first is true at the first timestep only, so that Sources read one episode whatever it recorded. Otherwise

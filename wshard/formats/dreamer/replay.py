@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nsmallest
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -31,17 +28,20 @@ from wshard.formats.dreamer.files import (
     where_of,
 )
 from wshard.formats.dreamer.replay_files import SUFFIX, ReplayFile, file_of, files_in, is_replay, streams_of
-from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
-from wshard.formats.look import LocationLook
+from wshard.formats.file_per_episode import FilesSink, FilesSource
+from wshard.formats.look import look_at
 from wshard.formats.npz import read_npz
 from wshard.formats.table import CONVERT_OWN_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location, PathOrFile
+    from wshard.formats.look import LocationLook
     from wshard.types import Array, Episode
 
 _MAX_FILES_TRIED: Final = 8
@@ -51,7 +51,7 @@ _MAX_FILES_TRIED: Final = 8
 class _Piece:
     """Rows [start, stop) of a file; none of a damaged one, whose episodes are unknown."""
 
-    location: Location
+    location: Place
     start: int
     stop: int
 
@@ -76,18 +76,16 @@ class DreamerSource(FilesSource[list[_Piece]]):
     )
 
     @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a file with is_first or a name of replay files, and for a folder with one of its first."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if not look.is_folder:
             return is_replay(look)
-        folder = Path(look.path)
-        return any(is_replay(path) for path in nsmallest(_MAX_FILES_TRIED, folder.glob(f"*{SUFFIX}")))
+        return any(is_replay(file) for file in look.place.glob(f"*{SUFFIX}")[:_MAX_FILES_TRIED])
 
     @cached_property
     def _streams(self) -> list[list[ReplayFile]]:
-        folder = folder_of(self._location)
-        return [] if folder is None else list(streams_of(files_in(folder)))
+        return list(streams_of(files_in(self._place))) if self._place.is_dir() else []
 
     @cached_property
     def _stream_positions(self) -> dict[str, tuple[list[ReplayFile], int]]:
@@ -95,9 +93,9 @@ class DreamerSource(FilesSource[list[_Piece]]):
         return {file.uuid: (stream, number) for stream in self._streams for number, file in enumerate(stream)}
 
     def _scan(self) -> Mapping[str, list[_Piece]]:
-        if folder_of(self._location) is not None:
+        if self._place.is_dir():
             return _by_key(episode for stream in self._streams for episode in _episodes(stream))
-        file = file_of(self._location) or ReplayFile(self._location, id_of(self._location), "", 0)
+        file = file_of(self._place) or ReplayFile(self._place, id_of(self._place), "", 0)
         episodes = _by_key(_episodes([file]))
         _refuse_torn(file)
         return {"": next(iter(episodes.values()))} if len(episodes) == 1 else episodes
@@ -113,28 +111,27 @@ class DreamerSource(FilesSource[list[_Piece]]):
         pieces_of_key = next((pieces for other, pieces in _episodes(stream[number:]) if other == key), None)
         return super()._find(key) if pieces_of_key is None else pieces_of_key
 
-    def _files(self, ref: list[_Piece]) -> list[Location]:
+    def _files(self, ref: list[_Piece]) -> list[Place]:
         return list(dict.fromkeys(piece.location for piece in ref))
 
     def open(self, key: str) -> EpisodeReader:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        return MemoryReader(self.load(key), str(EpisodeAddress(where_of(self._location), key)))
+        return MemoryReader(self.load(key), str(EpisodeAddress(where_of(self._place), key)))
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
         pieces = self._find(key)
-        if folder_of(self._location) is not None:
+        if self._place.is_dir():
             for piece in pieces:
                 self._expect_replay(piece)
-        return _load(pieces, key or id_of(self._location))
+        return _load(pieces, key or id_of(self._place))
 
     def _expect_replay(self, piece: _Piece) -> None:
         """Refuse other arrays among files of a replay, such as weights; without flags in any, each is an episode."""
-        path = os.fspath(cast("str", piece.location))
-        if piece.stop and not is_replay(path) and self.matches(os.fspath(cast("str", self._location))):
+        if piece.stop and not is_replay(piece.location) and self.matches(self._place):
             raise FormatError(
-                f"{path}: expected {IS_FIRST!r}, as in other files of the folder: move the file to another folder; "
-                f"if it has episodes, {CONVERT_OWN_DATA}"
+                f"{piece.location}: expected {IS_FIRST!r}, as in other files of the folder: "
+                f"move the file to another folder; if it has episodes, {CONVERT_OWN_DATA}"
             )
 
 
@@ -177,9 +174,9 @@ def _episodes(stream: Iterable[ReplayFile]) -> Iterator[tuple[str, list[_Piece]]
 
 def _refuse_torn(file: ReplayFile) -> None:
     """Refuse a file with an episode that begins in the file before it or continues in the next one."""
-    if not file.successor or not isinstance(file.location, (str, os.PathLike)):
+    if not file.successor:
         return
-    files = files_in(Path(file.location).parent)
+    files = files_in(file.location.parent)
     previous = next((other_file for other_file in files.values() if other_file.successor == file.uuid), None)
     following = files.get(file.successor)
     for other_file, later_file in ((previous, file), (following, following)):
@@ -187,11 +184,11 @@ def _refuse_torn(file: ReplayFile) -> None:
             verb = "begins" if other_file is previous else "goes on"
             raise FormatError(
                 f"{file.location}: expected whole episodes, found one that {verb} "
-                f"in {Path(where_of(other_file.location)).name}: read the folder (load_dreamer reads the file as it is)"
+                f"in {other_file.location.name}: read the folder (load_dreamer reads the file as it is)"
             )
 
 
-def _first_flags(location: Location) -> Array:
+def _first_flags(location: Place) -> Array:
     flags = read_npz(location, (IS_FIRST,)).get(IS_FIRST)
     if flags is None:
         return np.zeros(length_of(read_npz(location), where_of(location)), np.bool_)
@@ -255,7 +252,7 @@ class DreamerSink(FilesSink):
         except (FormatError, OSError):
             return False
 
-    def _save(self, ep: Episode, location: Location) -> None:
+    def _save(self, ep: Episode, location: PathOrFile) -> None:
         save_dreamer(ep, location, whole=True)
 
     def _key(self, path: Path) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wshard.files.file_object import OpenFilePlace
 from wshard.formats.dreamer.files import IS_FIRST
-from wshard.formats.look import LocationLook
+from wshard.formats.look import LocationLook, look_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
 
 SUFFIX: Final = ".npz"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
@@ -24,29 +24,29 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 class ReplayFile:
     """One file of a replay folder, TIME-UUID-SUCCESSOR-LENGTH.npz; a file with another name is a separate stream."""
 
-    location: Location
+    location: Place
     uuid: str
     successor: str
     steps: int
 
 
-def is_replay(path: str | os.PathLike[str]) -> bool:
+def is_replay(location: Location | LocationLook) -> bool:
     """Return True if no other format has such a file: it has is_first, or the name of a replay file."""
-    names = (path if isinstance(path, LocationLook) else LocationLook(path)).array_names
-    return IS_FIRST in names or (bool(names) and file_of(os.fspath(path)) is not None)
+    look = look_at(location)
+    return IS_FIRST in look.array_names or (bool(look.array_names) and file_of(look.place) is not None)
 
 
-def file_of(location: Location) -> ReplayFile | None:
+def file_of(place: Place) -> ReplayFile | None:
     """Parse the name of a file of a replay folder; None for another name or a file object."""
-    match = _NAME.fullmatch(Path(location).stem) if isinstance(location, (str, os.PathLike)) else None
-    return ReplayFile(location, match[2], match[3], int(match[4])) if match else None
+    match = None if isinstance(place, OpenFilePlace) else _NAME.fullmatch(place.stem)
+    return ReplayFile(place, match[2], match[3], int(match[4])) if match else None
 
 
-def files_in(folder: Path) -> dict[str, ReplayFile]:
+def files_in(folder: Place) -> dict[str, ReplayFile]:
     """Return the files of a folder by uuid."""
     files: dict[str, ReplayFile] = {}
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        file = file_of(path) or ReplayFile(path, path.stem, "", 0)
+    for place in folder.glob(f"*{SUFFIX}"):
+        file = file_of(place) or ReplayFile(place, place.stem, "", 0)
         if file.uuid not in files or files[file.uuid].steps < file.steps:  # a file that grew was saved again
             files[file.uuid] = file
     return files

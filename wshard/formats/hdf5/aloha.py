@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.episode.lanes import REWARD
 from wshard.episode.natural_order import sort_naturally
-from wshard.formats.file_per_episode import folder_of
+from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -17,7 +15,7 @@ from wshard.formats.hdf5.values import read_attributes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
     from wshard.formats.hdf5.lane_table import ColumnInfo
 
 _SUFFIXES: Final = (".hdf5", ".h5")
@@ -44,14 +42,13 @@ class AlohaSource(Hdf5Source[str]):
     )
 
     def _scan(self) -> Mapping[str, str]:
-        folder = folder_of(self._location)
-        if folder is None:
+        if not self._place.is_dir():
             return {"": ""}
-        names = sort_naturally(path.name for path in folder.iterdir() if path.suffix in _SUFFIXES)
-        return {Path(name).stem: name for name in names}
+        files = {entry.name: self._place / entry.name for entry in self._place.entries()}
+        return {files[name].stem: name for name in sort_naturally(files) if files[name].suffix in _SUFFIXES}
 
-    def _file_of(self, ref: str) -> Location:
-        return Path(str(self._location)) / ref if ref else self._location
+    def _file_of(self, ref: str) -> Place:
+        return self._place / ref if ref else self._place
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
@@ -64,8 +61,7 @@ class AlohaSource(Hdf5Source[str]):
         candidates = (text[0] if isinstance(text, list) and len(text) == 1 else text for text in texts)
         task = next((text for text in candidates if isinstance(text, str) and text), None)
         table.metadata.update({"task": task} if task else {})
-        location = self._file_of(ref)
-        return table.info(key or (Path(location).stem if isinstance(location, (str, os.PathLike)) else "episode"))
+        return table.info(key or ("episode" if isinstance(self._place, OpenFilePlace) else self._file_of(ref).stem))
 
 
 def _block(path: str) -> str:

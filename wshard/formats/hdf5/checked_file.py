@@ -9,7 +9,6 @@ ones are expanded piece by piece first.
 from __future__ import annotations
 
 import io
-import os
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final
@@ -17,14 +16,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wshard.container.open_file import open_descriptor
 from wshard.errors import FormatError
+from wshard.files.byte_source import open_source
 from wshard.formats.hdf5.attribute_lists import find_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
 
 LIST_SIZE: Final = 16
 """Bytes of a list in a dataset: its length and its address."""
@@ -51,17 +50,16 @@ def checked_file(name: bytes) -> CheckedFile | None:
 class CheckedFile(io.RawIOBase):
     """A read-only file; raises FormatError for a damaged heap."""
 
-    def __init__(self, path: Location, where: str) -> None:
-        self._descriptor, self._size = open_descriptor(os.fspath(path))  # type: ignore[arg-type]  # a path
-        self._where, self._position = where, 0
+    def __init__(self, place: Place, where: str) -> None:
+        self._source = open_source(place)
+        self._size, self._where, self._position = self._source.size, where, 0
         self._checked: set[tuple[int, int]] = set()
         self.largest_chunk = 0  # decompressed bytes of the largest chunk of all compressed datasets in use
         _OPEN[repr(self).encode("ascii", "replace")] = self
 
     def close(self) -> None:
         """Close the file."""
-        if not self.closed and "_descriptor" in self.__dict__:
-            os.close(self._descriptor)
+        vars(self).pop("_source", None)
         super().close()
 
     def readable(self) -> bool:
@@ -72,19 +70,15 @@ class CheckedFile(io.RawIOBase):
         """Return True."""
         return True
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Set the position, absolute or relative to the current one or the end."""
-        self._position = offset + {os.SEEK_CUR: self._position, os.SEEK_END: self._size}.get(whence, 0)
+        self._position = offset + {io.SEEK_CUR: self._position, io.SEEK_END: self._size}.get(whence, 0)
         return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer, or less at the end of the file."""
-        view, start = memoryview(buffer).cast("B"), self._position
-        while len(view):
-            count = os.preadv(self._descriptor, [view], self._position)
-            if not count:
-                break
-            self._position, view = self._position + count, view[count:]
+        start = self._position
+        self._position += self._source.read_into(buffer, start)
         if bytes(buffer[: len(_HEAP)]) == _HEAP:
             self._check_heap(start)
         elif self.largest_chunk and len(buffer) * _MAX_EXPANSION > _MAX_EXPANDED:
@@ -120,7 +114,7 @@ class CheckedFile(io.RawIOBase):
         if size > self._size - start:
             raise FormatError(f"{where}: byte {start}: {size} bytes do not fit a file of {self._size}")
         for offset in range(start, start + size, _READ_AT_ONCE):
-            self._check_lengths(os.pread(self._descriptor, min(_READ_AT_ONCE, start + size - offset), offset), where)
+            self._check_lengths(self._read_at(offset, min(_READ_AT_ONCE, start + size - offset)), where)
         self._checked.add((start, size))
 
     def check_attribute(self, base: int, header: int, name: bytes, count: int, where: str) -> bool:
@@ -136,7 +130,8 @@ class CheckedFile(io.RawIOBase):
         return bool(attribute_values)
 
     def _read_at(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, offset) if offset <= self._size and size > 0 else b""
+        data = bytearray(max(min(size, self._size - offset), 0))
+        return bytes(data[: self._source.read_into(data, offset)])
 
     def _check_lengths(self, rows: bytes, where: str) -> None:
         lengths = np.frombuffer(rows, "<u4", len(rows) // LIST_SIZE * 4)[::4]
@@ -144,10 +139,10 @@ class CheckedFile(io.RawIOBase):
             raise FormatError(f"{where}: expected lists that fit a file of {self._size} bytes, found {longest}")
 
     def _check_heap(self, start: int) -> None:
-        (size,) = _HEAP_SIZE.unpack(os.pread(self._descriptor, _HEAP_SIZE.size, start).ljust(_HEAP_SIZE.size, b"\0"))
+        (size,) = _HEAP_SIZE.unpack(self._read_at(start, _HEAP_SIZE.size).ljust(_HEAP_SIZE.size, b"\0"))
         if size > min(_MAX_HEAP_SIZE, self._size - start):
             raise FormatError(f"{self._where}: byte {start}: a heap of {size} bytes does not fit the file")
-        data, position = os.pread(self._descriptor, size, start), _HEAP_SIZE.size
+        data, position = self._read_at(start, size), _HEAP_SIZE.size
         while position + _HEAP_OBJECT.size <= size:
             number, _, _, length = _HEAP_OBJECT.unpack_from(data, position)
             step = length if number == 0 else _HEAP_OBJECT.size + (length + 7) // 8 * 8

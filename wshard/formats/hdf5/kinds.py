@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import open_file
 from wshard.errors import MissingExtraError, WShardError
 from wshard.formats.hdf5.nodes import child, open_hdf5, translate_errors
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
+
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
 
 SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 
@@ -34,25 +36,25 @@ _TEXTS: Final = {
 }
 
 
-def hdf5_kind(location: str | os.PathLike[str]) -> str:
+def hdf5_kind(location: Location | LocationLook) -> str:
     """Return the name of the format of an HDF5 file, "" for other formats and other files."""
-    look = location if isinstance(location, LocationLook) else LocationLook(location)
+    look = look_at(location)
     if "hdf5" not in look.found:
-        look.found["hdf5"] = _find_kind(look.path) if look.head.startswith(SIGNATURE) else ""
+        look.found["hdf5"] = _find_kind(look.place) if look.head.startswith(SIGNATURE) else ""
     kind: str = look.found["hdf5"]
     return kind
 
 
-def _find_kind(path: str) -> str:
+def _find_kind(place: Place) -> str:
     try:
-        with translate_errors(path), open_hdf5(path, path) as file:
+        with translate_errors(str(place)), open_hdf5(place) as file:
             return _kind_of(file, frozenset(islice(file, _MAX_NAMES)))
     except (WShardError, OSError) as error:
         # Without the library, or if the file is damaged, opening it reports the error.
         if not isinstance(error, MissingExtraError | ValueError):
             return ""
     try:
-        return _kind_by_text(path)
+        return _kind_by_text(place)
     except (WShardError, OSError):
         return ""
 
@@ -76,9 +78,7 @@ def _has(group: Any, name: re.Pattern[str]) -> bool:
     return any(name.fullmatch(member) for member in islice(group, _MAX_NAMES))
 
 
-def _kind_by_text(path: str) -> str:
-    with open_file(path) as file:
-        text = file.read(_TEXT_SIZE)
-        file.seek(max(file.seek(0, os.SEEK_END) - _TEXT_SIZE, 0))
-        text += file.read(_TEXT_SIZE)
+def _kind_by_text(place: Place) -> str:
+    size = place.status().size
+    text = b"".join(place.read_ranges([(0, _TEXT_SIZE), (max(size - _TEXT_SIZE, 0), size)]))
     return next((kind for kind, name in _TEXTS.items() if name.search(text)), "")

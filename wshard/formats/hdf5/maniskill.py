@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -13,6 +11,7 @@ from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.meta_reader import stated_clock
 from wshard.episode.natural_order import sort_naturally
 from wshard.errors import FormatError
+from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -21,6 +20,7 @@ from wshard.formats.hdf5.values import read_attributes, read_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.files.place import Place
     from wshard.formats.hdf5.lane_table import ColumnInfo
     from wshard.types import TimebaseSpec
 
@@ -53,11 +53,11 @@ class ManiskillSource(Hdf5Source[str]):
 
     def _scan(self) -> Mapping[str, str]:
         with translate_errors(self.where_of("")):
-            names = [name for name in self._open(self._location) if name.startswith(_PREFIX)]
+            names = [name for name in self._open(self._place) if name.startswith(_PREFIX)]
         return {name: name for name in sort_naturally(names)}
 
-    def _files(self, ref: str) -> list[Any]:
-        return [self._location, *([] if self._json_file is None else [self._json_file])]
+    def _files(self, ref: str) -> list[Place]:
+        return [self._place, *([] if self._json_file is None else [self._json_file])]
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
@@ -77,11 +77,12 @@ class ManiskillSource(Hdf5Source[str]):
         return table.info(key, env_id=str(env.get("env_id") or ""), timebase=_timebase(env))
 
     @cached_property
-    def _json_file(self) -> Path | None:
+    def _json_file(self) -> Place | None:
         """The JSON file, None if there is none."""
-        location = self._location
-        path = Path(location).with_suffix(".json") if isinstance(location, (str, os.PathLike)) else None
-        return path if path is not None and path.exists() else None
+        if isinstance(self._place, OpenFilePlace):
+            return None
+        place = self._place.parent / f"{self._place.stem}.json"
+        return place if place.exists() else None
 
     @cached_property
     def _json_metadata(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
-import os
 import sys
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
+from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.checked_file import LIST_SIZE, CheckedFile, checked_file
 from wshard.messages import shown
 from wshard.plugins import import_library
@@ -24,7 +24,7 @@ from wshard.plugins import import_library
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
 
 MAX_DATASETS: Final = 4096
 """Maximum number of datasets of one episode."""
@@ -77,13 +77,15 @@ def translate_errors(where: str) -> Iterator[None]:
         raise FormatError(f"{where}: expected data that can be read: {' '.join(str(error).split())}") from error
 
 
-def open_hdf5(location: Location, where: str, **options: Any) -> Any:
-    """Return an open h5py.File; raises FormatError, MissingExtraError, OSError, FileNotFoundError."""
+def open_hdf5(place: Place, where: str = "", **options: Any) -> Any:
+    """Return an open h5py.File; raises FormatError, MissingExtraError, OSError, FileNotFoundError.
+
+    where: its name in messages, if that is not the place.
+    """
     h5py = import_h5py()
-    with translate_errors(where):
-        if not isinstance(location, (str, os.PathLike)):
-            return h5py.File(location, "r", **options)
-        return h5py.File(CheckedFile(location, where), "r", **options)
+    with translate_errors(where or str(place)):
+        file = place.file if isinstance(place, OpenFilePlace) else CheckedFile(place, where or str(place))
+        return h5py.File(file, "r", **options)
 
 
 def child(group: Any, name: str, where: str) -> Any:

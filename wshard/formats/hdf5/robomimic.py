@@ -68,7 +68,7 @@ class RobomimicSource(Hdf5Source[str]):
     def _scan(self) -> Mapping[str, str]:
         where = self.where_of("")
         with translate_errors(where):
-            names = sort_naturally(expect_group(self._open(self._location), "data", where))
+            names = sort_naturally(expect_group(self._open(self._place), "data", where))
         return {name: f"data/{name}" for name in names}
 
     def _find(self, key: str) -> str:
@@ -76,7 +76,7 @@ class RobomimicSource(Hdf5Source[str]):
         if "_episodes" not in vars(self) and key not in ("", ".", "..") and "/" not in key:
             where = self.where_of(key)
             with translate_errors(where):
-                if child(expect_group(self._open(self._location), "data", where), key, where) is not None:
+                if child(expect_group(self._open(self._place), "data", where), key, where) is not None:
                     return f"data/{key}"
         return super()._find(key)
 
@@ -109,7 +109,7 @@ class RobomimicSource(Hdf5Source[str]):
     def _extra_blocks(self, ref: str) -> dict[str, bytes]:
         where = self.where_of("")
         with translate_errors(where):
-            texts = read_long_texts(expect_group(self._open(self._location), ref, where), (MODEL,))
+            texts = read_long_texts(expect_group(self._open(self._place), ref, where), (MODEL,))
         return {f"{TEXT_BLOCKS}{name}": text.encode(errors="surrogateescape") for name, text in texts.items()}
 
     def _file_attributes(self, file: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from wshard.formats.hdf5.values import MAX_NUMBERS, json_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
+    from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Array, Channel, Episode
@@ -55,7 +55,7 @@ class RobomimicSink(Hdf5Sink):
     in_folder = False
 
     def _has_episodes(self) -> bool:
-        return Path(self._where).exists()
+        return self._target.exists()
 
     @classmethod
     def owned(cls, location: Path) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wshard.container.codec_plan import Compression
     from wshard.container.draft import WriteMode
-    from wshard.formats.base import Location
+    from wshard.files.schemes import PathOrFile
     from wshard.types import Array, Episode
 
 
@@ -30,7 +30,7 @@ class Hdf5Sink(DraftSink):
     codecs = "HDF5 has filters of its own"
     copies_all = True
 
-    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
+    def __init__(self, location: PathOrFile, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         import_h5py()
         self._file: Any = None
         self._disk: LateErrorFile | None = None

@@ -18,12 +18,13 @@ from wshard.formats.hdf5.nodes import expect_dataset, open_hdf5, translate_error
 from wshard.formats.lazy_source import LazySource
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.formats.hdf5.lane_table import DatasetColumn
+    from wshard.formats.look import LocationLook
     from wshard.media.frames import ImageFrames
     from wshard.types import Array
 
@@ -52,7 +53,7 @@ class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
     """The name of the format, as hdf5_kind returns it."""
 
     @classmethod
-    def matches(cls, location: str | os.PathLike[str]) -> bool:
+    def matches(cls, location: Location | LocationLook) -> bool:
         """Return True for an HDF5 file in this format."""
         return hdf5_kind(location) == cls.kind
 
@@ -60,17 +61,16 @@ class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
     def _columns(self, key: str, ref: _Ref, file: Any) -> ColumnInfo:
         """Describe an episode in an open file; errors of the library are translated."""
 
-    def _file_of(self, ref: _Ref) -> Location:
+    def _file_of(self, ref: _Ref) -> Place:
         """Return the file of an episode."""
-        return self._location
+        return self._place
 
-    def _files(self, ref: _Ref) -> list[Location]:
+    def _files(self, ref: _Ref) -> list[Place]:
         return [self._file_of(ref)]
 
-    def _open(self, path: Location) -> Any:
-        """Return the open h5py.File at a path."""
-        where = self.where_of("") if path is self._location else str(path)
-        return self.open_once(str(path), lambda: open_hdf5(path, where))
+    def _open(self, place: Place) -> Any:
+        """Return the open h5py.File at a place."""
+        return self.open_once(place.uri, lambda: open_hdf5(place))
 
     def _describe(self, key: str, ref: _Ref) -> EpisodeInfo:
         with translate_errors(self.where_of(key)):

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError
 from wshard.formats.hdf5.nodes import check_texts, import_h5py
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
+    from wshard.files.place import Place
     from wshard.types import Array
 
 WSHARD_ID: Final = "wshard_id"
@@ -118,8 +117,6 @@ def parse_object(text: str | bytes, where: str, max_size: int = MAX_JSON_SIZE) -
     return value
 
 
-def read_object(path: Path, max_size: int = MAX_JSON_SIZE) -> dict[str, Any]:
-    """Read the JSON object in a file; raises FormatError, LimitError for a file of more than `longest` bytes."""
-    with open_file(path) as file:
-        text = file.read(max_size + 1)
-    return parse_object(text, str(path), max_size)
+def read_object(place: Place, max_size: int = MAX_JSON_SIZE) -> dict[str, Any]:
+    """Read the JSON object in a file; raises FormatError, LimitError for a file of more than `max_size` bytes."""
+    return parse_object(place.read(0, max_size + 1), str(place), max_size)

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.arguments import integer
-from wshard.container.open_file import is_nameable, open_file
 from wshard.episode.lanes import STEP_TEXTS
 from wshard.episode.meta_reader import usable_rate
 from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
+from wshard.files.listed import is_nameable
 from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from wshard.files.place import Place
 
 INFO: Final = "meta/info.json"
 BOOKKEEPING: Final = ("timestamp", "frame_index", "episode_index", "index", "task_index")
@@ -75,7 +76,7 @@ class DatasetInfo:
         return [name for name, feature in self.features.items() if feature.dtype == dtype]
 
 
-def read_info(folder: Path) -> DatasetInfo:
+def read_info(folder: Place) -> DatasetInfo:
     """Read meta/info.json; raises MissingFileError, FormatError, UnsupportedFormatError for other versions."""
     where = f"{folder}/{INFO}"
     value = read_json(folder / INFO)
@@ -103,19 +104,18 @@ def read_info(folder: Path) -> DatasetInfo:
     )
 
 
-def read_json(path: Path) -> Any:
+def read_json(place: Place) -> Any:
     """Return the JSON of a file of at most 64 MiB; raises MissingFileError, FormatError."""
     try:
-        with open_file(path) as file:
-            text = file.read(_MAX_JSON + 1)
+        text = place.read(0, _MAX_JSON + 1)
     except FileNotFoundError:
-        raise MissingFileError.at(path, f"{path}: expected a file of JSON, found none") from None
+        raise MissingFileError.at(place, f"{place}: expected a file of JSON, found none") from None
     if len(text) > _MAX_JSON:
-        raise FormatError(f"{path}: expected at most {_MAX_JSON} bytes of JSON, found more")
+        raise FormatError(f"{place}: expected at most {_MAX_JSON} bytes of JSON, found more")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: expected JSON: {error}") from error
+        raise FormatError(f"{place}: expected JSON: {error}") from error
 
 
 def fill_template(template: str, fields: Mapping[str, int | str], where: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wshard.errors import FormatError, MissingFileError
@@ -26,12 +25,14 @@ from wshard.messages import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wshard.files.place import FileStatus, Place
+
 
 @dataclass(frozen=True, eq=False)
 class DatasetMeta:
     """A data set without its data."""
 
-    folder: Path
+    folder: Place
     info: DatasetInfo
     episodes: EpisodeTable
 
@@ -78,24 +79,20 @@ def _is_origin(row: dict[str, Any]) -> bool:
     return all(isinstance(row.get(name), type_) for name, type_ in types.items())
 
 
-def read_dataset(folder: Path) -> DatasetMeta:
+def read_dataset(folder: Place) -> DatasetMeta:
     """Read the meta folder; raises FormatError, MissingFileError, UnsupportedFormatError."""
-    return _read_once(os.fspath(folder), tuple(_states(folder)))
+    return _read_once(folder, tuple(_states(folder)))
 
 
 @lru_cache(maxsize=2)
-def _read_once(path: str, states: tuple[object, ...]) -> DatasetMeta:  # noqa: ARG001  (part of the cache key)
-    folder = Path(path)
+def _read_once(folder: Place, states: tuple[object, ...]) -> DatasetMeta:  # noqa: ARG001  (part of the cache key)
     info = read_info(folder)
-    return DatasetMeta(folder, info, EpisodeTable(info, read_episodes(folder, info), path))
+    return DatasetMeta(folder, info, EpisodeTable(info, read_episodes(folder, info), str(folder)))
 
 
-def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
+def _states(folder: Place) -> Iterator[tuple[Place, FileStatus]]:
     """Yield values that change if a file of the meta folder does."""
     files = [folder / name for name in (INFO, EPISODES_V2, TASKS_V2, TASKS_V3, ORIGINS)]
-    for file in (*files, *sorted((folder / EPISODES_V3).glob("*/*.parquet"))):
-        try:
-            status = file.stat()
-        except OSError:
-            continue
-        yield str(file), status.st_ino, status.st_size, status.st_mtime_ns
+    for file in (*files, *(folder / EPISODES_V3).glob("*/*.parquet")):
+        with suppress(OSError):
+            yield file, file.status()

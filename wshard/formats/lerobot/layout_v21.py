@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import UnsupportedFormatError
+from wshard.files.schemes import place_of
 from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, read_info
 from wshard.formats.lerobot.open_parquet import import_parquet
 from wshard.formats.lerobot.read_meta import EPISODES_V2, TASKS_V2, read_episodes, read_tasks
@@ -37,16 +38,17 @@ class LayoutV21:
         self._chunk = int(info.get("chunks_size") or CHUNK)
         (folder / "meta").mkdir(exist_ok=True)
         if info:
-            existing = read_info(folder)
+            place = place_of(folder)
+            existing = read_info(place)
             if existing.version != (2, 1):
                 raise UnsupportedFormatError(
                     f"{folder}: expected a data set of v2.1 to add to, "
                     f"found v{existing.version[0]}.{existing.version[1]}"
                 )
-            columns = read_episodes(folder, existing)
+            columns = read_episodes(place, existing)
             self.episodes = int(columns.numbers.max(initial=-1)) + 1
             self.frames = int(columns.lengths.sum())
-            self._tasks = {text: number for number, text in sorted(read_tasks(folder, existing).items(), reverse=True)}
+            self._tasks = {text: number for number, text in sorted(read_tasks(place, existing).items(), reverse=True)}
             for name in (EPISODES_V2, TASKS_V2, STATS_V2):
                 _copy_file(folder / name)
 

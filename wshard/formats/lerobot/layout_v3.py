@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import UnsupportedFormatError
+from wshard.files.schemes import place_of
 from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, read_info, read_json
 from wshard.formats.lerobot.open_parquet import import_parquet
 from wshard.formats.lerobot.read_meta import TASKS_V3, read_episodes, read_tasks
@@ -50,18 +51,17 @@ class LayoutV3:
             self._continue()
 
     def _continue(self) -> None:
-        existing = read_info(self._folder)
+        place = place_of(self._folder)
+        existing = read_info(place)
         if existing.version != (3, 0):
             raise UnsupportedFormatError(
                 f"{self._folder}: expected a data set of v3.0 to add to, "
                 f"found v{existing.version[0]}.{existing.version[1]}"
             )
-        columns = read_episodes(self._folder, existing)
+        columns = read_episodes(place, existing)
         self.episodes = int(columns.numbers.max(initial=-1)) + 1
         self.frames = int((columns.starts + columns.lengths).max(initial=0))
-        self._tasks = {
-            text: number for number, text in sorted(read_tasks(self._folder, existing).items(), reverse=True)
-        }
+        self._tasks = {text: number for number, text in sorted(read_tasks(place, existing).items(), reverse=True)}
         chunks_and_files = {"": (columns.chunks, columns.files)} | {
             k: (v.chunks, v.files) for k, v in columns.videos.items()
         }
@@ -69,7 +69,7 @@ class LayoutV3:
             self._next_file[name] = int((chunks * self._chunk + files).max(initial=-1)) + 1
         while (self._folder / self._path(_META_PATH, "meta")).exists():
             self._next_file["meta"] = self._next_file.get("meta", 0) + 1
-        stats = read_json(self._folder / STATS_V3) if (self._folder / STATS_V3).exists() else {}
+        stats = read_json(place_of(self._folder / STATS_V3)) if (self._folder / STATS_V3).exists() else {}
         self._stats = {
             name: {key: np.asarray(value) for key, value in row.items()} for name, row in stats.items() if row
         }

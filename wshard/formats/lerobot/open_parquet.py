@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import open_descriptor
 from wshard.errors import FormatError, LimitError, MissingExtraError, MissingFileError
 from wshard.messages import how_to_install
 
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
+    from wshard.files.place import Place
 
 MAX_ROWS: Final = 1 << 22
 """Maximum number of episodes or tasks that a data set describes."""
@@ -30,7 +29,7 @@ def import_parquet() -> ModuleType:
 
 
 @contextlib.contextmanager
-def translate_errors(path: str) -> Iterator[None]:
+def translate_errors(path: object) -> Iterator[None]:
     """Translate errors of the library about data to FormatError; raise MissingFileError for a missing file."""
     import_parquet()
     from pyarrow import ArrowException  # noqa: PLC0415  (as the module above)
@@ -45,31 +44,24 @@ def translate_errors(path: str) -> Iterator[None]:
         raise FormatError(f"{path}: expected a Parquet file: {str(error) or type(error).__name__}") from error
 
 
-def expect_file(path: str) -> None:
-    """Raise FormatError for a pipe or device, which the library would wait for; FileNotFoundError, OSError."""
-    os.close(open_descriptor(path)[0])
-
-
-def count_row_groups(path: str) -> int:
+def count_row_groups(place: Place) -> int:
     """Return the number of row groups of a file; raises as translate_errors."""
-    with translate_errors(path):
-        expect_file(path)
-        count: int = import_parquet().read_metadata(path).num_row_groups
+    with translate_errors(place):
+        count: int = import_parquet().read_metadata(place.path_or_file()).num_row_groups
         return count
 
 
-def read_table(path: str, columns: Sequence[str] | None = None, group: int | None = None) -> dict[str, Any]:
+def read_table(place: Place, columns: Sequence[str] | None = None, group: int | None = None) -> dict[str, Any]:
     """Return those of the columns that a small file has, None for all, as Arrow arrays; raises as translate_errors.
 
     group: the number of the row group to read, None for all. A file of a few bytes can claim any number of rows, so
     more than 4 million raise LimitError.
     """
-    with translate_errors(path):
-        expect_file(path)
-        file = import_parquet().ParquetFile(path)
+    with translate_errors(place):
+        file = import_parquet().ParquetFile(place.path_or_file())
         try:
             if (count := file.metadata.num_rows) > MAX_ROWS:
-                raise LimitError(f"{path}: expected at most {MAX_ROWS} rows, found {count}")
+                raise LimitError(f"{place}: expected at most {MAX_ROWS} rows, found {count}")
             existing = file.schema_arrow.names
             names = existing if columns is None else [name for name in columns if name in existing]
             groups = range(file.num_row_groups) if group is None else [group]

@@ -13,7 +13,8 @@ from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3, ORIGINS, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from wshard.files.place import Place
 
 _META: Final = (INFO, EPISODES_V2, TASKS_V2, TASKS_V3, STATS_V2, STATS_V3, ORIGINS)
 _EPISODES: Final = f"{EPISODES_V3}/chunk-{{chunk_index:03d}}/file-{{file_index:03d}}.parquet"
@@ -21,7 +22,7 @@ _IMAGES: Final = "images/{video_key}/episode_{episode_index:06d}/frame_{frame_in
 _FIELD: Final = re.compile(r"\{(\w+)[^}]*\}")
 
 
-def list_owned(folder: Path) -> list[str]:
+def list_owned(folder: Place) -> list[str]:
     """Return the names of the files of a data set below its folder, none of a folder without meta/info.json."""
     if not (folder / INFO).is_file():
         return []
@@ -35,7 +36,7 @@ def list_owned(folder: Path) -> list[str]:
     patterns = [_pattern(template, features if isinstance(features, dict) else ()) for template in templates]
     names = [name for name in _META if (folder / name).exists()]
     for top in ("meta", "data", "videos", "images"):
-        found = (path.relative_to(folder).as_posix() for path in (folder / top).rglob("*") if not path.is_dir())
+        found = (file.relative_to(folder) for file in (folder / top).walk()) if (folder / top).is_dir() else ()
         names += [name for name in found if name not in names and any(one.fullmatch(name) for one in patterns)]
     return names
 

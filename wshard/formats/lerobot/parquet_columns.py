@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
@@ -13,12 +12,15 @@ import numpy as np
 
 from wshard.array_fields import DType
 from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.files.schemes import place_of
 from wshard.formats.lerobot.arrow_arrays import count_leaves, storage_type, to_array
-from wshard.formats.lerobot.open_parquet import expect_file, import_parquet, translate_errors
+from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wshard.files.place import FileStatus, Place
+    from wshard.files.schemes import Location
     from wshard.types import Array
 
 _Column: TypeAlias = tuple[str, tuple[int, ...]]
@@ -54,8 +56,8 @@ class _Rows(NamedTuple):
 
 
 @lru_cache(maxsize=_CACHED_FOOTERS)
-def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: ARG001  (part of the cache key)
-    metadata = import_parquet().read_metadata(path)
+def _read_footer(place: Place, status: FileStatus) -> _Footer:  # noqa: ARG001  (part of the cache key)
+    metadata = import_parquet().read_metadata(place.path_or_file())
     counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     return _Footer(metadata, (0, *accumulate(counts)))
 
@@ -63,13 +65,13 @@ def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: AR
 class ParquetColumns:
     """An open Parquet file. Columns that are read sequentially are read in larger and larger parts."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
-        with translate_errors(self.path):
-            expect_file(self.path)
-            status = os.stat(self.path)  # noqa: PTH116  (as it is opened)
-            self._footer = _read_footer(self.path, (status.st_ino, status.st_size, status.st_mtime_ns))
-            self._file = import_parquet().ParquetFile(self.path, metadata=self._footer.metadata)
+    def __init__(self, location: Location) -> None:
+        place = place_of(location)
+        self.path = str(place)
+        with translate_errors(place):
+            file = place.path_or_file()
+            self._footer = _read_footer(place, place.status())
+            self._file = import_parquet().ParquetFile(file, metadata=self._footer.metadata)
             self._schema = self._file.schema_arrow
         leaves: dict[str, list[int]] = {}
         stored = self._footer.metadata.num_columns  # not schema: metadata and schema refer to each other, and stay

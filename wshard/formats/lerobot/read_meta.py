@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.arguments import integer
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError, MissingFileError
 from wshard.formats.lerobot.arrow_arrays import plain_numbers
 from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
@@ -19,8 +18,8 @@ from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from wshard.files.place import Place
     from wshard.formats.lerobot.dataset_info import DatasetInfo
     from wshard.types import Array
 
@@ -37,19 +36,19 @@ _MAX_INTEGRAL: Final = 2.0**53  # of float64
 _MAX_LINE_SIZE: Final = 1 << 24
 
 
-def read_episodes(folder: Path, info: DatasetInfo) -> EpisodeColumns:
+def read_episodes(folder: Place, info: DatasetInfo) -> EpisodeColumns:
     """Return the episodes of a data set; raises FormatError if none can be read."""
     return _read_v2(folder, info) if info.version < (3, 0) else _read_v3(folder, info)
 
 
-def read_tasks(folder: Path, info: DatasetInfo) -> dict[int, str]:
+def read_tasks(folder: Place, info: DatasetInfo) -> dict[int, str]:
     """Return the text of each task by its task_index; raises FormatError, MissingFileError."""
     if info.version < (3, 0):
         rows = [row or {} for row, _ in read_lines(folder / TASKS_V2)]
         numbers = [(integer(row.get("task_index")), row.get("task")) for row in rows]
         return {number: text for number, text in numbers if number is not None and isinstance(text, str)}
     path = folder / TASKS_V3
-    table = read_table(str(path))
+    table = read_table(path)
     texts = [column.to_pylist() for name, column in table.items() if name != "task_index"]
     if "task_index" not in table or len(texts) != 1:
         raise FormatError(f"{path}: expected task_index and one other column, found {', '.join(table) or 'none'}")
@@ -59,7 +58,7 @@ def read_tasks(folder: Path, info: DatasetInfo) -> dict[int, str]:
 # ---- v2: a JSON object a line ----------------------------------------------------------------------------------------
 
 
-def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
+def _read_v2(folder: Place, info: DatasetInfo) -> EpisodeColumns:
     path = folder / EPISODES_V2
     rows: list[tuple[int, int, Any]] = []
     damaged: dict[int, str] = {}
@@ -78,10 +77,10 @@ def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     return EpisodeColumns(numbers, lengths, zeros, files, zeros, [row[2] for row in rows], videos, damaged_episodes)
 
 
-def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
+def read_lines(path: Place) -> Iterator[tuple[dict[str, Any] | None, str]]:
     """Yield the object of each line that is not empty; (None, reason) for an invalid one."""
     try:
-        with open_file(path) as file:
+        with path.open() as file:
             line_number = 0
             while line := file.readline(_MAX_LINE_SIZE):
                 line_number += 1
@@ -104,20 +103,20 @@ def read_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
 # ---- v3: Parquet -----------------------------------------------------------------------------------------------------
 
 
-def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
-    paths = sorted((folder / EPISODES_V3).glob("*/*.parquet"))
+def _read_v3(folder: Place, info: DatasetInfo) -> EpisodeColumns:
+    paths = (folder / EPISODES_V3).glob("*/*.parquet")
     cameras = info.cameras(VIDEO)
     names = [*_NUMBERS, "tasks", *(f"videos/{name}/{field}" for name in cameras for field in _VIDEO)]
     parts: list[dict[str, Any]] = []
     failures: list[str] = []
     for path in paths:
         try:
-            parts.append(_check_columns(read_table(str(path), names), str(path)))
+            parts.append(_check_columns(read_table(path, names), path))
         except LimitError:
             raise
         except FormatError as error:
             failures.append(str(error))
-            parts += _readable_groups(str(path), names)
+            parts += _readable_groups(path, names)
         if (rows := sum(len(part["episode_index"]) for part in parts)) > MAX_ROWS:
             raise LimitError(f"{folder / EPISODES_V3}: expected at most {MAX_ROWS} episodes, found {rows}")
     if not parts:
@@ -135,7 +134,7 @@ def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
     return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, failure="".join(failures[:1]))
 
 
-def _readable_groups(path: str, names: Sequence[str]) -> list[dict[str, Any]]:
+def _readable_groups(path: Place, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the row groups of a damaged file that can be read."""
     tables = []
     with suppress(FormatError):  # raised if the footer is damaged
@@ -145,14 +144,14 @@ def _readable_groups(path: str, names: Sequence[str]) -> list[dict[str, Any]]:
     return tables
 
 
-def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
+def _check_columns(table: dict[str, Any], path: Place) -> dict[str, Any]:
     missing = [name for name in _NUMBERS if name not in table]
     if missing:
         raise FormatError(f"{path}: expected the columns {', '.join(_NUMBERS)}, found no {missing[0]!r}")
     return table
 
 
-def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
+def _numbers(parts: list[dict[str, Any]], name: str, folder: Place) -> Array:
     """Return a column of all parts; -1, which is never valid, for missing values and fractions."""
     dtype = np.float64 if name.endswith("timestamp") else np.int64
     columns = [np.zeros(0, dtype)]

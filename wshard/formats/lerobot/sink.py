@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType
@@ -11,6 +10,7 @@ from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TRUNCAT
 from wshard.episode.meta_writer import dump_json
 from wshard.episode.step_texts import TASK, text_lanes
 from wshard.errors import EpisodeError
+from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.lerobot.dataset_info import INFO, read_json
 from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
@@ -26,6 +26,7 @@ from wshard.formats.lerobot.write_video import describe_video, write_video
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Episode
@@ -55,7 +56,7 @@ class LeRobotSink(DraftSink):
 
     def _has_episodes(self) -> bool:
         import_parquet()
-        return Path(self._where, INFO).exists()
+        return (self._target / INFO).exists()
 
     def _begin(self, folder: Path, *, continues: bool) -> None:
         self._origins: list[bytes] = []
@@ -63,7 +64,7 @@ class LeRobotSink(DraftSink):
         self._columns: list[FeatureColumn] = []
         self._schema: Any = None
         if continues:
-            self._info = read_json(folder / INFO)
+            self._info = read_json(place_of(folder / INFO))
             self._ids = _read_ids(folder)
         self._layout = self.layout(folder, self._info)
 
@@ -140,7 +141,7 @@ class LeRobotSink(DraftSink):
     @classmethod
     def owned(cls, location: Path) -> list[str]:
         """Return the files of a data set, by the names that versions 2 and 3 give them."""
-        return list_owned(location)
+        return list_owned(place_of(location))
 
     def _match_features(self, columns: list[FeatureColumn], metadata: Mapping[str, Any]) -> list[FeatureColumn]:
         """Return the features in the order and form of the existing ones; raises EpisodeError if they differ."""
@@ -206,7 +207,7 @@ def _constant_texts(
 
 def _read_ids(folder: Path) -> set[str]:
     """Return the ids of the episodes; raises FormatError for a damaged one, as nothing is added to such a data set."""
-    dataset = read_dataset(folder)
+    dataset = read_dataset(place_of(folder))
     return {
         dataset.origin(entry.number, entry.length).get("id") or native_id(entry.number)
         for entry in dataset.episodes.values()

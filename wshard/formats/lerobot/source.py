@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -32,7 +30,7 @@ from wshard.formats.lerobot.features import (
 )
 from wshard.formats.lerobot.parquet_columns import MAX_FOOTERS, ParquetColumns
 from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.media.frames import ImageFrames
 from wshard.media.video_frames import VideoFrames
 from wshard.types import TimebaseSpec
@@ -41,8 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.episode.meta_reader import Declaration
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.formats.lerobot.dataset_info import DatasetInfo, Feature
+    from wshard.formats.look import LocationLook
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
@@ -82,11 +82,9 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     )
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a folder with meta/info.json that has a codebase_version, or is damaged."""
-        if not isinstance(location, (str, os.PathLike)):
-            return False
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         info = look.read_json(INFO) if "meta" in look.names else None
         if info is None and "data" in look.names and look.exists(INFO):
             return look.exists(EPISODES_V3) or look.exists(EPISODES_V2)  # opening it reports the error
@@ -94,12 +92,12 @@ class LeRobotSource(LazySource[EpisodeEntry]):
 
     @cached_property
     def _meta(self) -> DatasetMeta:
-        if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
-            raise FormatError(f"{self._location}: expected the folder of a LeRobot data set")
-        return read_dataset(Path(self._location))
+        if not self._place.is_dir():
+            raise FormatError(f"{self._place}: expected the folder of a LeRobot data set")
+        return read_dataset(self._place)
 
     @property
-    def _folder(self) -> Path:
+    def _folder(self) -> Place:
         return self._meta.folder
 
     @property
@@ -114,7 +112,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
     def _scan(self) -> Mapping[str, EpisodeEntry]:
         return self._meta.episodes
 
-    def _files(self, ref: EpisodeEntry) -> list[Location]:
+    def _files(self, ref: EpisodeEntry) -> list[Place]:
         return [self._folder / ref.data, *(self._folder / span.path for span in ref.videos.values())]
 
     def fingerprint(self, key: str) -> Fingerprint:

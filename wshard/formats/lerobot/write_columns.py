@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.container.open_file import is_nameable
 from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.step_texts import TASK, texts_of
 from wshard.errors import EpisodeError
+from wshard.files.listed import is_nameable
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING
 from wshard.formats.lerobot.features import IMAGE, STEP_LANES, TEXT, VIDEO, split_names
 from wshard.types import Modality

@@ -13,6 +13,7 @@ from wshard.plugins import import_library
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from wshard.files.place import Place
     from wshard.types import Array
 
 _MAX_BYTES: Final = 1 << 32
@@ -52,19 +53,19 @@ class ArrowColumn:
 class ArrowTable:
     """An open file of one episode; `where` is its name in messages."""
 
-    def __init__(self, path: str, where: str) -> None:
+    def __init__(self, place: Place, where: str) -> None:
         arrow, parquet, ipc = (import_library(name, "minari") for name in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"))
         self.where = where
         self._file: Any = None
         self._columns: dict[str, Any] = {}
-        if path.endswith(".parquet"):
-            self._file = parquet.ParquetFile(path, memory_map=True)
+        if place.suffix == ".parquet":
+            source = place.path_or_file()
+            self._file = parquet.ParquetFile(source, memory_map=isinstance(source, str))
             self.schema, self.rows = self._file.schema_arrow, self._file.metadata.num_rows
             groups = [self._file.metadata.row_group(number) for number in range(self._file.metadata.num_row_groups)]
             size = sum(group.total_byte_size for group in groups)
         else:
-            with arrow.memory_map(path) as mapped:
-                table = ipc.open_file(mapped).read_all()
+            table = ipc.open_file(arrow.py_buffer(place.whole())).read_all()
             table.validate(full=True)
             self.schema, self.rows, size = table.schema, table.num_rows, table.nbytes
             self._columns = dict(zip(table.column_names, table.columns, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
 from wshard.errors import EpisodeError, FormatError
+from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import import_h5py
@@ -63,7 +63,8 @@ class MinariSink(Hdf5Sink):
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         folder = Path(self._where, self._data)
-        self._metadata: dict[str, Any] = read_object(folder / METADATA_FILE, MAX_METADATA_SIZE) if continues else {}
+        file = place_of(folder / METADATA_FILE)
+        self._metadata: dict[str, Any] = read_object(file, MAX_METADATA_SIZE) if continues else {}
         storage = self._metadata.get("data_format", "hdf5")
         if storage != "hdf5":
             raise FormatError(f"{self._where}: expected a data set with HDF5 storage to append to, found {storage}")
@@ -158,7 +159,7 @@ class MinariSink(Hdf5Sink):
 
     def _dataset_id(self) -> str:
         """Return the name that the folder gives to a new data set."""
-        folder = Path(os.path.realpath(self._where))
+        folder = self._target.resolve()
         name = (
             folder.name
             if _NAME.fullmatch(folder.name)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import numpy as np
@@ -13,19 +11,20 @@ from wshard.arguments import integer
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.episode.natural_order import sort_naturally
 from wshard.errors import FormatError, MissingFileError
-from wshard.formats.file_per_episode import folder_of
+from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attribute, read_attributes, read_object
-from wshard.formats.look import LocationLook
+from wshard.formats.look import LocationLook, look_at
 from wshard.formats.minari.arrow_columns import ArrowTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
 
 OPTIONS: Final = "options/"
@@ -62,15 +61,15 @@ class MinariSource(Hdf5Source[str]):
     )
 
     @classmethod
-    def matches(cls, location: str | os.PathLike[str]) -> bool:
+    def matches(cls, location: Location | LocationLook) -> bool:
         """Return True for the folder of a data set, or one of its HDF5 files."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if not look.is_folder:
             return hdf5_kind(look) == "minari"
         subfolder = "" if METADATA_FILE in look.names or MAIN_FILE in look.names else "data/"
         if subfolder and "data" not in look.names:
             return False
-        if hdf5_kind(LocationLook(os.path.join(look.path, subfolder, MAIN_FILE))) == "minari":  # noqa: PTH118  (quick)
+        if hdf5_kind(look.place / f"{subfolder}{MAIN_FILE}") == "minari":
             return True
         metadata = look.read_json(f"{subfolder}{METADATA_FILE}")
         is_dataset = isinstance(metadata, dict) and "total_episodes" in metadata and _FORMAT in metadata
@@ -78,7 +77,7 @@ class MinariSource(Hdf5Source[str]):
 
     def _scan(self) -> Mapping[str, str]:
         if self._storage in _PARTS:
-            names = (path.name for path in self._folder.iterdir() if path.name.isdecimal() and path.is_dir())
+            names = (folder.name for folder in self._folder.folders() if folder.name.isdecimal())
             return {name: name for name in sorted(self._with_missing(names), key=int)}
         with translate_errors(self.where_of("")):
             groups = [name for name in self._open(self._main_file) if name.startswith("episode_")]
@@ -90,12 +89,12 @@ class MinariSource(Hdf5Source[str]):
         listed, total = {*numbers}, integer(self._metadata.get("total_episodes")) or 0
         return listed | {*map(str, range(total))} if 0 < total - len(listed) <= _MAX_MISSING else listed
 
-    def _file_of(self, ref: str) -> Location:
-        return self._folder / ref / _PARTS[self._storage] if self._storage in _PARTS else self._main_file
+    def _file_of(self, ref: str) -> Place:
+        return self._folder / f"{ref}/{_PARTS[self._storage]}" if self._storage in _PARTS else self._main_file
 
-    def _files(self, ref: str) -> list[Location]:
-        beside = [self._folder / ref / METADATA_FILE] if self._storage in _PARTS else []
-        return [self._file_of(ref), *(path for path in beside if path.exists())]
+    def _files(self, ref: str) -> list[Place]:
+        beside = [self._folder / f"{ref}/{METADATA_FILE}"] if self._storage in _PARTS else []
+        return [self._file_of(ref), *(file for file in beside if file.exists())]
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
@@ -122,7 +121,7 @@ class MinariSource(Hdf5Source[str]):
                 is_padded = path.partition("/")[0] not in ("observations", "infos")
                 table.add(_block(name), path, column, rows=table.length if is_padded else None)
                 success_columns |= {name: column} if name in _SUCCESS else {}
-            file = self._folder / ref / METADATA_FILE
+            file = self._folder / f"{ref}/{METADATA_FILE}"
             return self._finish(key, table, read_object(file) if file.exists() else {}, success_columns)
 
     def _finish(
@@ -146,50 +145,49 @@ class MinariSource(Hdf5Source[str]):
         return next(column_ for path, _, column_ in self._open_table(ref).columns(self._spaces) if path == column.path)
 
     def _open_table(self, ref: str) -> ArrowTable:
-        path = os.fspath(cast("Path", self._file_of(ref)))
-        os.stat(path)  # noqa: PTH116  (its error names the path)
-        with translate_errors(path):
-            return self.open_once(path, lambda: ArrowTable(path, self.where_of(ref)))
+        file = self._file_of(ref)
+        with translate_errors(str(file)):
+            return self.open_once(file.uri, lambda: ArrowTable(file, self.where_of(ref)))
 
     # ---- the data set ------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _folder(self) -> Path:
+    def _folder(self) -> Place:
         """The folder with metadata.json."""
-        path = Path(cast("str", self._location))
-        if not path.is_dir():
-            return path.parent
-        return path if (path / METADATA_FILE).exists() or (path / MAIN_FILE).exists() else path / "data"
+        place = self._place
+        if not place.is_dir():
+            return place.parent
+        return place if (place / METADATA_FILE).exists() or (place / MAIN_FILE).exists() else place / "data"
 
     @cached_property
-    def _main_file(self) -> Location:
-        return self._location if folder_of(self._location) is None else self._expect_file(MAIN_FILE)
+    def _main_file(self) -> Place:
+        return self._expect_file(MAIN_FILE) if self._place.is_dir() else self._place
 
-    def _expect_file(self, name: str) -> Path:
-        path = self._folder / name
-        if not path.exists():
-            raise MissingFileError.at(path, f"{self.where_of('')}: expected the file {path}, found none")
-        return path
+    def _expect_file(self, name: str) -> Place:
+        file = self._folder / name
+        if not file.exists():
+            raise MissingFileError.at(file, f"{self.where_of('')}: expected the file {file}, found none")
+        return file
 
     @cached_property
     def _storage(self) -> str:
         """The storage of the data set: "hdf5", "arrow" or "parquet"."""
-        if folder_of(self._location) is None:
+        if not self._place.is_dir():
             return "hdf5"
         stated = self._metadata.get(_FORMAT)
         return stated if isinstance(stated, str) else next(self._other_storages(), "hdf5")
 
     def _other_storages(self) -> Iterator[str]:
         """Yield the storages other than HDF5 that the first episode has."""
-        return (storage for storage, part in _PARTS.items() if (self._folder / "0" / part).exists())
+        return (storage for storage, part in _PARTS.items() if (self._folder / f"0/{part}").exists())
 
     @cached_property
     def _metadata(self) -> dict[str, Any]:
         """The metadata of the data set: metadata.json, or in older versions the attributes of the file."""
-        file = self._folder / METADATA_FILE if isinstance(self._location, (str, os.PathLike)) else None
+        file = None if isinstance(self._place, OpenFilePlace) else self._folder / METADATA_FILE
         if file is not None and file.exists():
             return read_object(file, MAX_METADATA_SIZE)
-        if folder_of(self._location) is not None and any(self._other_storages()):
+        if self._place.is_dir() and any(self._other_storages()):
             self._expect_file(METADATA_FILE)  # which states the spaces
         main = self._open(self._main_file)
         return {str(name): read_attribute(main, name) for name in main.attrs}

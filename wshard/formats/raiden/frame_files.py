@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +13,7 @@ from wshard.formats.npz import read_npz
 from wshard.media.image_files import ImageFiles
 
 if TYPE_CHECKING:
+    from wshard.files.place import FileStatus, Place
     from wshard.types import Array
 
 LOWDIM: Final = "lowdim"
@@ -28,14 +27,14 @@ _MAX_IMAGE_SIZE: Final = 1 << 28
 
 
 @lru_cache(maxsize=256)
-def _list_folder(folder: str, _mtime_ns: int) -> tuple[str, ...]:
-    return tuple(sorted(os.listdir(folder)))  # noqa: PTH208  (names)
+def _list_folder(folder: Place, _status: FileStatus) -> tuple[str, ...]:
+    return tuple(sorted(entry.name for entry in folder.entries()))
 
 
-def list_names(folder: Path) -> tuple[str, ...]:
+def list_names(folder: Place) -> tuple[str, ...]:
     """Return the sorted names in a folder; none if there is no folder."""
     try:
-        return _list_folder(str(folder), folder.stat().st_mtime_ns)
+        return _list_folder(folder, folder.status())
     except (FileNotFoundError, NotADirectoryError):
         return ()
 
@@ -46,12 +45,12 @@ def _choose_pickles(names: tuple[str, ...]) -> tuple[str, ...]:
     return ten_digits or nine_digits
 
 
-def list_pickles(episode: Path) -> tuple[str, ...]:
+def list_pickles(episode: Place) -> tuple[str, ...]:
     """Return the names of the pickles of an episode, one per timestep: those of ten digits, or else of nine."""
     return _choose_pickles(list_names(episode / LOWDIM))
 
 
-def list_cameras(episode: Path, kind: str = RGB) -> list[str]:
+def list_cameras(episode: Place, kind: str = RGB) -> list[str]:
     """Return the names of the cameras that have a folder with files."""
     return [
         name for name in list_names(episode / kind) if not name.startswith(".") and list_names(episode / kind / name)
@@ -61,7 +60,7 @@ def list_cameras(episode: Path, kind: str = RGB) -> list[str]:
 class CameraImages(ImageFiles):
     """The image of a camera at each timestep, as it is stored."""
 
-    def __init__(self, episode: Path, camera: str, length: int) -> None:
+    def __init__(self, episode: Place, camera: str, length: int) -> None:
         super().__init__(length)
         self.folder = episode / RGB / camera
         names = list_names(self.folder)
@@ -70,15 +69,16 @@ class CameraImages(ImageFiles):
     @property
     def first(self) -> int | None:
         """The first timestep that has an image."""
-        stems = (Path(name).stem for name in list_names(self.folder) if name.endswith(self.suffix))
+        names = list_names(self.folder) if self.suffix else ()
+        stems = (name.removesuffix(self.suffix) for name in names if name.endswith(self.suffix))
         return next((int(stem) for stem in stems if stem.isdecimal() and int(stem) < self._length), None)
 
-    def path_of(self, step: int) -> Path:
-        """Return the path of the image of a timestep, whether or not it exists."""
+    def place_of_step(self, step: int) -> Place:
+        """Return the file of the image of a timestep, whether or not it exists."""
         return self.folder / f"{step:010d}{self.suffix}"
 
 
-def read_depth(episode: Path, camera: str, step: int) -> Array:
+def read_depth(episode: Place, camera: str, step: int) -> Array:
     """Return the depth map [H, W] of a timestep, uint16 in millimetres; raises FormatError, MissingFileError."""
     path = episode / DEPTH / camera / f"{step:010d}.npz"
     try:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError, MissingFileError
+from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
+    from wshard.files.schemes import Location
     from wshard.types import Array
 
 MAX_FRAME_SIZE: Final = 1 << 20
@@ -43,17 +43,17 @@ _REFUSALS: Final = (
 )
 
 
-def read_frame(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_frame(location: Location) -> dict[str, Any]:
     """Read the pickle of a timestep: arrays, texts, and mappings of arrays by camera.
 
     Raises FormatError for any other pickle, LimitError above MAX_FRAME_SIZE, MissingFileError.
     """
+    place = place_of(location)
     try:
-        with open_file(path) as file:
-            data = file.read(MAX_FRAME_SIZE + 1)
+        data = place.read(0, MAX_FRAME_SIZE + 1)
     except FileNotFoundError:
-        raise MissingFileError.at(path, f"{path}: expected the pickle of a timestep, found no file") from None
-    return parse_frame(data, str(path))
+        raise MissingFileError.at(place, f"{place}: expected the pickle of a timestep, found no file") from None
+    return parse_frame(data, str(place))
 
 
 def parse_frame(data: bytes, where: str) -> dict[str, Any]:

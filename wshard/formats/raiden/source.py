@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.container.open_file import open_file
 from wshard.episode.encoded_lane import image_frames
 from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import TIMESTAMPS
@@ -17,7 +14,7 @@ from wshard.episode.meta_reader import Declaration, stated_clock
 from wshard.errors import EpisodeError, FormatError, MissingFileError
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.formats.npz import parse_npy
 from wshard.formats.raiden.frame_files import (
     DEPTH,
@@ -37,6 +34,9 @@ from wshard.types import Modality
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.types import Array
 
 _MAX_STEPS: Final = 4096  # in the cache
@@ -47,7 +47,7 @@ _MAX_HEADER: Final = 1 << 16
 _TIMESTAMPS_FILE: Final = "timestamps.npy"
 
 
-class RaidenSource(LazySource["Path"]):
+class RaidenSource(LazySource["Place"]):
     """Keys are the names of episode folders, below `processed` with the task: "0000", "pick_cube/0000"."""
 
     whole = True
@@ -67,36 +67,34 @@ class RaidenSource(LazySource["Path"]):
     )
 
     @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a folder of episodes, of tasks with episodes, or an episode."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if not look.is_folder:
             return False
-        if _is_episode(look.path):
-            return os.path.isdir(os.path.join(look.path, RGB))  # noqa: PTH112, PTH118  (quick)
+        if _is_episode(look.place):
+            return (look.place / RGB).is_dir()
         folders = sorted(name for name in look.names if not name.startswith(".") and "." not in name)
-        return any(_has_episodes(os.path.join(look.path, name)) for name in folders[:_MAX_FOLDERS_TRIED])  # noqa: PTH118
+        return any(_has_episodes(look.place / name) for name in folders[:_MAX_FOLDERS_TRIED])
 
-    def _scan(self) -> Mapping[str, Path]:
-        if not isinstance(self._location, (str, os.PathLike)):
-            raise FormatError(f"{self.where_of('')}: expected the path of a folder")
-        root = Path(self._location)
+    def _scan(self) -> Mapping[str, Place]:
+        root = self._place
         if _is_episode(root):
             return {"": root}
-        episodes: dict[str, Path] = {}
+        episodes: dict[str, Place] = {}
         for folder in _folders(root):
             if _is_episode(folder):
                 episodes[folder.name] = folder
                 continue
-            episodes |= {f"{folder.name}/{path.name}": path for path in _folders(folder) if _is_episode(path)}
+            episodes |= {f"{folder.name}/{one.name}": one for one in _folders(folder) if _is_episode(one)}
         return episodes
 
-    def _files(self, ref: Path) -> list[Path]:
-        return [ref / METADATA, *(path for path in (ref / LOWDIM, ref / RGB) if path.is_dir())]
+    def _files(self, ref: Place) -> list[Place]:
+        return [ref / METADATA, *(folder for folder in (ref / LOWDIM, ref / RGB) if folder.is_dir())]
 
     # ---- description -------------------------------------------------------------------------------------------------
 
-    def _describe(self, key: str, ref: Path) -> EpisodeInfo:
+    def _describe(self, key: str, ref: Place) -> EpisodeInfo:
         metadata, names = _read_metadata(ref / METADATA), list_pickles(ref)
         if not names:
             raise FormatError(f"{ref / LOWDIM}: expected a pickle for each timestep, found none")
@@ -114,7 +112,7 @@ class RaidenSource(LazySource["Path"]):
             metadata=_describe_task(metadata, first.texts, ref),
         )
 
-    def _camera_lanes(self, ref: Path, camera: str, length: int) -> dict[str, Declaration]:
+    def _camera_lanes(self, ref: Place, camera: str, length: int) -> dict[str, Declaration]:
         lanes: dict[str, Declaration] = {}
         images = CameraImages(ref, camera, length)
         if images.suffix and images.first is not None:
@@ -131,7 +129,7 @@ class RaidenSource(LazySource["Path"]):
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
-    def _read(self, ref: Path, info: EpisodeInfo, block: str, steps: slice) -> Array:
+    def _read(self, ref: Place, info: EpisodeInfo, block: str, steps: slice) -> Array:
         lane = info.lanes[block]
         if lane.encoding:
             decoded: Array = self._encoded(ref, info, block).decode(steps.start, steps.stop)
@@ -157,68 +155,65 @@ class RaidenSource(LazySource["Path"]):
         ref, length = self._find(key), self.info(key).length
         return np.array([value is None for value in self._values(ref, block, slice(0, length))], np.bool_)
 
-    def _values(self, ref: Path, block: str, steps: slice) -> Iterator[Any]:
+    def _values(self, ref: Place, block: str, steps: slice) -> Iterator[Any]:
         camera = block.removeprefix(f"signal/{DEPTH}/")
         if camera != block:
             return (read_depth(ref, camera, step) for step in range(steps.start, steps.stop))
         return (self._step(ref, name).lanes.get(block) for name in list_pickles(ref)[steps])
 
-    def _encoded(self, ref: Path, info: EpisodeInfo, block: str) -> ImageFrames:
+    def _encoded(self, ref: Place, info: EpisodeInfo, block: str) -> ImageFrames:
         camera = block.removeprefix(f"signal/{RGB}/")
         return image_frames(info.lanes[block], CameraImages(ref, camera, info.length), str(ref / RGB / camera))
 
-    def _identify(self, ref: Path, info: EpisodeInfo, block: str) -> bytes:
+    def _identify(self, ref: Place, info: EpisodeInfo, block: str) -> bytes:
         images = CameraImages(ref, block.removeprefix(f"signal/{RGB}/"), info.length)
-        paths = (images.path_of(step) for step in sorted({0, info.length // 2, info.length - 1}))
-        return b"".join(bytes(images[int(path.stem)]) for path in paths if path.exists())
+        steps = sorted({0, info.length // 2, info.length - 1})
+        return b"".join(bytes(images[step]) for step in steps if images.place_of_step(step).exists())
 
-    def _stamps(self, ref: Path, length: int) -> Array:
+    def _stamps(self, ref: Place, length: int) -> Array:
         path = next(
             path for path in (ref / RGB / camera / _TIMESTAMPS_FILE for camera in list_cameras(ref)) if path.exists()
         )
-        with open_file(path) as file:
-            stamps = parse_npy(file.read(_MAX_HEADER + 8 * length), str(path))
+        stamps = parse_npy(path.read(0, _MAX_HEADER + 8 * length), str(path))
         if stamps.shape != (length,) or stamps.dtype != np.int64:
             raise FormatError(f"{path}: expected int64 [{length}], found {stamps.dtype} {list(stamps.shape)}")
         return stamps
 
-    def _step(self, ref: Path, name: str) -> PickledStep:
-        path = str(ref / LOWDIM / name)
-        return self._remember("steps", path, lambda: PickledStep.of(read_frame(path)), _MAX_STEPS)
+    def _step(self, ref: Place, name: str) -> PickledStep:
+        file = ref / f"{LOWDIM}/{name}"
+        return self._remember("steps", file.uri, lambda: PickledStep.of(read_frame(file)), _MAX_STEPS)
 
 
-def _is_episode(folder: str | Path) -> bool:
-    metadata, lowdim = os.path.join(folder, METADATA), os.path.join(folder, LOWDIM)  # noqa: PTH118  (100,000 times)
-    return os.path.isfile(metadata) and os.path.isdir(lowdim)  # noqa: PTH112, PTH113  (as above)
+def _is_episode(folder: Place) -> bool:
+    return (folder / METADATA).is_file() and (folder / LOWDIM).is_dir()
 
 
-def _has_episodes(folder: str) -> bool:
+def _has_episodes(folder: Place) -> bool:
     if _is_episode(folder):
         return True
-    names = sorted(LocationLook(folder).names)
-    return any(_is_episode(os.path.join(folder, name)) for name in names[:_MAX_FOLDERS_TRIED])  # noqa: PTH118
+    names = sorted(look_at(folder).names)
+    return any(_is_episode(folder / name) for name in names[:_MAX_FOLDERS_TRIED])
 
 
-def _folders(root: Path) -> list[Path]:
-    with os.scandir(root) as entries:
-        return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+def _folders(root: Place) -> list[Place]:
+    return [folder for folder in root.folders() if not folder.name.startswith(".")]
 
 
-def list_tasks(processed: Path) -> dict[str, int]:
+def list_tasks(processed: Place) -> dict[str, int]:
     """Return {task: number of episodes} of a folder, the most recently changed task first."""
-    tasks = {path: sum(map(_is_episode, _folders(path))) for path in _folders(processed)} if processed.is_dir() else {}
-    recent = sorted(tasks, key=lambda path: -path.stat().st_mtime_ns)
-    return {path.name: tasks[path] for path in recent if tasks[path]}
+    tasks = {task: sum(map(_is_episode, _folders(task))) for task in _folders(processed)} if processed.is_dir() else {}
+    recent = sorted(tasks, key=lambda task: -task.status().mtime_ns)
+    return {task.name: tasks[task] for task in recent if tasks[task]}
 
 
-def _read_metadata(path: Path) -> dict[str, Any]:
+def _read_metadata(path: Place) -> dict[str, Any]:
     try:
         return read_object(path, _MAX_METADATA)
     except FileNotFoundError:
         raise MissingFileError.at(path, f"{path}: expected the metadata of an episode, found no file") from None
 
 
-def _describe_task(file_metadata: Mapping[str, Any], texts: Mapping[str, str], ref: Path) -> dict[str, Any]:
+def _describe_task(file_metadata: Mapping[str, Any], texts: Mapping[str, str], ref: Place) -> dict[str, Any]:
     """Return the metadata of an episode; texts: those of its first timestep."""
     metadata = {name: file_metadata[name] for name in _METADATA if name in file_metadata}
     language = file_metadata.get("language")
@@ -228,7 +223,7 @@ def _describe_task(file_metadata: Mapping[str, Any], texts: Mapping[str, str], r
     return metadata | {"task": prompt if isinstance(prompt, str) and prompt else name, "task_name": name}
 
 
-def _declare(block: str, array: Array, ref: Path) -> Declaration:
+def _declare(block: str, array: Array, ref: Place) -> Declaration:
     try:
         return Declaration(block, DType.from_numpy(array.dtype), array.shape)
     except EpisodeError as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError
 from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from wshard.files.place import Place
 
 _OPTIONS: Final = "readahead_buffer_size:0,max_parallelism:0"  # for random access
 
@@ -16,10 +17,10 @@ _OPTIONS: Final = "readahead_buffer_size:0,max_parallelism:0"  # for random acce
 class ArrayRecordFile:
     """An open ArrayRecord file."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.where = os.fspath(path)
+    def __init__(self, place: Place) -> None:
+        self.where = place.local_path()
         library = import_library("array_record.python.array_record_module", "rlds")
-        open_file(path).close()  # its errors name the path
+        place.open().close()  # its errors name the path
         try:
             self._reader: Any = library.ArrayRecordReader(self.where, _OPTIONS)
             self._count = int(self._reader.num_records())

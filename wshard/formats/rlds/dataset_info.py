@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wshard.container.open_file import path_of_data
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
+from wshard.files.listed import place_of_data
 from wshard.formats.hdf5.values import read_object
 from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from wshard.files.place import Place
 
 INFO: Final = "dataset_info.json"
 TFRECORD, ARRAY_RECORD = "tfrecord", "array_record"
@@ -30,7 +30,7 @@ class RecordPlace(NamedTuple):
 
     split: str
     number: int
-    shard: Path
+    shard: Place
     record: int
 
 
@@ -62,27 +62,27 @@ class RLDSInfo:
     file_format: str
     splits: tuple[SplitShards, ...]
 
-    def locations(self, folder: Path) -> dict[str, RecordPlace]:
+    def locations(self, folder: Place) -> dict[str, RecordPlace]:
         """Return the location of each episode by its key: "train/17"."""
         places_by_key, unproven = {}, 0
         for split in self.splits:
             number = 0
             for shard, length in enumerate(split.lengths):
                 name = split.file(self.name, self.file_format, shard)
-                path = path_of_data(folder, name, str(folder / INFO))
-                unproven += max(length - _size_of(path), 0)  # a record takes at least a byte
+                file = place_of_data(folder, name, str(folder / INFO))
+                unproven += max(length - _size_of(file), 0)  # a record takes at least a byte
                 if unproven > _MAX_UNPROVEN:
                     raise FormatError(
                         f"{folder / INFO}: split {shown(split.name)}: expected shardLengths that fit the files, "
-                        f"found {length} episodes in {path}"
+                        f"found {length} episodes in {file}"
                     )
                 for record in range(length):
-                    places_by_key[f"{split.name}/{number}"] = RecordPlace(split.name, number, path, record)
+                    places_by_key[f"{split.name}/{number}"] = RecordPlace(split.name, number, file, record)
                     number += 1
         return places_by_key
 
 
-def read_dataset_info(folder: Path) -> RLDSInfo:
+def read_dataset_info(folder: Place) -> RLDSInfo:
     """Read dataset_info.json; raises FormatError, UnsupportedFormatError for other files than TFRecord, ArrayRecord."""
     path = folder / INFO
     contents = read_object(path, MAX_JSON)
@@ -100,7 +100,7 @@ def read_dataset_info(folder: Path) -> RLDSInfo:
     return RLDSInfo(str(contents.get("name") or ""), str(contents.get("version") or ""), file_format, splits)
 
 
-def _split(row: dict[str, Any], path: Path) -> SplitShards:
+def _split(row: dict[str, Any], path: Place) -> SplitShards:
     lengths: Any = row.get("shardLengths", [] if str(row.get("numBytes") or 0) == "0" else None)
     template = row.get("filepathTemplate") or TEMPLATE
     try:
@@ -112,9 +112,12 @@ def _split(row: dict[str, Any], path: Path) -> SplitShards:
     return SplitShards(str(row.get("name") or ""), counts, template)
 
 
-def _size_of(path: Path) -> int:
+def _size_of(file: Place) -> int:
     """Return the bytes of a shard, 0 for a missing one."""
-    return path.stat().st_size if path.exists() else 0
+    try:
+        return file.status().size
+    except FileNotFoundError:
+        return 0
 
 
 def describe_dataset(info: RLDSInfo, sizes: dict[str, int]) -> dict[str, Any]:
@@ -132,7 +135,7 @@ def describe_dataset(info: RLDSInfo, sizes: dict[str, int]) -> dict[str, Any]:
     return contents | {"releaseNotes": {}, "splits": splits, "version": info.version or DEFAULT_VERSION}
 
 
-def name_of_folder(folder: Path) -> tuple[str, str]:
+def name_of_folder(folder: Place) -> tuple[str, str]:
     """Return name and version of a data set in NAME/VERSION, or in NAME."""
     has_version = _VERSION.fullmatch(folder.name) is not None
     name = re.sub(r"\W+", "_", (folder.parent if has_version else folder).name).strip("_").lower()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import EpisodeError, FormatError
+from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.rlds.dataset_info import (
@@ -28,6 +27,7 @@ from wshard.formats.rlds.write_steps import find_losses, make_record, plan_episo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from typing import Any
 
     from wshard.episode.info import EpisodeInfo
@@ -54,18 +54,18 @@ class RLDSSink(DraftSink):
     codecs = "TFRecord has none of its own"
 
     def _has_episodes(self) -> bool:
-        return Path(self._where, INFO).exists()
+        return (self._target / INFO).exists()
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         self._written: list[list[int]] = []  # sizes of the records of each new shard
         self._tree: dict[str, Any] = {}
-        self._info = RLDSInfo(*name_of_folder(Path(os.path.realpath(self._where))), TFRECORD, ())
+        self._info = RLDSInfo(*name_of_folder(self._target.resolve()), TFRECORD, ())
         if not continues:
             return
-        self._info = read_dataset_info(Path(self._where))
+        self._info = read_dataset_info(place_of(self._where))
         if self._info.file_format != TFRECORD:
             raise FormatError(f"{self._where}: expected TFRecord files to add to, found {self._info.file_format}")
-        self._tree = read_object(Path(self._where, FEATURES), MAX_JSON)
+        self._tree = read_object(place_of(self._where) / FEATURES, MAX_JSON)
         with RLDSSource(self._where) as source:
             self._ids = {source.info(key).id for key in source.keys()}  # noqa: SIM118  (a Source is no mapping)
 
@@ -115,7 +115,7 @@ class RLDSSink(DraftSink):
         """Return the files of a data set that dataset_info.json lists; raises FormatError if it is damaged."""
         if not (location / INFO).exists():
             return []
-        info = read_dataset_info(location)
+        info = read_dataset_info(place_of(location))
         shards = [(split, number) for split in info.splits for number in range(len(split.lengths))]
         return [INFO, FEATURES, *(split.file(info.name, info.file_format, number) for split, number in shards)]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType
@@ -17,7 +15,7 @@ from wshard.episode.step_texts import declare_texts, find_positions, list_texts
 from wshard.errors import CodecError, FormatError, LaneError, MissingFileError, UnsupportedFormatError
 from wshard.formats.hdf5.values import parse_object, read_object
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.formats.rlds.array_record_file import ArrayRecordFile
 from wshard.formats.rlds.dataset_info import INFO, MAX_JSON, TFRECORD, RecordPlace, read_dataset_info
 from wshard.formats.rlds.example import parse_example
@@ -37,7 +35,9 @@ from wshard.types import TimebaseSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.formats.rlds.dataset_info import RLDSInfo
     from wshard.formats.rlds.example import ExampleFeature
     from wshard.formats.rlds.features import TFDSFeature
@@ -86,18 +86,15 @@ class RLDSSource(LazySource[RecordPlace]):
     )
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a folder with dataset_info.json and features.json."""
-        if not isinstance(location, (str, os.PathLike)):
-            return False
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
-        return look.names >= {INFO, FEATURES}
+        return look_at(location).names >= {INFO, FEATURES}
 
     @cached_property
-    def _folder(self) -> Path:
-        if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
-            raise FormatError(f"{self._location}: expected the folder of an RLDS data set")
-        return Path(self._location)
+    def _folder(self) -> Place:
+        if not self._place.is_dir():
+            raise FormatError(f"{self._place}: expected the folder of an RLDS data set")
+        return self._place
 
     @cached_property
     def _dataset(self) -> RLDSInfo:
@@ -121,7 +118,7 @@ class RLDSSource(LazySource[RecordPlace]):
     def _scan(self) -> Mapping[str, RecordPlace]:
         return self._dataset.locations(self._folder)
 
-    def _files(self, ref: RecordPlace) -> list[Location]:
+    def _files(self, ref: RecordPlace) -> list[Place]:
         return [ref.shard, self._folder / FEATURES]
 
     # ---- records -----------------------------------------------------------------------------------------------------

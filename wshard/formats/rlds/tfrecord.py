@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from functools import cached_property
 from itertools import islice
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import crc32c
 
-from wshard.container.open_file import map_file, open_descriptor
 from wshard.errors import ChecksumError, FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
+
+    from wshard.files.place import Place
 
 _HEAD: Final = struct.Struct("<QI")  # length, and its checksum
 _CRC: Final = struct.Struct("<I")
@@ -33,13 +33,9 @@ def mask_crc(data: bytes | memoryview) -> int:
 class TFRecordFile:
     """An open TFRecord file: its records are found by their lengths, once, without reading them."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.where = os.fspath(path)
-        descriptor, size = open_descriptor(path)
-        try:
-            self._data = map_file(descriptor, path) if size else memoryview(b"")
-        finally:
-            os.close(descriptor)
+    def __init__(self, place: Place) -> None:
+        self.where = str(place)
+        self._data = place.whole()
         self._damage: dict[int, FormatError] = {}
 
     @cached_property

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.open_file import name_missing_file, open_file, path_of_data
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
+from wshard.files.listed import name_missing_file, place_of_data
 from wshard.messages import shown
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from wshard.files.place import Place
 
 NAME: Final = "metadata.yaml"
 STORAGES: Final = ("mcap", "sqlite3")
@@ -25,14 +26,14 @@ class BagMetadata:
     """What a bag says of itself. storage: of STORAGES; compressed: each message by zstd; packed: each file."""
 
     storage: str
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     distribution: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
     compressed: bool = False
     packed: bool = False
 
 
-def read_bag_metadata(folder: Path) -> BagMetadata:
+def read_bag_metadata(folder: Place) -> BagMetadata:
     """Read metadata.yaml; raises FormatError, MissingFileError, UnsupportedFormatError."""
     where = folder / NAME
     about = _mapping(_read_yaml(where), _ROOT, where)
@@ -50,14 +51,14 @@ def read_bag_metadata(folder: Path) -> BagMetadata:
     names = about.get("relative_file_paths")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise FormatError(f"{where}: expected a list of files in relative_file_paths, found {shown(names)}")
-    files: dict[Path, None] = {}
+    files: dict[Place, None] = {}
     for name in names:
-        path = path_of_data(folder, name, str(where))
-        with name_missing_file(where, path):
-            path.stat()
-        if path in files:
+        file = place_of_data(folder, name, str(where))
+        with name_missing_file(where, file):
+            file.status()
+        if file in files:
             raise FormatError(f"{where}: expected each file once in relative_file_paths, found {shown(name)} again")
-        files[path] = None
+        files[file] = None
     custom = about.get("custom_data")
     notes = {"custom_data": {str(key): str(value) for key, value in custom.items()}} if isinstance(custom, dict) else {}
     return BagMetadata(
@@ -65,25 +66,24 @@ def read_bag_metadata(folder: Path) -> BagMetadata:
     )
 
 
-def _read_yaml(path: Path) -> object:
+def _read_yaml(place: Place) -> object:
     """Read a file of plain values; a document that refers to itself or repeats parts by aliases is refused."""
     yaml = import_library("yaml", "mcap")
-    with open_file(path) as file:
-        data = file.read(_MAX_TEXT + 1)
+    data = place.read(0, _MAX_TEXT + 1)
     if len(data) > _MAX_TEXT:
-        raise LimitError(f"{path}: expected at most {_MAX_TEXT} bytes, found more")
+        raise LimitError(f"{place}: expected at most {_MAX_TEXT} bytes, found more")
     try:
         text = data.decode()
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise LimitError(f"{path}: expected plain values, found an alias, which can expand without limit")
+            raise LimitError(f"{place}: expected plain values, found an alias, which can expand without limit")
         return yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{path}: expected YAML: {error}") from error
+        raise FormatError(f"{place}: expected YAML: {error}") from error
 
 
-def _mapping(value: object, key: str, where: Path) -> dict[str, Any]:
+def _mapping(value: object, key: str, where: Place) -> dict[str, Any]:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, dict):
         raise FormatError(f"{where}: expected a mapping {key}, found {shown(found)}")

@@ -14,16 +14,16 @@ import numpy as np
 
 from wshard.container.codec import decompress
 from wshard.container.layout import ENTRY_ZSTD
-from wshard.container.open_file import open_file
 from wshard.errors import ChecksumError, CodecError, FormatError, LimitError, MissingExtraError
 from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from wshard.files.place import Place
 
 MAGIC: Final = b"\x89MCAP0\r\n"
 EXTRA: Final = "mcap"
@@ -50,11 +50,11 @@ class _Place(NamedTuple):
 class McapLog:
     """An open MCAP file. One that ends in the middle of a record is read as far as it goes; `notes` say so."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, place: Place) -> None:
         self._records: Any = import_library("mcap.records", EXTRA)
         self._streams: Any = import_library("mcap.data_stream", EXTRA)
-        self.where = str(path)
-        self._file = open_file(path)
+        self.where = str(place)
+        self._file = place.open()
         self._size = self._file.seek(0, io.SEEK_END)
         self._chunks: OrderedDict[int, bytes] = OrderedDict()
         self._schemas: dict[int, Any] = {}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sqlite3
 from abc import abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import xxhash
 
 from wshard.errors import FormatError
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.formats.topics.bag_metadata import NAME, STORAGES, BagMetadata, read_bag_metadata
 from wshard.formats.topics.mcap_log import MAGIC, McapLog
 from wshard.formats.topics.message_log import JoinedLog, MessageLog
@@ -26,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
@@ -68,12 +68,6 @@ class TopicsSource(LazySource[str]):
         """Take the timesteps of this topic, or of a rate."""
         self.clock = topic
         return True
-
-    @property
-    def _path(self) -> Path:
-        if not isinstance(self._location, (str, os.PathLike)):
-            raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
-        return Path(self._location)
 
     @abstractmethod
     def _open_log(self) -> MessageLog:
@@ -119,18 +113,18 @@ class McapSource(TopicsSource):
     """An MCAP file."""
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Say whether a path is a file that begins as an MCAP file does."""
-        return isinstance(location, (str, os.PathLike)) and _look(location).head.startswith(MAGIC)
+        return look_at(location).head.startswith(MAGIC)
 
-    def _files(self, ref: str) -> Sequence[Location]:
-        return [self._path]
+    def _files(self, ref: str) -> Sequence[Place]:
+        return [self._place]
 
     def _name(self) -> str:
-        return self._path.stem
+        return self._place.stem
 
     def _open_log(self) -> MessageLog:
-        return McapLog(self._path)
+        return McapLog(self._place)
 
 
 class Rosbag2Source(TopicsSource):
@@ -139,22 +133,20 @@ class Rosbag2Source(TopicsSource):
     whole = True
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Say whether a path is the folder of a bag, or an SQLite file with the tables of one."""
-        if not isinstance(location, (str, os.PathLike)):
-            return False
-        look = _look(location)
+        look = look_at(location)
         if look.is_folder:
-            return NAME in look.names and _begins_as_bag(Path(look.path, NAME))
-        return look.suffix == ".db3" and look.head.startswith(SIGNATURE) and _has_tables(look.path)
+            return NAME in look.names and _begins_as_bag(look.place / NAME)
+        return look.suffix == ".db3" and look.head.startswith(SIGNATURE) and _has_tables(look.place)
 
     def _about(self) -> BagMetadata:
-        if self._path.is_dir():
-            return read_bag_metadata(self._path)
-        return BagMetadata(STORAGES[1], (self._path,))
+        if self._place.is_dir():
+            return read_bag_metadata(self._place)
+        return BagMetadata(STORAGES[1], (self._place,))
 
-    def _files(self, ref: str) -> Sequence[Location]:
-        about = [self._path / NAME] if self._path.is_dir() else []
+    def _files(self, ref: str) -> Sequence[Place]:
+        about = [self._place / NAME] if self._place.is_dir() else []
         return [*self._about().files, *about]
 
     def _name(self) -> str:
@@ -166,28 +158,23 @@ class Rosbag2Source(TopicsSource):
             parts: list[MessageLog] = []
             for stored in about.files:
                 # A plain copy is deleted while it is open, so that a killed process leaves none behind.
-                with unpack_file(stored) if about.packed else contextlib.nullcontext(stored) as path:
-                    part = McapLog(path) if about.storage == "mcap" else SqliteLog(path, about.distribution)
+                with unpack_file(stored) if about.packed else contextlib.nullcontext(stored) as plain:
+                    part = McapLog(plain) if about.storage == "mcap" else SqliteLog(plain, about.distribution)
                 opened.callback(part.close)
                 parts += [part]
             return JoinedLog(parts, about.notes, compressed=about.compressed, opened=opened.pop_all())
 
 
-def _look(location: str | os.PathLike[str]) -> LocationLook:
-    return location if isinstance(location, LocationLook) else LocationLook(location)
-
-
-def _begins_as_bag(path: Path) -> bool:
+def _begins_as_bag(place: Place) -> bool:
     try:
-        with path.open("rb") as file:
-            return b"rosbag2_bagfile_information:" in file.read(_LOOKED_AT)
-    except OSError:
+        return b"rosbag2_bagfile_information:" in place.read(0, _LOOKED_AT)
+    except (OSError, FormatError):
         return False
 
 
-def _has_tables(path: str) -> bool:
+def _has_tables(place: Place) -> bool:
     try:
-        SqliteLog(path).close()
+        SqliteLog(place).close()
     except (FormatError, OSError, sqlite3.Error):
         return False
     return True

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import numpy as np
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError
 from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from wshard.files.place import Place
 
 SIGNATURE: Final = b"SQLite format 3\0"
 _NEEDED: Final = frozenset({"topics", "messages"})
@@ -27,16 +26,15 @@ _NEEDED: Final = frozenset({"topics", "messages"})
 class SqliteLog:
     """An open .db3 file. distribution: that of ROS 2 which recorded it, where the file does not say it."""
 
-    def __init__(self, path: str | os.PathLike[str], distribution: str = "") -> None:
-        self.where = str(path)
+    def __init__(self, place: Place, distribution: str = "") -> None:
+        self.where = str(place)
         self._distribution = distribution
         self.notes: dict[str, Any] = {}
         self._rows: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        with open_file(path) as file:
-            if file.read(len(SIGNATURE)) != SIGNATURE:
-                raise FormatError(f"{self.where}: expected an SQLite file, found other first bytes")
+        if place.read(0, len(SIGNATURE)) != SIGNATURE:
+            raise FormatError(f"{self.where}: expected an SQLite file, found other first bytes")
         with self._translate():
-            address = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
+            address = f"file:{quote(place.local_path())}?mode=ro&immutable=1"
             self._base = sqlite3.connect(address, uri=True, check_same_thread=False)
         try:
             with self._translate():

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import zstandard
 
-from wshard.container.open_file import open_file
 from wshard.errors import CodecError, LimitError
+from wshard.files.local import LocalPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from wshard.files.place import Place
 
 PACKED: Final = ".zstd"
 MAX_UNPACKED: Final = 1 << 34
@@ -26,23 +28,23 @@ _LARGEST_WINDOW: Final = 1 << 27
 
 
 @contextlib.contextmanager
-def unpack_file(path: Path) -> Iterator[Path]:
+def unpack_file(place: Place) -> Iterator[LocalPlace]:
     """Give a plain copy of a file of zstd; raises CodecError, LimitError, MissingFileError."""
     with tempfile.TemporaryDirectory(prefix="wshard-") as folder:
         most = min(MAX_UNPACKED, shutil.disk_usage(folder).free // 2)
-        plain = Path(folder, path.name.removesuffix(PACKED))
-        with open_file(path) as packed, plain.open("wb") as file:
+        plain = Path(folder, place.name.removesuffix(PACKED))
+        with place.open() as packed, plain.open("wb") as file:
             try:
                 stated = zstandard.frame_content_size(packed.read(_LARGEST_HEADER))
                 packed.seek(0)
                 if not 0 <= stated <= most:
-                    raise LimitError(f"{path}: expected a file that states at most {most} bytes, found {stated}")
+                    raise LimitError(f"{place}: expected a file that states at most {most} bytes, found {stated}")
                 decoder = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
                 with decoder.stream_reader(packed) as reader:
                     while data := reader.read(_BATCH_SIZE):
                         file.write(data)
             except zstandard.ZstdError as error:
-                raise CodecError(f"{path}: expected a file of zstd: {error}") from error
+                raise CodecError(f"{place}: expected a file of zstd: {error}") from error
             if file.tell() != stated:
-                raise CodecError(f"{path}: expected {stated} bytes in the file of zstd, found {file.tell()}")
-        yield plain
+                raise CodecError(f"{place}: expected {stated} bytes in the file of zstd, found {file.tell()}")
+        yield LocalPlace(str(plain))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from wshard.errors import FormatError
-from wshard.formats.look import LocationLook
+from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import map_npz
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, split_rows
 from wshard.formats.world_model.rows_source import RowsSource
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.formats.world_model.columns import RowSpan
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
@@ -39,14 +39,14 @@ class FolderRowsSource(RowsSource):
     is_video: ClassVar[bool]
 
     @classmethod
-    def matches(cls, location: str | os.PathLike[str]) -> bool:
+    def matches(cls, location: Location | LocationLook) -> bool:
         """Say whether a path is a folder with ep_len.npz, and videos one folder below or not, as the format needs."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if f"{LENGTHS}{SUFFIX}" not in look.names:
             return False
         if "videos" not in look.found:
             folders = [name for name in look.names if not name.endswith(SUFFIX)]
-            inside = (LocationLook(Path(look.path, name)).names for name in folders)
+            inside = (LocationLook(look.place / name).names for name in folders)
             look.found["videos"] = any(file.endswith(VIDEO_SUFFIX) for names in inside for file in names)
         return bool(look.found["videos"]) is cls.is_video
 
@@ -67,14 +67,14 @@ class FolderRowsSource(RowsSource):
     def _tables(self) -> dict[str, StepColumn]:
         """The columns in .npz files, by name."""
         columns = {}
-        for path in sorted(Path(self._path).glob(f"*{SUFFIX}")):
-            if path.stem in (LENGTHS, OFFSETS):
+        for file in self._place.glob(f"*{SUFFIX}"):
+            if file.stem in (LENGTHS, OFFSETS):
                 continue
-            array = self._array(path.stem)
+            array = self._array(file.stem)
             if array.ndim == 0:
-                raise FormatError(f"{path}: expected rows, found one value")
+                raise FormatError(f"{file}: expected rows, found one value")
             is_text = array.dtype.kind == "U" and array.ndim == 1
-            columns[path.stem] = StepColumn(path.stem, array.dtype, array.shape[1:], TEXT if is_text else "")
+            columns[file.stem] = StepColumn(file.stem, array.dtype, array.shape[1:], TEXT if is_text else "")
         return columns
 
     @cached_property
@@ -84,13 +84,8 @@ class FolderRowsSource(RowsSource):
 
     def _folders_of(self, *suffixes: str) -> list[str]:
         """Return the names of the folders that have files of these suffixes."""
-        with os.scandir(self._path) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
-        return [name for name in names if self._has_files(name, suffixes)]
-
-    def _has_files(self, folder: str, suffixes: tuple[str, ...]) -> bool:
-        with os.scandir(Path(self._path, folder)) as entries:
-            return any(entry.name.endswith(suffixes) for entry in entries)
+        folders = (folder for folder in self._place.folders() if folder.name[0] != ".")
+        return [one.name for one in folders if any(entry.name.endswith(suffixes) for entry in one.entries())]
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
         return self._remember("columns", str(rows.number), lambda: self._list_columns(rows))
@@ -109,8 +104,8 @@ class FolderRowsSource(RowsSource):
         return self._array(column)[start:stop].copy()
 
     def _array(self, column: str) -> Array:
-        path = str(Path(self._path, f"{column}{SUFFIX}"))
-        return self.open_once(path, lambda: OpenArray(map_npz(path, MEMBER))).array
+        file = self._place / f"{column}{SUFFIX}"
+        return self.open_once(file.uri, lambda: OpenArray(map_npz(file, MEMBER))).array
 
     def _encoded(self, ref: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
         return self._frames(ref, next(name for name in self._folders if block_of(name) == block))
@@ -135,15 +130,15 @@ class ImageFolderSource(FolderRowsSource):
 
     is_video = False
 
-    def _files(self, ref: RowSpan) -> Sequence[str]:
-        tables = [Path(self._path, f"{name}{SUFFIX}") for name in (LENGTHS, OFFSETS, *self._tables)]
+    def _files(self, ref: RowSpan) -> Sequence[Place]:
+        tables = [self._place / f"{name}{SUFFIX}" for name in (LENGTHS, OFFSETS, *self._tables)]
         ends = sorted({0, ref.length - 1}) if ref.length else []
-        frames = [FolderImages(self._path, name, ref).path_of(step) for name in self._folders for step in ends]
-        return list(map(str, [*tables, *frames]))
+        images = [FolderImages(self._place / name, ref) for name in self._folders]
+        return [*tables, *(image.place_of_step(step) for image in images for step in ends)]
 
     def _frames(self, rows: RowSpan, column: str) -> ImageFrames:
         where = f"{self.where_of(str(rows.number))}: {column}"
-        return ImageFrames("jpeg", FolderImages(self._path, column, rows), where=where)
+        return ImageFrames("jpeg", FolderImages(self._place / column, rows), where=where)
 
     def _identify(self, ref: RowSpan, info: EpisodeInfo, block: str) -> bytes:
         frames = self._encoded(ref, info, block)
@@ -156,14 +151,14 @@ class FolderImages(ImageFiles):
 
     content = "frame of step"
 
-    def __init__(self, folder: str, column: str, rows: RowSpan) -> None:
+    def __init__(self, folder: Place, rows: RowSpan) -> None:
         super().__init__(rows.length)
-        self._begin = os.path.join(folder, column, f"ep_{rows.number}_step_")  # noqa: PTH118  (called very often: faster than pathlib)
+        self._folder, self._number = folder, rows.number
 
-    def path_of(self, step: int) -> str:
-        """Return the path of a frame, with the suffix that it has."""
-        paths = [f"{self._begin}{step}{suffix}" for suffix in IMAGE_SUFFIXES]
-        return next((path for path in paths if os.path.exists(path)), paths[0])  # noqa: PTH110  (as above)
+    def place_of_step(self, step: int) -> Place:
+        """Return the file of a frame, with the suffix that it has."""
+        files = [self._folder / f"ep_{self._number}_step_{step}{suffix}" for suffix in IMAGE_SUFFIXES]
+        return next((file for file in files if file.exists()), files[0])
 
 
 class VideoFolderSource(FolderRowsSource):
@@ -171,13 +166,13 @@ class VideoFolderSource(FolderRowsSource):
 
     is_video = True
 
-    def _files(self, ref: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[Place]:
         tables = [f"{name}{SUFFIX}" for name in (LENGTHS, OFFSETS, *self._tables)]
         videos = [f"{name}/ep_{ref.number}{VIDEO_SUFFIX}" for name in self._folders]
-        return [str(Path(self._path, name)) for name in [*tables, *videos]]
+        return [self._place / name for name in [*tables, *videos]]
 
     def _frames(self, rows: RowSpan, column: str) -> VideoFrames:
-        return VideoFrames(Path(self._path, column, f"ep_{rows.number}{VIDEO_SUFFIX}"), count=rows.length)
+        return VideoFrames(self._place / f"{column}/ep_{rows.number}{VIDEO_SUFFIX}", count=rows.length)
 
     def _identify(self, ref: RowSpan, info: EpisodeInfo, block: str) -> bytes:
         frames = self._encoded(ref, info, block)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import zipfile
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -26,6 +24,7 @@ from wshard.formats.world_model.rows_sink import RowsSink, encode_mp4, image_byt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from wshard.types import Array, Channel
 
@@ -43,7 +42,7 @@ class FolderRowsSink(RowsSink):
     copies_all = True
 
     def _has_episodes(self) -> bool:
-        return Path(self._where, f"{LENGTHS}{SUFFIX}").exists()
+        return (self._target / f"{LENGTHS}{SUFFIX}").exists()
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         self._spools: dict[str, IO[bytes]] = {}
@@ -66,7 +65,8 @@ class FolderRowsSink(RowsSink):
         names = [path.name for path in location.glob(f"*{SUFFIX}") if _is_column(path)]
         for folder in location.iterdir():
             if folder.is_dir() and not folder.is_symlink():
-                names += [f"{folder.name}/{name}" for name in sorted(os.listdir(folder)) if _FRAMES.fullmatch(name)]  # noqa: PTH208
+                frames = sorted(file.name for file in folder.iterdir() if _FRAMES.fullmatch(file.name))
+                names += [f"{folder.name}/{name}" for name in frames]
         return names
 
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
@@ -102,7 +102,7 @@ class FolderRowsSink(RowsSink):
             self._write_npz(name, array.dtype, array.shape, [array])
 
     def _old(self, name: str) -> Array | None:
-        path = Path(self._path, f"{name}{SUFFIX}")
+        path = self._path / f"{name}{SUFFIX}"
         return map_npz(path, MEMBER) if path.exists() else None
 
     def _finish_column(self, column: StepColumn) -> None:

@@ -15,9 +15,11 @@ from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColum
 from wshard.formats.world_model.rows_source import RowsSource
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.formats.world_model.columns import RowSpan
     from wshard.types import Array
 
@@ -32,7 +34,7 @@ class ColumnsHDF5Source(RowsSource):
     """Episodes are rows [ep_offset, ep_offset + ep_len) of every dataset in the root of an HDF5 file."""
 
     @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Say whether a path is an HDF5 file with ep_len and ep_offset in its root."""
         return hdf5_kind(location) == WORLD_MODEL
 
@@ -53,8 +55,8 @@ class ColumnsHDF5Source(RowsSource):
             rows = {column.name: len(self._dataset(column.name)) for column in self._declared}
         return split_rows(bounds[0], bounds[1], rows, where)
 
-    def _files(self, ref: RowSpan) -> Sequence[str]:
-        return [self._path]
+    def _files(self, ref: RowSpan) -> Sequence[Place]:
+        return [self._place]
 
     def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
         return self._declared
@@ -82,7 +84,7 @@ class ColumnsHDF5Source(RowsSource):
             return rows
 
     def _handle(self) -> OpenHDF5:
-        return self.open_once(self._path, lambda: OpenHDF5(self._path))
+        return self.open_once("file", lambda: OpenHDF5(self._place))
 
     def _dataset(self, name: str) -> Any:
         handle = self._handle()
@@ -96,15 +98,15 @@ class ColumnsHDF5Source(RowsSource):
 class OpenHDF5:
     """An open file, and the datasets in use; `plain`: the file without checks, for numbers that are not compressed."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.file: Any = open_hdf5(path, path, rdcc_nbytes=_CHUNK_CACHE)
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.file: Any = open_hdf5(place, rdcc_nbytes=_CHUNK_CACHE)
         self.datasets: dict[str, Any] = {}
 
     @cached_property
     def plain(self) -> Any:
-        """The file, which the library reads itself: twice as quick."""
-        return import_h5py().File(self._path, "r", rdcc_nbytes=_CHUNK_CACHE)
+        """The file, which the library reads itself if it is local: twice as quick."""
+        return import_h5py().File(self._place.path_or_file(), "r", rdcc_nbytes=_CHUNK_CACHE)
 
     def close(self) -> None:
         """Close it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from wshard.formats.world_model.rows_sink import RowsSink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _CHUNK_SIZE: Final = 1 << 16
 _ROW_SIZE: Final = 1 << 12  # a larger row has a chunk of its own, so that a clip reads no more than it needs
@@ -33,7 +33,7 @@ class ColumnsHDF5Sink(RowsSink):
 
     def _has_episodes(self) -> bool:
         import_h5py()
-        return Path(self._where).exists()
+        return self._target.exists()
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         self._file: Any = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import FormatError
-from wshard.formats.look import LocationLook
+from wshard.formats.look import LocationLook, look_at
 from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
 from wshard.formats.world_model.lance_damage import damaged_rows, guess_numbers, known_steps, read_fragments
 from wshard.formats.world_model.lance_index import read_index, spans_of
@@ -33,11 +33,12 @@ from wshard.media.frames import ImageFrames
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
@@ -48,8 +49,8 @@ _AHEAD: Final = 1 << 21  # bytes of a column
 class LanceTable:
     """An open table."""
 
-    def __init__(self, path: str) -> None:
-        self.data: Any = import_library("lance", "lance").dataset(path)
+    def __init__(self, table: Place) -> None:
+        self.data: Any = import_library("lance", "lance").dataset(table.local_path())
 
     def close(self) -> None:
         """Release the table."""
@@ -65,14 +66,14 @@ class LanceSource(RowsSource):
     _damaged: Sequence[tuple[int, int]] = ()
 
     @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Say whether a path is a Lance table of steps, without videos beside it."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
-        return is_table(look) and not videos_of(look.path).is_dir()
+        look = look_at(location)
+        return is_table(look) and not videos_of(look.place).is_dir()
 
     @property
-    def _table_path(self) -> str:
-        return self._path
+    def _table_place(self) -> Place:
+        return self._place
 
     def _scan(self) -> Mapping[str, RowSpan]:
         try:
@@ -111,10 +112,10 @@ class LanceSource(RowsSource):
 
     @cached_property
     def _stated(self) -> dict[int, dict[str, Any]]:
-        path = side_table(self._table_path, EPISODES)
+        side = side_table(self._table_place, EPISODES)
         with self._translate():
             generation = (self._table().schema.metadata or {}).get(GENERATION)
-            table = find_statements(path, generation) if path.is_dir() else None
+            table = find_statements(side, generation) if side.is_dir() else None
             rows = [] if table is None else table.to_table().to_pylist()
             shapes = {} if table is None else {field.name: stated_shape(field) for field in table.schema}
         for row in rows:
@@ -123,12 +124,12 @@ class LanceSource(RowsSource):
                     row[name] = np.reshape(row[name], (-1, *shape)).tolist()
         return {row.pop(EPISODE): {name: value for name, value in row.items() if value is not None} for row in rows}
 
-    def _files(self, ref: RowSpan) -> Sequence[str]:
+    def _files(self, ref: RowSpan) -> Sequence[Place]:
         """Return the files of the fragments with these rows: rows that are written later have other files."""
         stops, files = self._fragments
         first, last = bisect_right(stops, ref.start), bisect_left(stops, ref.stop)
         names = [name for names in files[first : last + 1] for name in names]
-        return [f"{self._table_path}/data/{name}" for name in names] or [self._table_path]
+        return [self._table_place / f"data/{name}" for name in names] or [self._table_place]
 
     @cached_property
     def _fragments(self) -> tuple[list[int], list[list[str]]]:
@@ -254,7 +255,7 @@ class LanceSource(RowsSource):
         return b"".join(self._images(column, row, row + 1)[0] for row in some)
 
     def _table(self) -> Any:
-        return self.open_once(self._table_path, lambda: LanceTable(self._table_path)).data
+        return self.open_once("table", lambda: LanceTable(self._table_place)).data
 
     def _translate(self) -> AbstractContextManager[None]:
         return translate_lance_errors(self.where_of(""))

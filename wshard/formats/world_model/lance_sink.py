@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.errors import EpisodeError, FormatError
+from wshard.files.schemes import place_of
 from wshard.formats.world_model.columns import TEXT, StepColumn
 from wshard.formats.world_model.lance import LanceSource
 from wshard.formats.world_model.lance_tables import (
@@ -29,9 +29,11 @@ from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from wshard.container.draft import Draft, WriteMode
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import PathOrFile
     from wshard.types import Channel
 
 _BUFFER_SIZE: Final = 1 << 26
@@ -50,7 +52,7 @@ class LanceSink(RowsSink):
     quality: int = 95
 
     def __init__(
-        self, location: Location, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
+        self, location: PathOrFile, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
     ) -> None:
         self._version: int | None = None
         self._table = ""
@@ -61,9 +63,9 @@ class LanceSink(RowsSink):
 
     def _has_episodes(self) -> bool:
         import_library("lance", "lance")
-        if Path(self._where).suffix.lower() != SUFFIX:
+        if self._target.suffix.lower() != SUFFIX:
             raise FormatError(f"{self._where}: expected a table whose name ends in {SUFFIX}")
-        return bool(table_files(Path(self._where)))
+        return bool(table_files(self._target))
 
     def _open_draft(self, mode: WriteMode) -> Draft | None:
         """Return None for a table with rows, which gets another version."""
@@ -83,9 +85,9 @@ class LanceSink(RowsSink):
             self.count = int(keys[-1]) + 1 if self._columns and keys else 0
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
-        self._begin_tables(draft, side_table(self._where, EPISODES))
+        self._begin_tables(draft, side_table(self._target, EPISODES))
 
-    def _begin_tables(self, table: Path, episodes: Path) -> None:
+    def _begin_tables(self, table: Path, episodes: Place) -> None:
         """Begin to write rows and episode-scoped values; those of a new table get a new generation."""
         self._table = str(table)
         generation: bytes | None = secrets.token_hex(8).encode()
@@ -99,7 +101,7 @@ class LanceSink(RowsSink):
 
     def _version_of(self, table: str) -> int | None:
         """Return the version of a table, None if it does not exist."""
-        if not Path(table).exists():
+        if not place_of(table).exists():
             return None
         version: int = import_library("lance", "lance").dataset(table).version
         return version
@@ -166,10 +168,10 @@ class LanceSink(RowsSink):
     @classmethod
     def owned(cls, location: Path) -> list[str]:
         """Return the files of a table below its folder."""
-        return table_files(location)
+        return table_files(place_of(location))
 
     def _discard(self) -> None:
         super()._discard()
         for fragment in self._fragments if self._draft is None else ():  # files that no version of the table names
             for file in fragment.files:
-                Path(self._table, "data", file.path).unlink(missing_ok=True)
+                (self._path / "data" / file.path).unlink(missing_ok=True)

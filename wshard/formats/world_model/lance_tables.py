@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
+    from wshard.files.place import Place
     from wshard.formats.look import LocationLook
 
 EPISODE: Final = "episode_idx"
@@ -57,38 +56,36 @@ def translate_lance_errors(where: str) -> Iterator[None]:
 
 def is_table(look: LocationLook) -> bool:
     """Say whether a path is a Lance table of steps, not one of its side tables."""
-    path = Path(look.path)
-    side = path.stem.endswith((VIDEOS, EPISODES))
-    return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
+    side = look.place.stem.endswith((VIDEOS, EPISODES))
+    return look.suffix == SUFFIX and not side and "_versions" in look.names
 
 
-def table_files(table: Path) -> list[str]:
+def table_files(table: Place) -> list[str]:
     """Return the names of the files of a table below its folder, by the names that the library gives them."""
     if not (table / "_versions").is_dir():
         return []
-    found = (path.relative_to(table).as_posix() for path in table.rglob("*") if not path.is_dir())
+    found = (file.relative_to(table) for file in table.walk())
     return [name for name in found if _TABLE_FILE.fullmatch(name)]
 
 
-def videos_of(table: str | os.PathLike[str]) -> Path:
-    """Return the path of the table of videos."""
+def videos_of(table: Place) -> Place:
+    """Return the table of videos."""
     return side_table(table, VIDEOS)
 
 
-def side_table(table: str | os.PathLike[str], kind: str) -> Path:
-    """Return the path of a side table."""
-    path = Path(table)
-    return path.with_name(f"{path.stem}{kind}{SUFFIX}")
+def side_table(table: Place, kind: str) -> Place:
+    """Return a side table."""
+    return table.parent / f"{table.stem}{kind}{SUFFIX}"
 
 
-def find_statements(path: Path, generation: bytes | None) -> Any:
+def find_statements(table: Place, generation: bytes | None) -> Any:
     """Return the newest version of a table of episodes that belongs to a generation, None if there is none."""
     lance = import_library("lance", "lance")
-    newest = lance.dataset(str(path)) if path.is_dir() else None
+    newest = lance.dataset(table.local_path()) if table.is_dir() else None
     if newest is None or (newest.schema.metadata or {}).get(GENERATION) == generation:
         return newest
     for version in sorted((one["version"] for one in newest.versions()), reverse=True):
-        older = lance.dataset(str(path), version=version)
+        older = lance.dataset(table.local_path(), version=version)
         if (older.schema.metadata or {}).get(GENERATION) == generation:
             return older
     return None

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.errors import CodecError, FormatError
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.formats.world_model.columns import StepColumn
 from wshard.formats.world_model.lance import LanceSource, LanceTable
 from wshard.formats.world_model.lance_tables import EPISODE, SUFFIX, VIDEOS, is_table, translate_lance_errors, videos_of
 from wshard.media.video_frames import VideoFrames
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
     from typing import IO
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.formats.world_model.columns import RowSpan
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array
@@ -38,26 +39,25 @@ class LanceVideoSource(LanceSource):
     """What is wrong with the table of videos, for messages."""
 
     @staticmethod
-    def matches(location: str | os.PathLike[str]) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Say whether a path is a Lance table with videos beside it, or the folder that has both."""
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if is_table(look):
-            return videos_of(look.path).is_dir()
+            return videos_of(look.place).is_dir()
         return any(name.endswith(f"{VIDEOS}{SUFFIX}") for name in look.names)
 
     @property
-    def _table_path(self) -> str:
-        path = Path(self._path)
-        if path.suffix.lower() == SUFFIX:
-            return str(path)
-        found = sorted(one.name for one in path.glob(f"*{VIDEOS}{SUFFIX}"))
+    def _table_place(self) -> Place:
+        place = self._place
+        if place.suffix.lower() == SUFFIX:
+            return place
+        found = [table.name for table in place.glob(f"*{VIDEOS}{SUFFIX}")]
         if len(found) != 1:
-            raise FormatError(f"{path}: expected one table of videos, found {', '.join(found) or 'none'}")
-        return str(path / f"{found[0].removesuffix(f'{VIDEOS}{SUFFIX}')}{SUFFIX}")
+            raise FormatError(f"{place}: expected one table of videos, found {', '.join(found) or 'none'}")
+        return place / f"{found[0].removesuffix(f'{VIDEOS}{SUFFIX}')}{SUFFIX}"
 
-    def _files(self, ref: RowSpan) -> Sequence[str]:
-        videos = videos_of(self._table_path) / "data"
-        return [*super()._files(ref), *(str(path) for path in sorted(videos.iterdir()))]
+    def _files(self, ref: RowSpan) -> Sequence[Place]:
+        return [*super()._files(ref), *(videos_of(self._table_place) / "data").glob("*")]
 
     @cached_property
     def _places(self) -> dict[tuple[int, str], int]:
@@ -99,11 +99,11 @@ class LanceVideoSource(LanceSource):
     def _frames(self, rows: RowSpan, key: str) -> VideoFrames:
         where = f"{self.where_of(str(rows.number))}: column {key!r}"
         if (rows.number, key) not in self._places:
-            table = videos_of(self._table_path)
+            table = videos_of(self._table_place)
             raise FormatError(f"{where}: expected a video of the episode, found none in {table}{self._video_damage}")
         cache, name = self._cache("videos"), f"{rows.number}/{key}"
         if name not in cache:  # whose shape is looked up once, and which stays open by its identity
-            source = partial(_open_video, str(videos_of(self._table_path)), self._places[rows.number, key])
+            source = partial(_open_video, videos_of(self._table_place), self._places[rows.number, key])
             cache[name] = VideoFrames(source, count=rows.length, where=where)
         frames: VideoFrames = cache[name]
         return frames
@@ -131,11 +131,10 @@ class LanceVideoSource(LanceSource):
         return str(self._encoded(ref, info, block).nbytes).encode()
 
     def _videos(self) -> Any:
-        path = str(videos_of(self._table_path))
-        return self.open_once(path, lambda: LanceTable(path)).data
+        return self.open_once("videos", lambda: LanceTable(videos_of(self._table_place))).data
 
 
-def _open_video(table: str, row: int) -> IO[bytes]:
+def _open_video(table: Place, row: int) -> IO[bytes]:
     """Open a video of a table for seeking and reading."""
     with translate_lance_errors(f"{table}: row {row}"):
         file: Any = LanceTable(table).data.take_blobs(BYTES, indices=[row])[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError
+from wshard.files.schemes import place_of
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table, table_files
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
@@ -49,11 +50,12 @@ class LanceVideoSink(LanceSink):
             self._continue(LanceVideoSource(draft))
         table = draft / f"{stem}{SUFFIX}"
         self._video_table = str(draft / f"{stem}{VIDEOS}{SUFFIX}")
+        statements = side_table(place_of(table), EPISODES)
         if self._columns is None:  # tables without rows have no columns that others must have
-            for old in (table, self._video_table, side_table(table, EPISODES)):
+            for old in (table, self._video_table, statements.local_path()):
                 shutil.rmtree(old, ignore_errors=True)
         self._version = self._version_of(str(table))
-        self._begin_tables(table, side_table(table, EPISODES))
+        self._begin_tables(table, statements)
 
     def _encode_frames(self, channel: Channel) -> bytes:
         return encode_mp4(channel, self.fps, self.codec)
@@ -79,7 +81,7 @@ class LanceVideoSink(LanceSink):
         """Return the files of the tables of a data set below its folder."""
         stems = [table.name.removesuffix(f"{VIDEOS}{SUFFIX}") for table in location.glob(_VIDEO_TABLES)]
         tables = [f"{stem}{side}{SUFFIX}" for stem in stems for side in (VIDEOS, EPISODES, "")]
-        return [f"{table}/{name}" for table in tables for name in table_files(location / table)]
+        return [f"{table}/{name}" for table in tables for name in table_files(place_of(location / table))]
 
     def _publish(self) -> None:
         if not Path(self._video_table).exists():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wshard.container.draft import WriteMode
     from wshard.episode.info import EpisodeInfo
-    from wshard.formats.base import Location
+    from wshard.files.schemes import PathOrFile
     from wshard.types import Episode
 
 
@@ -61,7 +61,7 @@ class RowsSink(DraftSink):
     """Whether a column may have no numbers in a timestep."""
 
     def __init__(
-        self, location: Location, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
+        self, location: PathOrFile, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
     ) -> None:
         vars(self).update(options)
         self.count = 0

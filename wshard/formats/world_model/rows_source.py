@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -39,12 +38,6 @@ class RowsSource(LazySource[RowSpan]):
     @abstractmethod
     def _column_rows(self, column: str, start: int, stop: int) -> Array:
         """Return the rows [start, stop) of a column of numbers, or its texts as an array of str."""
-
-    @property
-    def _path(self) -> str:
-        if not isinstance(self._location, (str, os.PathLike)):
-            raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
-        return os.fspath(self._location)
 
     def _find(self, key: str) -> RowSpan:
         rows = super()._find(key)

@@ -13,23 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.errors import EpisodeError
+from wshard.files.schemes import place_of
 from wshard.formats.world_model.lance_tables import EPISODE, GENERATION, SHAPE, find_statements, table_files
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.files.place import Place
+
 
 class StatementTable:
-    """Rows of episodes for the table at `path`, written by commit(); all episodes state values of the same names.
+    """Rows of episodes in the table `table`, written by commit(); all episodes state values of the same names.
 
     count: number of episodes that are there already. generation: of the table of timesteps.
     """
 
-    def __init__(self, path: Path, count: int, generation: bytes | None) -> None:
-        self.path = path
+    def __init__(self, table: Place, count: int, generation: bytes | None) -> None:
+        self.path = Path(table.local_path())
         self._count, self._generation = count, generation
-        self._stored = find_statements(path, generation) if count else None
+        self._stored = find_statements(table, generation) if count else None
         self._fields: dict[str, Any] | None = None
         if self._stored is not None:
             self._fields = {field.name: field for field in self._stored.schema if field.name != EPISODE}
@@ -77,7 +80,7 @@ class StatementTable:
         if self._count or self._rows:
             return
         folders = set()
-        for name in table_files(self.path):
+        for name in table_files(place_of(self.path)):
             (self.path / name).unlink()
             folders |= {self.path / folder for folder in Path(name).parents}
         for folder in sorted(folders, reverse=True):

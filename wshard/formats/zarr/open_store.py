@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from functools import cached_property
 from importlib import import_module
@@ -12,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.errors import FormatError, FormatWarning, LimitError, MissingExtraError
+from wshard.files.local import LocalPlace
 from wshard.formats.zarr.array_layout import ArrayLayout, read_layout
 from wshard.formats.zarr.expansion import bytes_to_check, check_expansion, compressor_of
-from wshard.formats.zarr.store_files import METADATA_NAMES, ZarrFiles, ZarrFolder, ZarrZip
+from wshard.formats.zarr.store_files import METADATA_NAMES, StoreBuffers, ZarrFiles, ZarrFolder, ZarrZip
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from wshard.files.place import Place
     from wshard.types import Array
 
 _MAX_ARRAYS: Final = 4096
@@ -36,9 +36,9 @@ EVERY_CHUNK: Final = "every_chunk"
 class OpenStore:
     """A store in a folder or .zip; lists its arrays without the zarr library."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.files: ZarrFiles = ZarrZip(path) if path.is_file() else ZarrFolder(path)
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.files: ZarrFiles = ZarrZip(place) if place.is_file() else ZarrFolder(place)
         self._store: Any = None
         self._layouts: dict[str, ArrayLayout] = {}
         self._arrays: dict[str, Any] = {}
@@ -51,10 +51,13 @@ class OpenStore:
     @cached_property
     def _group(self) -> Any:
         library = import_library("zarr", "zarr")
-        if isinstance(self.files, ZarrZip):
-            self._store = library.storage.ZipStore(self.path, mode="r")
+        if not isinstance(self.place, LocalPlace):
+            self._store = library.storage.MemoryStore(StoreBuffers(self.files), read_only=True)
             return library.open_group(self._store, mode="r", use_consolidated=False)
-        return library.open_group(os.fspath(self.path), mode="r", use_consolidated=False)
+        if isinstance(self.files, ZarrZip):
+            self._store = library.storage.ZipStore(self.place.uri, mode="r")
+            return library.open_group(self._store, mode="r", use_consolidated=False)
+        return library.open_group(self.place.uri, mode="r", use_consolidated=False)
 
     def close(self) -> None:
         """Close its files."""
@@ -67,7 +70,7 @@ class OpenStore:
         if name not in self._layouts:
             documents = (self.files.read_json(f"{name}/{file}") for file in METADATA_NAMES)
             metadata = next((document for document in documents if document is not None), None)
-            self._layouts[name] = read_layout(metadata, f"{self.path}: {name}")
+            self._layouts[name] = read_layout(metadata, f"{self.place}: {name}")
         return self._layouts[name]
 
     def array(self, name: str) -> Any:
@@ -80,7 +83,7 @@ class OpenStore:
             found = array.dtype.newbyteorder("="), array.shape, array.shards or array.chunks
             if found != (layout.dtype.newbyteorder("="), layout.shape, layout.chunks):
                 raise FormatError(
-                    f"{self.path}: {name}: expected {layout.dtype} {list(layout.shape)} in chunks of "
+                    f"{self.place}: {name}: expected {layout.dtype} {list(layout.shape)} in chunks of "
                     f"{list(layout.chunks)}, as its metadata says, found {found[0]} {list(found[1])}, "
                     f"{list(found[2])}: it has metadata of two versions, or changed while it was read"
                 )
@@ -88,7 +91,7 @@ class OpenStore:
         return self._arrays[name]
 
     def _open_array(self, name: str) -> Any:
-        layout, where = self.layout(name), f"{self.path}: {name}"
+        layout, where = self.layout(name), f"{self.place}: {name}"
         try:
             return self._group[name]
         except MissingExtraError:
@@ -122,7 +125,7 @@ class OpenStore:
         return rows
 
     def _read_rows(self, name: str, start: int, stop: int) -> Array:
-        array, where = self.array(name), f"{self.path}: {name}"
+        array, where = self.array(name), f"{self.place}: {name}"
         self._check_expansion(name, start, stop)
         try:
             rows = np.asarray(array[start:stop])
@@ -153,7 +156,7 @@ class OpenStore:
         )
         if chunk is None:
             return
-        text = f"{self.path}: {name}: rows {start} to {stop - 1}: expected the file of chunk {chunk}, found none"
+        text = f"{self.place}: {name}: rows {start} to {stop - 1}: expected the file of chunk {chunk}, found none"
         if as_object(self.attributes.get(OWN_ATTRIBUTE)).get(EVERY_CHUNK):
             raise FormatError(text)
         if math.prod(layout.shape[1:]) == 1:
@@ -168,13 +171,13 @@ class OpenStore:
     def _check_expansion(self, name: str, start: int, stop: int) -> None:
         """Check the chunks of rows that were not checked yet: the library allocates what a chunk expands to."""
         layout = self.layout(name)
-        codec = compressor_of(layout, f"{self.path}: {name}")
+        codec = compressor_of(layout, f"{self.place}: {name}")
         for chunk in layout.all_chunk_names(start, stop) if codec else ():
             path = f"{name}/{chunk}"
             state = self.files.state(path)
             if state is not None and self._checked.get(path) != state:
                 data = self.files.read(path, bytes_to_check(codec, layout, state[0]))
-                check_expansion(data, codec, layout, f"{self.path}: {path}", size=state[0])
+                check_expansion(data, codec, layout, f"{self.place}: {path}", size=state[0])
                 if len(self._checked) >= _MAX_CHECKED:
                     self._checked.clear()
                 self._checked[path] = state
@@ -183,7 +186,7 @@ class OpenStore:
         """Yield the paths of the arrays in a group; raises LimitError for too many."""
         names = self.files.groups(group)
         if len(names) > _MAX_ARRAYS:
-            raise LimitError(f"{self.path}: {group}: expected at most {_MAX_ARRAYS} arrays, found {len(names)}")
+            raise LimitError(f"{self.place}: {group}: expected at most {_MAX_ARRAYS} arrays, found {len(names)}")
         for name in names:
             path = f"{group}/{name}"
             v2_metadata, v3_metadata = (

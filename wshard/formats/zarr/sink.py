@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from wshard.array_fields import DType
-from wshard.container.open_file import is_nameable
 from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.episode.meta_writer import encode_note
 from wshard.errors import EpisodeError
+from wshard.files.listed import is_nameable
+from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink, list_losses
 from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN_ATTRIBUTE, as_object
 from wshard.formats.zarr.owned_files import METADATA_FILES, list_node
@@ -131,7 +132,7 @@ class ReplayBufferSink(DraftSink):
         if not location.is_dir() or not ReplayBufferSource.matches(location):
             return []
         return [name for name in METADATA_FILES if (location / name).exists()] + [
-            f"{top}/{name}" for top in ("data", "meta") for name in list_node(location / top)
+            f"{top}/{name}" for top in ("data", "meta") for name in list_node(place_of(location / top))
         ]
 
     def _finish(self, draft: Path) -> None:

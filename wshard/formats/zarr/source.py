@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
 import zipfile
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -22,14 +20,16 @@ from wshard.episode.protocol import Fingerprint
 from wshard.errors import EpisodeError, FormatError, MissingExtraError
 from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, json_value
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.look import LocationLook
+from wshard.formats.look import look_at
 from wshard.formats.zarr.open_store import OWN_ATTRIBUTE, OpenStore, as_object
 from wshard.formats.zarr.store_files import ENDS, METADATA_NAMES, ZarrZip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.base import Location
+    from wshard.files.place import Place
+    from wshard.files.schemes import Location
+    from wshard.formats.look import LocationLook
     from wshard.formats.zarr.array_layout import ArrayLayout
     from wshard.types import Array
 
@@ -78,36 +78,30 @@ class ReplayBufferSource(LazySource[RowSpans]):
     )
 
     @staticmethod
-    def matches(location: Location) -> bool:
+    def matches(location: Location | LocationLook) -> bool:
         """Return True for a folder or .zip with meta/episode_ends, a zarr array."""
-        if not isinstance(location, (str, os.PathLike)):
-            return False
-        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        look = look_at(location)
         if look.is_folder:
             return {"data", "meta"} <= look.names and any(look.exists(f"{ENDS}/{name}") for name in METADATA_NAMES)
         if look.suffix != ".zip" or not look.head.startswith(_ZIP):
             return False
         try:
-            with zipfile.ZipFile(look.path) as file:
-                return any(f"{ENDS}/{name}" in file.NameToInfo for name in METADATA_NAMES)
+            with look.place.open() as file, zipfile.ZipFile(file) as archive:
+                return any(f"{ENDS}/{name}" in archive.NameToInfo for name in METADATA_NAMES)
         except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError):
             return False
 
-    @property
-    def _path(self) -> Path:
-        if not isinstance(self._location, (str, os.PathLike)):
-            raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
-        return Path(self._location)
-
     def _open(self) -> OpenStore:
-        return self.open_once("store", lambda: OpenStore(self._path))
+        return self.open_once("store", lambda: OpenStore(self._place))
 
     # ---- episodes ----------------------------------------------------------------------------------------------------
 
     def _scan(self) -> Mapping[str, RowSpans]:
         layout = self._open().layout(ENDS)
         if len(layout.shape) != 1 or layout.dtype.kind not in "iu" or layout.shape[0] > _MAX_EPISODES:
-            raise FormatError(f"{self._path}: {ENDS}: expected up to {_MAX_EPISODES} whole numbers, found other values")
+            raise FormatError(
+                f"{self._place}: {ENDS}: expected up to {_MAX_EPISODES} whole numbers, found other values"
+            )
         ends = self._open().rows(ENDS, 0, layout.shape[0]).astype(np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
         damage = self._find_damage(starts, ends)
@@ -134,8 +128,8 @@ class ReplayBufferSource(LazySource[RowSpans]):
                 counts.append(self._open().layout(path).shape[0])
         return max(counts)
 
-    def _files(self, ref: RowSpans) -> list[Location]:
-        return [self._path]
+    def _files(self, ref: RowSpans) -> list[Place]:
+        return [self._place]
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return size and newest time of the chunks of an episode; some bits depend on its description.
@@ -169,9 +163,9 @@ class ReplayBufferSource(LazySource[RowSpans]):
         if states:
             return
         is_zip = isinstance(self._open().files, ZarrZip)
-        names = [self._path / name / file for name in (ENDS, *self._columns.values()) for file in METADATA_NAMES]
-        for path in [self._path] if is_zip else [name for name in names if name.exists()]:
-            states[str(path)] = Fingerprint.of(path)
+        names = [self._place / name / file for name in (ENDS, *self._columns.values()) for file in METADATA_NAMES]
+        for place in [self._place] if is_zip else [name for name in names if name.exists()]:
+            states[place] = Fingerprint.of(place)
 
     def is_current(self) -> bool:
         """Return True if the metadata of arrays and the chunks of the latest fingerprints are unchanged."""
@@ -249,7 +243,7 @@ class ReplayBufferSource(LazySource[RowSpans]):
 
     def _describe(self, key: str, ref: RowSpans) -> EpisodeInfo:
         if ref.damage:
-            raise FormatError(f"{self._path}: {ENDS}: episode {ref.number}: {ref.damage}")
+            raise FormatError(f"{self._place}: {ENDS}: episode {ref.number}: {ref.damage}")
         if ref.stop <= ref.start:
             raise FormatError(f"{self.where_of(key)}: expected at least one row, found none")
         lanes = {}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, LimitError
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    from wshard.files.place import Place
 
 ENDS: Final = "meta/episode_ends"
 METADATA_NAMES: Final = (".zarray", "zarr.json")
@@ -20,41 +22,38 @@ _MAX_MEMBER: Final = 1 << 30
 class ZarrFolder:
     """A store in a folder."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, place: Place) -> None:
+        self.place = place
 
     def read_json(self, name: str) -> Any:
         """Return the JSON of a file, None if it does not exist; raises FormatError."""
         try:
-            with open_file(self.path / name) as file:
-                text = file.read(_MAX_JSON + 1)
+            text = (self.place / name).read(0, _MAX_JSON + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _parse(text, f"{self.path}: {name}")
+        return _parse(text, f"{self.place}: {name}")
 
     def state(self, name: str) -> tuple[int, int] | None:
         """Return size and time of a file, None if it does not exist."""
         try:
-            status = os.stat(self.path / name)  # noqa: PTH116  (called very often: faster than pathlib)
+            status = (self.place / name).status()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return status.st_size, status.st_mtime_ns
+        return status.size, status.mtime_ns
 
     def read(self, name: str, size: int) -> bytes:
         """Return up to `size` bytes of a file, none if it does not exist."""
         try:
-            with open_file(self.path / name) as file:
-                return file.read(size)
+            return (self.place / name).read(0, size)
         except (FileNotFoundError, NotADirectoryError):
             return b""
 
     def groups(self, name: str) -> list[str]:
         """Return the names of the groups and arrays in a group; raises FormatError if it is not a group."""
         try:
-            with os.scandir(self.path / name) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir())
+            return sorted(entry.name for entry in (self.place / name).entries() if entry.is_dir())
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise FormatError(f"{self.path}: expected the group {name}, found none") from error
+            raise FormatError(f"{self.place}: expected the group {name}, found none") from error
 
     def close(self) -> None:
         """Do nothing."""
@@ -63,26 +62,26 @@ class ZarrFolder:
 class ZarrZip:
     """A store in a .zip; raises FormatError, LimitError for members of more than 1 GiB."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file = open_file(path)
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._file = place.open()
         try:
             self._zip = zipfile.ZipFile(self._file)
             self._members = {member.filename: member for member in self._zip.infolist()}
             largest = max((member.file_size for member in self._members.values()), default=0)
             if largest > _MAX_MEMBER:
-                raise LimitError(f"{path}: expected members of at most {_MAX_MEMBER} bytes, found {largest}")
+                raise LimitError(f"{place}: expected members of at most {_MAX_MEMBER} bytes, found {largest}")
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
             self._file.close()
             if isinstance(error, FormatError):
                 raise
-            raise FormatError(f"{path}: expected a .zip: {error}") from error
+            raise FormatError(f"{place}: expected a .zip: {error}") from error
 
     def read_json(self, name: str) -> Any:
         """Return the JSON of a member, None if it does not exist; raises FormatError."""
         if name not in self._members:
             return None
-        where = f"{self.path}: {name}"
+        where = f"{self.place}: {name}"
         try:
             with self._zip.open(name) as file:
                 return _parse(file.read(_MAX_JSON + 1), where)
@@ -102,7 +101,7 @@ class ZarrZip:
             with self._zip.open(name) as file:
                 return file.read(size)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-            raise FormatError(f"{self.path}: {name}: cannot be read: {error}") from error
+            raise FormatError(f"{self.place}: {name}: cannot be read: {error}") from error
 
     def groups(self, name: str) -> list[str]:
         """Return the names of the groups and arrays in a group."""
@@ -119,6 +118,29 @@ class ZarrZip:
 
 
 ZarrFiles = ZarrFolder | ZarrZip
+
+
+class StoreBuffers(Mapping[str, Any]):
+    """The files of a store that is not on a local disk, as buffers of the zarr library."""
+
+    def __init__(self, files: ZarrFiles) -> None:
+        self._files = files
+        self._make_buffer = import_library("zarr.core.buffer", "zarr").default_buffer_prototype().buffer.from_bytes
+
+    def __getitem__(self, name: str) -> Any:
+        state = self._files.state(name)
+        if state is None:
+            raise KeyError(name)
+        return self._make_buffer(self._files.read(name, state[0]))
+
+    def __contains__(self, name: object) -> bool:
+        return self._files.state(str(name)) is not None
+
+    def __iter__(self) -> NoReturn:
+        raise NotImplementedError  # arrays are listed without the library
+
+    def __len__(self) -> NoReturn:
+        raise NotImplementedError
 
 
 def _parse(text: bytes, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""Where the bytes of a container come from: a path, memory, or a file object that is read range by range.
+"""The bytes of one file: of a path, of memory, or of any other place, read range by range.
 
 Input starts here.
 """
@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wshard.arguments import file_object
-from wshard.container.open_file import map_file, open_descriptor
-from wshard.errors import ClosedError, FormatError, IndexCorruptError
+from wshard.errors import ClosedError, IndexCorruptError
+from wshard.files.file_object import OpenFilePlace
+from wshard.files.local import LocalPlace
+from wshard.files.regular import map_file, open_descriptor
+from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.container.layout import Buffer
+    from wshard.files.place import Place
+    from wshard.files.range_file import Buffer
+    from wshard.files.schemes import Location
 
-PathOrFile = str | os.PathLike[str] | IO[bytes]
 _READ_AT_ONCE_BELOW: Final = 1 << 15  # small files are read and closed: thousands may be open at a time
 _READ_WHOLE_BELOW: Final = 1 << 20  # a mapping would pin a file descriptor for as long as its views
 _READ_AHEAD: Final = 1 << 12  # bytes read beyond a small range: after the header come the index and the meta blocks
+_READ_FAR_AHEAD: Final = 1 << 16  # the same, of a file that is not on this machine
 _READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
 _CHUNK: Final = 1 << 20
 
@@ -49,6 +52,10 @@ class MemorySource:
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) as a read-only view."""
         return self._view[start:stop]
+
+    def read_into(self, buffer: Any, start: int) -> int:
+        """Fill a buffer with the bytes from `start` on; return their number, fewer at the end of the file."""
+        return _copy(self._view[start : start + len(buffer)], buffer)
 
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
         """Yield the bytes [start, stop) piece by piece."""
@@ -96,6 +103,13 @@ class PathSource:
             raise _cut(self.where, start, stop, len(data))
         return memoryview(data)
 
+    def read_into(self, buffer: Any, start: int) -> int:
+        """Fill a buffer with the bytes from `start` on as they are now; return their number, fewer at the end."""
+        view, position = memoryview(buffer).cast("B"), start
+        while len(view) and (count := os.preadv(self._descriptor, [view], position)):
+            view, position = view[count:], position + count
+        return position - start
+
     def whole(self) -> memoryview:
         """Return all bytes: read, or memory-mapped if the file is large."""
         if self.size <= _READ_WHOLE_BELOW:
@@ -107,33 +121,42 @@ class PathSource:
         yield self.read(start, stop)
 
 
+def _copy(data: Any, buffer: Any) -> int:
+    memoryview(buffer).cast("B")[: len(data)] = data
+    return len(data)
+
+
 def _cut(where: str, start: int, stop: int, found: int) -> IndexCorruptError:
     size = stop - start
     return IndexCorruptError(f"{where}: expected {size} bytes at offset {start}, found {found}: the file was cut")
 
 
-class FileSource:
-    """A seekable binary file object; it starts at its current position, and the caller closes it."""
+class PlaceSource:
+    """A file of any place, read range by range; small ranges of a file that is far away with what follows them."""
 
-    def __init__(self, file: IO[bytes], where: str) -> None:
-        self._file = file
-        self._base = file.tell()
-        self.size = file.seek(0, os.SEEK_END) - self._base
-        self.where = where
-        self._lock = threading.Lock()  # a seek and its read belong together
+    def __init__(self, place: Place, *, ahead: int = _READ_FAR_AHEAD) -> None:
+        self._place, self._ahead = place, ahead
+        self.size = place.status().size
+        self.where = str(place)
+        self._read_ahead = (0, memoryview(b""))
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter."""
         if not 0 <= start <= stop <= self.size:  # a file object may take it, or raise whatever it likes
             raise _cut(self.where, start, stop, max(self.size - start, 0))
-        with self._lock:
-            self._file.seek(self._base + start)
-            data = self._file.read(stop - start)
-            while len(data) < stop - start and (more := self._file.read(stop - start - len(data))):
-                data += more
-        if len(data) != stop - start:
-            raise _cut(self.where, start, stop, len(data))
-        return memoryview(data)
+        buffer_start, ahead = self._read_ahead  # threads may read at the same time: it is only replaced as a whole
+        if not buffer_start <= start <= stop <= buffer_start + len(ahead):
+            data = memoryview(self._place.read(start, max(stop, min(start + self._ahead, self.size))))
+            if len(data) < stop - start:
+                raise _cut(self.where, start, stop, len(data))
+            if len(data) > self._ahead:
+                return data[: stop - start]
+            buffer_start, ahead = self._read_ahead = start, data
+        return ahead[start - buffer_start : stop - buffer_start]
+
+    def read_into(self, buffer: Any, start: int) -> int:
+        """Fill a buffer with the bytes from `start` on; return their number, fewer at the end of the file."""
+        return _copy(self.read(start, max(start, min(start + len(buffer), self.size))), buffer)
 
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
         """Yield the bytes [start, stop) piece by piece."""
@@ -152,36 +175,33 @@ class ClosedSource:
         """Raise ClosedError."""
         raise ClosedError(f"{self.where}: expected an open file for bytes {start} to {stop}, found it closed")
 
+    def read_into(self, _buffer: Any, start: int) -> int:
+        """Raise ClosedError."""
+        return len(self.read(start, start))
+
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
         """Raise ClosedError."""
         yield self.read(start, stop)
 
 
-Source = MemorySource | PathSource | FileSource | ClosedSource
+Source = MemorySource | PathSource | PlaceSource | ClosedSource
 
 
-def open_source(source: PathOrFile | Buffer | mmap.mmap | MemorySource) -> Source:
-    """Return a byte source: a path and a file object are read on demand, a large file is memory-mapped.
+def open_source(source: Location | Buffer | mmap.mmap | MemorySource) -> Source:
+    """Return a byte source: places and file objects are read on demand, a large local file is memory-mapped.
 
     A MemorySource is returned unchanged, with its name for messages. A file object that cannot seek (a pipe) is read
-    completely. Raises OSError, FormatError for a file opened as text, for the path of a pipe or device, and for
-    unsupported values.
+    completely. Raises OSError, UnknownSchemeError, FormatError for a file opened as text, for the path of a pipe or
+    device, and for unsupported values.
     """
     if isinstance(source, MemorySource):
         return source
-    if isinstance(source, (str, os.PathLike)):
-        return _open_path(os.fspath(source))
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
         return MemorySource(memoryview(source).toreadonly().cast("B"), "<bytes>")
-    file = file_object(source, "read")
-    where = str(getattr(file, "name", "<file object>"))
-    seekable: Any = getattr(file, "seekable", None)
-    binary = isinstance(file.read(0), bytes)
-    if not binary:
-        raise FormatError(f"{where}: expected a file opened in binary mode, found one that gives text")
-    if seekable is not None and seekable():
-        return FileSource(file, where)
-    return MemorySource(memoryview(file.read()), where)
+    place = place_of(source)
+    if isinstance(place, LocalPlace):
+        return _open_path(place.uri)
+    return PlaceSource(place, ahead=0 if isinstance(place, OpenFilePlace) else _READ_FAR_AHEAD)
 
 
 def _open_path(path: str) -> MemorySource | PathSource:

@@ -6,21 +6,16 @@ import contextlib
 import errno
 import mmap
 import os
-import re
-import reprlib
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.errors import FormatError, ManifestError, MissingFileError
+from wshard.errors import FormatError
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_MAX_NAME_SIZE: Final = 255  # bytes of one part of a path, on every file system in use
-_MAX_PATH_SIZE: Final = 2048
 _LFS_HEAD: Final = b"version https://git-lfs.github.com/spec/"
 _LFS_SIZE: Final = 1024  # bytes; pointers are smaller, and longer than their first line
 _KINDS: Final = {
@@ -50,51 +45,6 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
     raise FormatError(f"{os.fspath(path)}: expected a regular file, found {kind}")
-
-
-def is_nameable(uri: str) -> bool:
-    """Say whether file systems have names like this: Unicode text, parts between "/" of at most 255 bytes."""
-    sizes = [len(part.encode(errors="surrogatepass")) for part in uri.split("/")]
-    return max(sizes) <= _MAX_NAME_SIZE and sum(sizes) <= _MAX_PATH_SIZE and re.search("[\ud800-\udfff]", uri) is None
-
-
-def path_of_data(folder: str | os.PathLike[str], uri: str, where: str) -> Path:
-    """Return the path of a data file that an index of its format names; it may be a link to anywhere.
-
-    Hugging Face's cache, DVC and git-annex store files as such links. Raises ManifestError for a name that itself
-    leaves the folder, and for one that no file can have.
-    """
-    parts = uri.split("/")
-    if not is_nameable(uri) or "\0" in uri or uri.startswith("/") or ".." in parts:
-        raise ManifestError(f"{where}: expected the name of a file in the folder, found {reprlib.repr(uri)}")
-    return Path(folder).joinpath(*parts)
-
-
-def within(folder: str | os.PathLike[str], uri: str, where: str) -> Path:
-    """Return the real path of a file that a manifest names, links followed.
-
-    Raises ManifestError if it leaves the folder, and for a name that no file can have.
-    """
-    if not is_nameable(uri):
-        raise ManifestError(
-            f"{where}: uri: expected the name of a file, found {len(uri)} characters: {reprlib.repr(uri)}"
-        )
-    parts = uri.split("/")
-    root, path = os.path.realpath(folder), os.path.realpath(Path(folder).joinpath(*parts))
-    if os.path.commonpath([root, path]) != root:
-        raise ManifestError(f"{where}: uri: {uri!r} is a link that leaves the folder")
-    return Path(path)
-
-
-@contextlib.contextmanager
-def name_missing_file(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[None]:
-    """Read a file that a manifest lists; raises MissingFileError if it is missing."""
-    try:
-        yield
-    except FileNotFoundError:
-        error = MissingFileError(f"{os.fspath(manifest)}: expected the file {os.fspath(path)}, found none")
-        error.errno, error.filename = errno.ENOENT, os.fspath(path)
-        raise error from None
 
 
 @contextlib.contextmanager

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from wshard.container.open_file import map_file, open_file
 from wshard.container.reader import ShardReader
 from wshard.conversion.single import load
 from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import FormatError, RecordingExistsError, WShardError
+from wshard.files.regular import map_file, open_file
 from wshard.formats.detect import detect_format
 from wshard.open import open_episode
 from wshard.recording import journal

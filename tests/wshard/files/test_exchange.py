@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-import wshard.folders.exchange
+import wshard.files.exchange
 from wshard.container.draft import Draft
 from wshard.errors import FormatError, RecordingStateError
 
@@ -62,7 +62,7 @@ def test_links_empty_folders_modes_and_pipes_stay(tmp_path):
 @pytest.mark.parametrize("swaps", [True, False])
 def test_what_appears_during_the_swap_stays(tmp_path, monkeypatch, swaps):
     target = make(tmp_path / "set", ["own", "changed", "kept"])
-    swap, unlink = wshard.folders.exchange._swap, type(target).unlink
+    swap, unlink = wshard.files.exchange._swap, type(target).unlink
 
     def swap_late(first, second, aside):
         make(target, ["sub/new"])
@@ -77,10 +77,10 @@ def test_what_appears_during_the_swap_stays(tmp_path, monkeypatch, swaps):
             make(path.parent, ["last"])
         unlink(path, missing_ok=missing_ok)
 
-    monkeypatch.setattr(wshard.folders.exchange, "_swap", swap_late)
+    monkeypatch.setattr(wshard.files.exchange, "_swap", swap_late)
     monkeypatch.setattr(type(target), "unlink", unlink_late)
     if not swaps:
-        monkeypatch.setattr(wshard.folders.exchange.sys, "platform", "other")
+        monkeypatch.setattr(wshard.files.exchange.sys, "platform", "other")
     draft = Draft(target, "overwrite", folder=True, owned=["own"])
     make(draft.path, ["new own"])
     draft.publish()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wshard.container.layout import Buffer
+    Buffer = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,3 +55,9 @@ class RangeFile(io.RawIOBase):
         stop = self._size if size is None or size < 0 else min(start + size, self._size)
         self._position = stop
         return bytes(self._read_range(start, stop)) if start < stop else b""
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or less of it at the end; return the number of bytes."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
