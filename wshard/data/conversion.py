@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from wshard.data.registry import episodes_for, get_format
 from wshard.data.replay import ReplayBuffer
 from wshard.data.source_dataset import SourceDataset
 from wshard.data.writers import EPISODE_DATA_KEY
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, FormatWarning
 from wshard.formats.table import FORMATS, FormatEntry
 from wshard.messages import shown
 
@@ -143,6 +144,9 @@ def _common_episode_data(data: Sequence[Dataset]) -> list[dict[str, Any]]:
         if type(statements[0][name]) in _EPISODE_DATA_TYPES
         and {type(row.get(name)) for row in statements} == {type(statements[0][name])}
     ]
+    if others := sorted({name for row in statements for name in row} - {*names}):
+        reason = "expected a text, bytes, a bool or a number of one type for every episode"
+        warnings.warn(f"episode data left out: {', '.join(others)}: {reason}", FormatWarning, 4)
     return [{name: row[name] for name in names} for row in statements]
 
 

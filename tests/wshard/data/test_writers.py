@@ -380,6 +380,15 @@ def test_episode_data_of_merged_sets_have_the_same_names(tmp_path):
     assert load_dataset(place).lengths.tolist() == [6, 6]
 
 
+def test_episode_data_of_two_types_are_left_out_with_a_warning(tmp_path):
+    for name, stated in (("a", {"seed": 1, "scene": "x"}), ("b", {"seed": 1.5, "scene": "y"})):
+        with LanceWriter(tmp_path / f"{name}.lance") as out:
+            out.write_episode(columns_of() | {EPISODE_DATA_KEY: stated})
+    with pytest.warns(FormatWarning, match="episode data left out: seed: expected"):
+        place = merge([tmp_path / "a.lance", tmp_path / "b.lance"], tmp_path / "c", progress=False)
+    assert load_dataset(place).get_episode_data() == {"scene": ["x", "y"]}
+
+
 # ---- names ---------------------------------------------------------------------------------------------------------
 
 

@@ -44,15 +44,20 @@ def read_episodes(folder: Place, info: DatasetInfo) -> EpisodeColumns:
 def read_tasks(folder: Place, info: DatasetInfo) -> dict[int, str]:
     """Return the text of each task by its task_index; raises FormatError, MissingFileError."""
     if info.version < (3, 0):
-        rows = [row or {} for row, _ in read_lines(folder / TASKS_V2)]
-        numbers = [(integer(row.get("task_index")), row.get("task")) for row in rows]
-        return {number: text for number, text in numbers if number is not None and isinstance(text, str)}
+        return dict(_read_task(folder / TASKS_V2, row, error) for row, error in read_lines(folder / TASKS_V2))
     path = folder / TASKS_V3
     table = read_table(path)
     texts = [column.to_pylist() for name, column in table.items() if name != "task_index"]
     if "task_index" not in table or len(texts) != 1:
         raise FormatError(f"{path}: expected task_index and one other column, found {', '.join(table) or 'none'}")
     return dict(zip(table["task_index"].to_pylist(), map(str, texts[0]), strict=True))
+
+
+def _read_task(path: Path, row: dict[str, Any] | None, error: str) -> tuple[int, str]:
+    number, text = integer((row or {}).get("task_index")), (row or {}).get("task")
+    if number is None or not isinstance(text, str):
+        raise FormatError(error or f"{path}: expected lines with task_index and task, found {shown(row)}")
+    return number, text
 
 
 # ---- v2: a JSON object a line ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from wshard.container.codec import decompress
 from wshard.container.layout import ENTRY_ZSTD
 from wshard.errors import ChecksumError, CodecError, FormatError, LimitError, MissingExtraError
-from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic
+from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic, add_topic
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class McapLog:
         self._channels: dict[int, Any] = {}
         self._places: dict[int, list[_Place]] = defaultdict(list)
         self.notes: dict[str, Any] = {}
+        self.left_out: dict[str, str] = {}
         self._ordered: dict[str, NDArray[np.int64]] = {}
         try:
             self._check_magic()
@@ -83,7 +84,7 @@ class McapLog:
             schema = self._schemas.get(channel.schema_id)
             about = ("", "", b"") if schema is None else (schema.name, schema.encoding, schema.data)
             topic = Topic(channel.topic, about[0], channel.message_encoding, about[1], about[2])
-            if topics.setdefault(topic.name, topic) == topic:  # other topics of the same name are left out
+            if add_topic(topics, self.left_out, topic):
                 channels[topic.name].append(number)
         return topics, channels
 

@@ -51,6 +51,11 @@ class MessageLog(Protocol):
         """What else the file says, as JSON values."""
         ...
 
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Topics that are not read, and why: those of a name with messages of two types."""
+        ...
+
     def stamps(self, topic: str) -> NDArray[np.int64]:
         """Return when each message of a topic was recorded, in nanoseconds, ascending; reads no message."""
         ...
@@ -62,6 +67,18 @@ class MessageLog(Protocol):
     def close(self) -> None:
         """Close the file."""
         ...
+
+
+def add_topic(topics: dict[str, Topic], left_out: dict[str, str], topic: Topic) -> bool:
+    """Add a topic; False for one of a known name with messages of another type, which is noted in left_out."""
+    known = topics.setdefault(topic.name, topic)
+    other_schema = known.schema and topic.schema and known.schema != topic.schema
+    if (known.type, known.encoding) == (topic.type, topic.encoding) and not other_schema:
+        return True
+    found = f"{topic.type or 'no type'} in {topic.encoding}"
+    expected = "another definition of it" if other_schema else f"{known.type or 'no type'} in {known.encoding}"
+    left_out[f"{topic.name.strip('/')} ({found})"] = f"a second type of messages; those of {expected} are read"
+    return False
 
 
 class JoinedLog:
@@ -77,9 +94,11 @@ class JoinedLog:
         self._orders: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
         self.notes = notes
         self.topics: dict[str, Topic] = {}
-        for part in parts:
-            for name, topic in part.topics.items():
-                self.topics.setdefault(name, topic)
+        self.left_out = {topic: reason for part in parts for topic, reason in part.left_out.items()}
+        self._topics_of = [
+            {topic.name for topic in part.topics.values() if add_topic(self.topics, self.left_out, topic)}
+            for part in parts
+        ]
 
     def stamps(self, topic: str) -> NDArray[np.int64]:
         """Return when each message of a topic was recorded."""
@@ -94,7 +113,10 @@ class JoinedLog:
 
     def _order(self, topic: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         if topic not in self._orders:
-            found = [part.stamps(topic) if topic in part.topics else np.zeros(0, np.int64) for part in self._parts]
+            parts_and_topics = zip(self._parts, self._topics_of, strict=True)
+            found = [
+                part.stamps(topic) if topic in names else np.zeros(0, np.int64) for part, names in parts_and_topics
+            ]
             stamps = np.concatenate([np.zeros(0, np.int64), *found])
             parts = np.repeat(np.arange(len(found)), [len(one) for one in found])
             numbers = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(one)) for one in found)])

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from wshard.errors import FormatError
-from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic
+from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic, add_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,7 @@ class SqliteLog:
         self.where = str(place)
         self._distribution = distribution
         self.notes: dict[str, Any] = {}
+        self.left_out: dict[str, str] = {}
         self._rows: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         if place.read(0, len(SIGNATURE)) != SIGNATURE:
             raise FormatError(f"{self.where}: expected an SQLite file, found other first bytes")
@@ -62,14 +63,14 @@ class SqliteLog:
             row = self._base.execute("SELECT ros_distro FROM schema").fetchone()
             distribution = str(row[0]) if row else distribution
         self.topics: dict[str, Topic] = {}
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, list[int]] = {}
         for number, name, kind, encoding in self._base.execute(
             "SELECT id, name, type, serialization_format FROM topics ORDER BY id"
         ):
             schema_encoding, text = definitions.get(str(kind), ("", ""))
             topic = Topic(str(name), str(kind), str(encoding), schema_encoding, text.encode(), distribution)
-            if topic.name not in self.topics:
-                self.topics[topic.name], self._numbers[topic.name] = topic, int(number)
+            if add_topic(self.topics, self.left_out, topic):
+                self._numbers.setdefault(topic.name, []).append(int(number))
 
     def stamps(self, topic: str) -> NDArray[np.int64]:
         """Return when each message of a topic was recorded."""
@@ -87,10 +88,11 @@ class SqliteLog:
 
     def _order(self, topic: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if topic not in self._rows:
-            query = "SELECT timestamp, id FROM messages WHERE topic_id = ? ORDER BY timestamp, id"
+            query = "SELECT timestamp, id FROM messages WHERE topic_id = ?"
             with self._translate():
-                rows = np.array(self._base.execute(query, (self._numbers[topic],)).fetchall(), np.int64)
-            stamps, numbers = rows.reshape(-1, 2).T
+                rows = [row for number in self._numbers[topic] for row in self._base.execute(query, (number,))]
+                table = np.array(sorted(rows), np.int64)
+            stamps, numbers = table.reshape(-1, 2).T
             self._rows[topic] = (stamps, numbers)
         return self._rows[topic]
 

@@ -167,7 +167,7 @@ class TopicEpisode:
 
     def _metadata(self) -> dict[str, Any]:
         found: dict[str, Any] = dict(self._log.notes)
-        left_out = dict(self._left_out)
+        left_out = {**self._log.left_out, **self._left_out}
         for topic, columns in self._columns.items():
             name = _name_of(topic)
             found |= {f"{name}/{path}": value for path, value in columns.constants.items()}

@@ -328,6 +328,22 @@ def test_a_total_of_millions_lists_no_episodes_that_there_never_were(v21):
     assert [address.key for address, _ in list_episodes(v21)] == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"task_index": 1, "ta', "expected a JSON object"),
+        ('{"task": "x"}', "with task_index and"),
+    ],
+)
+def test_a_damaged_line_of_tasks_is_refused(v21, line, message):
+    with (v21 / "meta/tasks.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    path = v21 / "meta/episodes.jsonl"
+    rows = [json.loads(row) | {"tasks": []} for row in path.read_text().splitlines()]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert all(message in text for text in load_all(v21).values())
+
+
 def test_an_added_episode_changes_no_other(v21):
     before = list_episodes(v21)
     shutil.copy2(v21 / V21_DATA, v21 / "data/chunk-000/episode_000003.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import re
 import shutil
@@ -213,3 +214,18 @@ def test_files_of_a_bag_may_be_links_out_of_the_folder(copy, tmp_path):
     (folder / "talker.db3").symlink_to(tmp_path / "blob")
     with Rosbag2Source(folder) as source:
         assert_same_episode(source.load(""), expected)
+
+
+def test_messages_of_a_second_type_of_a_topic_are_named(copy):
+    path = copy("sqlite3_cdr_test") / "cdr_test_0.db3"
+    with open_episode(path) as plain:
+        expected = {name: plain.lane(name) for name in plain}
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
+        rows = base.execute("SELECT * FROM topics ORDER BY id").fetchall()
+        names = [column[1] for column in base.execute("PRAGMA table_info(topics)")]
+        row = dict(zip(names, rows[0], strict=True)) | {"id": 1000, "type": "other_msgs/msg/Other"}
+        base.execute(f"INSERT INTO topics VALUES ({', '.join('?' * len(names))})", [row[name] for name in names])
+    with open_episode(path) as file:
+        name, kind = rows[0][1].strip("/"), "other_msgs/msg/Other"
+        assert f"those of {rows[0][2]} in cdr are read" in file.metadata["left_out"][f"{name} ({kind} in cdr)"]
+        assert all(np.array_equal(file.lane(name), lane) for name, lane in expected.items())

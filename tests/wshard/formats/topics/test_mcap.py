@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
 
@@ -275,3 +276,21 @@ def test_a_recording_is_ingested_searched_and_loaded_in_place(tmp_path, robot):
     assert hit.episode_id == "run_17"
     loaded = hit.load(channels=["joint_states/position"])
     assert loaded["joint_states/position"].shape == (10, 3)
+
+
+def test_messages_of_a_second_type_of_a_topic_are_named(tmp_path):
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        for kind, value in (("first", 1.5), ("second", 7)):
+            channel = writer.register_channel("/arm", "json", writer.register_schema(kind, "jsonschema", b"{}"))
+            for step in range(3):
+                message = json.dumps({"q": value + step}).encode()
+                writer.add_message(channel, log_time=START + step, data=message, publish_time=START + step)
+        writer.finish()
+    with open_location(tmp_path / "a.mcap") as source:
+        ep = source.load("")
+    assert ep["arm/q"].tolist() == [1.5, 2.5, 3.5]
+    assert ep.metadata["left_out"]["arm (second in json)"] == (
+        "a second type of messages; those of first in json are read"
+    )
