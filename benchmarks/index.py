@@ -1,7 +1,6 @@
 """How fast the embedded index answers: python benchmarks/index.py [--rows 1000000] [--dims 256 64] [--queries 100].
 
-At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0. Without numba's kernel: --kernel numpy. Vectors of
-any length: --metric l2, or dot.
+At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0. Vectors of any length: --metric l2, or dot.
 
 Makes synthetic windows of trajectories, puts them into an archive, and prints Markdown tables: searches asked for the
 first time (the catalog is asked for each filter, checksums are compared), the same one after another, and the same
@@ -28,7 +27,6 @@ from machine import facts
 
 from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.index.embedded.kernel import WORTH_IT, get_kernel
 from bridge.index.metric import COSINE, METRICS
 from bridge.support.blas_threads import one_blas_thread
 from bridge.testing.brute_force import make_space
@@ -115,16 +113,6 @@ def print_table(names: list[str], figures: np.ndarray, count: int) -> None:
         print(f"| {np.median(scored) / count:.2%} |")
 
 
-def warmed(which: str) -> str:
-    """Scan as often as it takes to have the compiled kernel, if it is wanted, and return the one that there is."""
-    if which == "numpy":
-        sys.modules["numba"] = None  # type: ignore[assignment]  # as where it is not installed
-    for _ in range(WORTH_IT):
-        get_kernel().use()
-    get_kernel().wait()
-    return "numpy" if get_kernel().module is None else "numba"
-
-
 COSTS = """
 import json, os, sys, threading, time
 from pathlib import Path
@@ -134,7 +122,6 @@ from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.kmeans import cluster
-from bridge.index.embedded.kernel import get_kernel
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING
 
@@ -160,7 +147,6 @@ with Catalog.open(folder / "catalog.db") as catalog:
     base = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
     for row in rng.integers(len(base.segment.vectors), size=100):
         index.search(space, np.array(base.segment.vectors[row]), Request(10, EVERYTHING, distinct=False))
-    get_kernel().wait()  # what the compiled kernel takes is part of searching, not of building
     serving = private() - before
     peak, over = [0.0], threading.Event()
     def watch():
@@ -216,11 +202,10 @@ def main() -> None:
     parser.add_argument(
         "--peers", type=int, default=200_000, help="vectors that other libraries get, 0 = leave them out"
     )
-    parser.add_argument("--kernel", choices=("numba", "numpy"), default="numba", help="what scans lists and rows")
     parser.add_argument("--folder", type=Path, help="where the archives are made (default: the temporary folder)")
     parser.add_argument("--metric", choices=METRICS, default=COSINE, help="others: of vectors that differ in length")
     asked = parser.parse_args()
-    print(f"One BLAS thread, kernel: {warmed(asked.kernel)}. {facts()}")
+    print(f"One BLAS thread. {facts()}")
     for dim in asked.dims:
         for make in (trajectories, gaussian):
             if make is gaussian and (asked.only or dim != max(asked.dims)):

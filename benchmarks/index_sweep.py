@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from index import warmed
 from index_data import NOISE, Data, fill, trajectories, unit
 from machine import facts
 
@@ -59,7 +58,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dim", type=int, default=256)
     asked = parser.parse_args()
-    print(f"One BLAS thread, kernel: {warmed('numba')}. {facts()}\n")
+    print(f"One BLAS thread. {facts()}\n")
     data, rng = trajectories(asked.rows, asked.dim), np.random.default_rng(9)
     space = make_space("benchmark", asked.dim)
     heads = [f"{count} {what}" for what in ("windows", "episodes") for count in MANY]

@@ -3,8 +3,8 @@
 Makes archives of small episodes, 23 windows of several sizes and one vector of the whole each, in which the ten tasks
 of an archive are ten ways through the space. Then searches them with the default ranking, with `plain=True` and for
 moments: the first search of a process, and medians and 95th percentiles of later ones, by the clock and by the
-processor, once the compiled kernel is loaded, which begins after ten searches. Also prints how much memory a process
-of its own took to ingest each archive. About a minute per 10,000.
+processor, once the compiled alignment is loaded. Also prints how much memory a process of its own took to ingest each
+archive. About a minute per 10,000.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from machine import facts
 
-from bridge.alignment.align import get_kernel as alignment_kernel
-from bridge.index.embedded.kernel import get_kernel as index_kernel
+from bridge.alignment.align import get_kernel
 from bridge.search.retriever import TrajectoryRetriever
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
@@ -81,8 +80,7 @@ def measure(search: Callable[[Path], Hits], queries: Sequence[Path]) -> str:
     """Return median and 95th percentile by the clock, and the median by the processor, of searches after the first."""
     for query in queries[:WARMING]:
         search(query)
-    for kernel in (index_kernel(), alignment_kernel()):
-        kernel.wait()
+    get_kernel().wait()
     clock, busy = [], []
     for query in [*queries, *queries]:
         begun, spent = time.perf_counter(), time.process_time()

@@ -186,7 +186,8 @@ def resolve_span(start: int | None, stop: int | None, episode_id: str, length: i
 class Hits(list[EpisodeRef]):
     """Hits, best first. exact: proven to be the best of the episodes compared (see answered.left_out for others).
 
-    milliseconds: time of embedding, search and catalog look-up.
+    For a fused search exact says that of each list that was fused. milliseconds: time of embedding, search and
+    look-up.
 
     missing: matches that were skipped because their files are missing or have changed. explained: how the index found
     the hits, if requested. answered: the Spaces that were searched, and notes for the user.

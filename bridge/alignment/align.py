@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.alignment import numpy_kernel
-from bridge.support.kernel_loader import KernelLoader
+from bridge.alignment.kernel_loader import KernelLoader
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:

@@ -10,22 +10,42 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 
-from bridge.support.numba_compile import compile_part, compile_whole, read_only
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bridge.alignment.arrays import Ints, PieceArrays, Rows, RuleArrays, Solved
 
 
 _TYPES: Any = numba.types
+
+
+def _read_only(dtype: Any, axes: int) -> Any:
+    """Return the type of C arrays that a function reads, writable or not."""
+    return _TYPES.Array(dtype, axes, "C", readonly=True)
+
+
+def compile_whole(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator for functions that Python calls, which compiles them at once."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(signature, cache=True, nogil=True)(function)
+        except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
+            return numba.njit(signature, nogil=True)(function)
+
+    return compiled
+
+
 _REAL, _COUNT = _TYPES.float64, _TYPES.int64
-_ROWS, _PAIRS, _EDGES = read_only(_REAL, 2), read_only(_COUNT, 2), read_only(_COUNT, 1)
-_RULE = _TYPES.Tuple((_PAIRS, *[read_only(_REAL, 1)] * 3))
+_ROWS, _PAIRS, _EDGES = _read_only(_REAL, 2), _read_only(_COUNT, 2), _read_only(_COUNT, 1)
+_RULE = _TYPES.Tuple((_PAIRS, *[_read_only(_REAL, 1)] * 3))
 _COLUMNS, _NUMBERS = (_REAL[:, ::1], _REAL[::1]), (_COUNT[:, ::1], _COUNT[::1])
 _TABLE = (*_COLUMNS, _COLUMNS[0], _COLUMNS[0], _NUMBERS[0], _TYPES.int8[:, ::1])
-_TO_SOLVE = (_ROWS, _ROWS, _TYPES.Tuple((_ROWS, _EDGES, _PAIRS)), read_only(_COUNT, 3), _RULE)
+_TO_SOLVE = (_ROWS, _ROWS, _TYPES.Tuple((_ROWS, _EDGES, _PAIRS)), _read_only(_COUNT, 3), _RULE)
 _TO_MEASURE = (_ROWS, _ROWS, _TYPES.Tuple((_ROWS, _EDGES)), _TYPES.Tuple((_PAIRS, _EDGES)), _COUNT)
 _SOLVED = _TYPES.Tuple((*_TABLE, _COLUMNS[1], _NUMBERS[0], *_NUMBERS))
-_part = compile_part()
+_WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # only compiled functions call them
+_part: Any = numba.njit(nogil=True, **_WITHIN)
 
 
 @_part

@@ -193,7 +193,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         typer.echo(f"{skipped}: wshard ingest FOLDER takes in what was changed or moved", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
-        scored = f"{explained.scored} vectors scored by {explained.kernel}, {explained.passing} pass the filter"
+        scored = f"{explained.scored} vectors scored, {explained.passing} pass the filter"
         lists = f"{explained.lists} of {explained.all_lists} lists visited, {explained.tail} in the tail"
         typer.echo(f"index: {explained.route}; {scored}; {lists}; {steps}")
 

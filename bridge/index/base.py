@@ -55,10 +55,9 @@ class Match(NamedTuple):
 class Explanation:
     """How an answer was found.
 
-    route: "direct", "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass;
-    scored: vectors compared, which may be others too where one pass over all is quicker; lists: how many of `all_lists`
-    were scanned; tail: vectors younger than the search copy; milliseconds: by step; kernel: what compared them, "numpy"
-    or "numba".
+    route: "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass; scored:
+    vectors compared, which may be others too where one pass over all is quicker; lists: how many of `all_lists` were
+    scanned; tail: vectors younger than the search copy; milliseconds: by step.
     """
 
     route: str
@@ -68,7 +67,6 @@ class Explanation:
     all_lists: int
     tail: int
     milliseconds: Mapping[str, float]
-    kernel: str = "numpy"
 
 
 class Matches(Sequence[Match]):

@@ -9,20 +9,20 @@ import numpy as np
 
 from bridge.index.embedded.sketches import bound_rounding
 from bridge.index.metric import L2, bound_distance_error, measure_length
+from bridge.support.scratch import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from bridge.index.base import Ids, Request, Vectors
+    from bridge.index.embedded.inverted_lists import InvertedLists
     from bridge.index.embedded.segment import Segment
 
-    BoundProducts = Callable[[Ids, Ids, Vectors], tuple[Vectors, Vectors]]
-
-_FIRST_BATCH: Final = 64  # codes compared before the rest is filtered for the first time
-ENOUGH_COMPARED: Final = 1000  # codes, after which their total can be extrapolated
-_MAX_BATCH: Final = 4096  # codes copied at a time, about a megabyte
+_FIRST_BATCH: Final = 64  # vectors compared before the rest is filtered for the first time
+ENOUGH_COMPARED: Final = 1000  # vectors, after which their total can be extrapolated
+_BATCH_NUMBERS: Final = 1 << 17  # numbers copied at a time
+_WHOLE_FACTOR: Final = 4  # so many batches are compared at once
+_MAX_BATCH: Final = 1024  # vectors copied at a time, about a megabyte
 _LENGTH_ERROR: Final = 2e-5  # maximum error of |v| ** 2 / 2
 _MIN_LENGTH: Final = 1e-3  # below it the direction of a query is not reliable
 
@@ -32,7 +32,7 @@ class SearchTarget:
     """What to search for: the top_k rows, or owners by their best row, of a unit query float32 [E].
 
     slack: maximum error of a float32 product, or bound, relative to one that ranks as the metric does. limit: maximum
-    number of rows whose codes are compared; if more are needed, another route is quicker.
+    number of rows whose vectors are compared; if more are needed, a scan is quicker.
     """
 
     query: Vectors
@@ -57,77 +57,85 @@ def make_target(query: Vectors, metric: str, request: Request, limit: int) -> Se
 
 
 class Shortlist:
-    """Rows of the segment that can be among the best of all rows offered.
+    """Members of lists that can be among the best of all offered.
 
-    bound_products: returns from rows, their owners and their bounds, [n] each, lower and upper bounds of their
-    products. threshold: a row or list with a lower bound than this cannot be, or have, one of the best. compared:
-    number of rows whose codes were compared. exceeds_limit: these are, or will be, more than the target's limit; rows
-    are missing.
+    threshold: a row or list with a lower bound than this cannot be, or have, one of the best. compared: number of rows
+    whose vectors were compared. exceeds_limit: these are, or will be, more than the target's limit; rows are missing.
     """
 
-    def __init__(self, segment: Segment, target: SearchTarget, bound_products: BoundProducts) -> None:
+    def __init__(self, segment: Segment, lists: InvertedLists, target: SearchTarget) -> None:
         self._segment = segment
-        self._bound_products = bound_products
+        self._lists = lists
         self.target = target
-        self._owners = np.zeros(0, np.int64)
-        self._lower = np.zeros(0, np.float32)
-        self._upper = np.zeros(0, np.float32)
-        self.rows = np.zeros(0, np.int64)
+        self._counts_once = target.distinct and len(segment.vectors) > len(segment.episodes)
+        self._owners = np.zeros(0, np.int32)
+        self._products = np.zeros(0, np.float32)
+        self.rows = np.zeros(0, np.int32)
         self.threshold = -np.inf
         self.compared = 0
         self.exceeds_limit = False
 
-    def offer(self, rows: Ids, bounds: Vectors) -> None:
-        """Add these rows [n] with their bounds [n], those with the greatest bounds first. Raises ChecksumError."""
+    def offer(self, places: Ids, bounds: Vectors) -> None:
+        """Add members at these places [n] with the bounds [n] of their products. Raises ChecksumError."""
         batch = min(max(_FIRST_BATCH, 2 * self.target.top_k), _MAX_BATCH)
-        while len(rows) and not self.exceeds_limit:
-            if len(rows) > batch:
-                order = np.argpartition(bounds, len(rows) - batch)
-                self._compare(rows[order[-batch:]], bounds[order[-batch:]])
-                rows, bounds = rows[order[:-batch]], bounds[order[:-batch]]
-                is_near = bounds >= self.threshold
-                rows, bounds = rows[is_near], bounds[is_near]
-                self.exceeds_limit = self.compared + len(rows) > self.target.limit
-                batch = min(4 * batch, _MAX_BATCH)
-            else:
-                self._compare(rows, bounds)
+        while len(places) > _WHOLE_FACTOR * batch:  # those with the greatest bounds first
+            order = np.argpartition(bounds, len(places) - batch)
+            self._compare(places[order[-batch:]])
+            places, bounds = places[order[:-batch]], bounds[order[:-batch]]
+            is_near = bounds >= self.threshold
+            places, bounds = places[is_near], bounds[is_near]
+            self.exceeds_limit = self.compared + len(places) > self.target.limit
+            if self.exceeds_limit:
                 return
+            batch = min(4 * batch, _MAX_BATCH)
+        if len(places):
+            self._compare(places)
 
     def expect_more(self, factor: float) -> None:
         """Set exceeds_limit if the limit will be exceeded by the rows to come, `factor` times those so far."""
-        if self.compared >= ENOUGH_COMPARED:
-            self.exceeds_limit = self.exceeds_limit or self.compared * (1 + factor) > self.target.limit
+        self.exceeds_limit = self.exceeds_limit or self.compared * (1 + factor) > self.target.limit
 
-    def _compare(self, rows: Ids, bounds: Vectors) -> None:
-        order = rows.argsort()  # adjacent rows are read faster
-        rows, bounds = rows[order], bounds[order]
-        owners = self._segment.find_owners(rows)
-        lower, upper = self._bound_products(rows, owners, bounds)
+    def _compare(self, places: Ids) -> None:
+        places = np.sort(places)  # adjacent rows are read faster
+        rows, owners = self._lists.rows.take(places), self._lists.owners.take(places)
+        self._segment.checksums.check(owners)
+        products = self._multiply(rows)
         self.compared += len(rows)
-        is_near = upper >= self.threshold
-        self.rows = np.concatenate([self.rows, rows[is_near]])
-        self._owners = np.concatenate([self._owners, owners[is_near]])
-        self._lower = np.concatenate([self._lower, lower[is_near]])
-        self._upper = np.concatenate([self._upper, upper[is_near]])
-        tops = self._keep_tops() if self.target.distinct else self._lower
+        if len(self.rows):
+            is_near = products >= self.threshold
+            rows = np.concatenate([self.rows, rows[is_near]])
+            owners = np.concatenate([self._owners, owners[is_near]])
+            products = np.concatenate([self._products, products[is_near]])
+        tops, is_near = products, np.ones(len(products), np.bool_)
+        if self._counts_once:
+            tops, is_near = _find_tops(owners, products, 2 * self.target.slack)
         if len(tops) >= self.target.top_k:
             kth = float(np.partition(tops, len(tops) - self.target.top_k)[len(tops) - self.target.top_k])
             self.threshold = max(self.threshold, kth - 2 * self.target.slack)
-            self._filter(self._upper >= self.threshold)
+            is_near &= products >= self.threshold
+        self.rows, self._owners, self._products = rows[is_near], owners[is_near], products[is_near]
 
-    def _keep_tops(self) -> NDArray[np.float32]:
-        """Keep only rows that can be the best of their owner; return a lower bound of the best score of each owner."""
-        order = self._owners.argsort(kind="stable")
-        owners, lower = self._owners[order], self._lower[order]
-        if not len(owners):
-            return lower
-        is_first = np.ones(len(owners), np.bool_)
-        np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
-        tops = np.maximum.reduceat(lower, is_first.nonzero()[0])
-        is_near = self._upper[order] >= tops[is_first.cumsum() - 1] - np.float32(2 * self.target.slack)
-        self._filter(order[is_near])
-        return tops
+    def _multiply(self, rows: NDArray[np.int32]) -> Vectors:
+        """Return the products of these rows with the query; rows are copied to memory that is in the CPU cache."""
+        query, products = self.target.query, np.empty(len(rows), np.float32)
+        batch = min(len(rows), max(1, _BATCH_NUMBERS // len(query)))
+        copied = scratch(batch, len(query)).view(np.float32).reshape(-1, len(query))
+        for start in range(0, len(rows), batch):
+            part = rows[start : start + batch]
+            own = self._segment.vectors.take(part, axis=0, out=copied[: len(part)], mode="clip")  # "raise" copies twice
+            np.dot(own, query, out=products[start : start + batch])
+        return products
 
-    def _filter(self, selected: NDArray[np.bool_] | Ids) -> None:
-        self.rows, self._owners = self.rows[selected], self._owners[selected]
-        self._lower, self._upper = self._lower[selected], self._upper[selected]
+
+def _find_tops(
+    owners: NDArray[np.int32], products: Vectors, slack: float
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return the best product of each owner, and a mask of the rows that can be the best of their owner."""
+    order = owners.argsort(kind="stable")
+    in_order, ranked = owners[order], products[order]
+    is_first = np.ones(len(owners), np.bool_)
+    np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+    tops = np.maximum.reduceat(ranked, is_first.nonzero()[0])
+    can_be_top = np.empty(len(owners), np.bool_)
+    can_be_top[order] = ranked >= tops[is_first.cumsum() - 1] - np.float32(slack)
+    return tops, can_be_top

@@ -29,7 +29,7 @@ class Checksums:
         self._unread = np.full(len(starts) - 1, sums is not None, np.bool_)
         self._has_unread = bool(self._unread.any())
 
-    def check(self, parts: NDArray[np.int64] | None = None) -> None:
+    def check(self, parts: NDArray[np.signedinteger] | None = None) -> None:
         """Verify those of the parts (None = all) that were not verified before; raises ChecksumError."""
         if not self._has_unread or self._sums is None:
             return

@@ -5,7 +5,7 @@
     vectors.f32       float32 [n, E], little-endian, episode after episode
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     header.json       origin of the copy (CopyHeader), a CRC32C over that and points.i64, and whether it has lists
-    inverted_lists/   inverted lists of the vectors, with sketches and codes (lists_file.py), in a large copy
+    inverted_lists/   inverted lists of the vectors, with sketches (lists_file.py), in a large copy
     derived.json, ledger.json   numbers that searches derived from all vectors (derived_numbers.py), if any
 
 Vectors are verified by their checksums when they are first used, so that opening reads little. `LOCK` is held while
@@ -59,6 +59,7 @@ _POINTS: Final = "points.i64"
 LISTS: Final = "inverted_lists"
 _BUILDING: Final = "building-"
 _LAYOUT: Final = 7
+_LISTED: Final = "has_sketched_lists"
 _SPACE_NAME: Final = re.compile("[0-9a-f]{64}")
 _NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
 _OLDER_HEADER: Final = "generation.json"  # of copies before layout 7, whose lists lay in "lists"
@@ -90,7 +91,7 @@ class CopyHeader:
 class OpenCopy:
     """A disk copy that can be searched; `home` is its folder, whose name is never reused.
 
-    lists: None if there are none; lists_damaged: written, but damaged; lists_pending: to be written later.
+    lists: None if there are none; lists_damaged: written, but damaged; lists_pending: to be written later, or again.
     """
 
     home: Path
@@ -125,7 +126,8 @@ def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> OpenCop
         vectors = np.asarray(np.memmap(home / _VECTORS, "<f4", "r")).reshape(header.vectors, header.dim)
         lists = lists_file.read(home / LISTS, stored["checksum"], vectors.shape, starts)
         segment = Segment(episodes, seqs, starts, vectors, sums)
-        return OpenCopy(home, header, segment, lists, lists is None and stored["has_lists"], "listless" in stored)
+        is_pending = "listless" in stored or stored.get("has_lists", False)  # older ones, with codes, are not read
+        return OpenCopy(home, header, segment, lists, lists is None and stored.get(_LISTED, False), is_pending)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -197,11 +199,9 @@ def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster
         with needs_local_disk("memory maps", building):
             mapped = np.memmap(building / _VECTORS, "<f4", "r")
         vectors = np.asarray(mapped).reshape(header.vectors, header.dim)
-        clustering = recluster(vectors)
-        if clustering is not None:
-            starts = np.concatenate(([0], np.cumsum(table[2])))
-            lists_file.write(building / LISTS, copy_checksum, vectors, starts, clustering)
-    stored = {"header": asdict(header), "checksum": copy_checksum, "has_lists": clustering is not None}
+        if (clustering := recluster(vectors)) is not None:
+            lists_file.write(building / LISTS, copy_checksum, vectors, clustering)
+    stored = {"header": asdict(header), "checksum": copy_checksum, _LISTED: clustering is not None}
     with publish(building / _HEADER) as file:
         file.write(json.dumps(stored | {"listless": True} if recluster is leave_for_later else stored).encode())
     return True

@@ -28,5 +28,4 @@ def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -
         all_lists=0 if lists is None else len(lists.centroids),
         tail=snapshot.count_tail(),
         milliseconds=dict(zip(_STEPS, (1e3 * step for step in seconds), strict=True)),
-        kernel=base.kernel,
     )

@@ -62,7 +62,7 @@ class EmbeddedIndex:
         *,
         tail_rows: int = 20_000,
         lists_rows: int = 50_000,
-        direct_rows: int = 30_000,
+        direct_rows: int = 15_000,
     ) -> None:
         self._catalog = catalog
         self._folder = folder
@@ -206,7 +206,7 @@ class EmbeddedIndex:
         self._uncopied.forget()
         try:
             if snapshot.base.lists is not None and lists not in self._damaged:
-                snapshot.base.lists.check()
+                snapshot.base.lists.checksums.check()
         except ChecksumError:
             self._damaged.add(lists)
         else:

@@ -2,16 +2,16 @@
 
 The angle between a query and a member is at least the difference of their angles to the list's centroid. A list
 whose nearest possible member is too far away is therefore not read. Of other lists, the sketches of the members are
-read, and the residual codes of the few members that their sketches do not rule out.
+read, and the vectors of the few members that their sketches do not rule out.
 
-Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, those of a sketch and
-of a code together by no more than one of as many terms as both have, and vectors count as unit ones if their length is
-within 1e-5 of 1.
+Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, and vectors count as
+unit ones if their length is within 1e-5 of 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from bridge.index.base import Ids, Vectors
     from bridge.index.embedded.checksums import Checksums
-    from bridge.index.embedded.residual_codes import ResidualCodes
     from bridge.index.embedded.segment import Segment
-    from bridge.index.embedded.sketches import Rounded, Sketches
+    from bridge.index.embedded.sketches import Axes
     from bridge.index.metric import Scores
 
     Owners = NDArray[np.int32]
@@ -37,57 +36,44 @@ if TYPE_CHECKING:
 class InvertedLists:
     """List l holds places starts[l]:starts[l+1], with a cosine of radii[l] or more to centroids[l], float32 [L, E].
 
-    At place p: row rows[p] of the Segment, of its episode number owners[p], with the sketch list_sketches[p], which is
-    in the frame frames[l], as is midpoints[l], the sketch of the centroid. sketches and residual_codes are in the order
-    of the Segment's rows.
+    At place p: row rows[p] of the Segment, of its episode number owners[p], with the sketch sketches[p], which is in
+    the frame frames[l], as is midpoints[l], the sketch of the centroid. axes: float64 [F, P, E], of the frames.
     """
 
     centroids: Vectors
-    midpoints: Rounded
+    midpoints: Vectors
     radii: Scores
     starts: Ids
     frames: Ids
     rows: Owners
     owners: Owners
-    list_sketches: Rounded
+    axes: Axes
+    sketches: Vectors
     checksums: Checksums
-    sketches: Sketches
-    residual_codes: ResidualCodes
     trained: int  # vectors at the time when the centroids were chosen
-
-    def check(self) -> None:
-        """Verify all checksums that were not verified before; raises ChecksumError."""
-        self.checksums.check()
-        self.sketches.checksums.check()
-        self.residual_codes.checksums.check()
 
     def bound_cosines(self, query_sketch: Vectors) -> Scores:
         """Return an upper bound, per list, of the cosine of its members with the query of these sketches."""
-        max_error = bound_rounding(self.centroids.shape[1])
-        products = (self.midpoints * query_sketch.take(self.frames, axis=0)) @ np.ones(
-            query_sketch.shape[1], np.float32
-        )
-        to_centroid = np.clip(products.astype(np.float64) + (SKETCH_ERROR + max_error), -1.0, 1.0)
-        radii = np.clip(self.radii - max_error, -1.0, 1.0)
-        within = to_centroid * radii + np.sqrt((1 - to_centroid * to_centroid) * (1 - radii * radii))
+        products = np.vecdot(self.midpoints, query_sketch.take(self.frames, axis=0)).astype(np.float64)
+        to_centroid = np.minimum(products + (SKETCH_ERROR + self._max_error), 1.0)
+        radii, sines = self._bounds_of_members
+        within = to_centroid * radii + np.sqrt(1 - to_centroid * to_centroid) * sines
         return np.where(to_centroid >= radii, 1.0, within)
 
-    def count_members(self, numbers: Ids) -> Ids:
-        """Return the number of members of these lists."""
-        return self.starts[numbers + 1] - self.starts[numbers]
+    @property
+    def _max_error(self) -> float:
+        return bound_rounding(self.centroids.shape[1])
 
-    def bound_products(
-        self, query: Vectors, query_sketch: Vectors, rows: Ids, owners: Ids, bounds: Vectors
-    ) -> tuple[Vectors, Vectors]:
-        """Return lower and upper bounds of the product of each row with a unit query, except for rounding.
+    @cached_property
+    def _bounds_of_members(self) -> tuple[Scores, Scores]:
+        """The least cosine of a member with its centroid, and the sine of that angle."""
+        radii = np.clip(self.radii - self._max_error, -1.0, 1.0)
+        return radii, np.sqrt(1 - radii * radii)
 
-        owners: of the rows; bounds: those from sketches. Raises ChecksumError.
-        """
-        self.sketches.checksums.check(owners)
-        self.residual_codes.checksums.check(owners)
-        products, max_error = self.residual_codes.multiply(rows, query)
-        products += bounds - self.sketches.bound_rests(rows, query_sketch)
-        return products - max_error, products + max_error
+    @cached_property
+    def sizes(self) -> Ids:
+        """The number of members of each list."""
+        return np.diff(self.starts)
 
     def restore_clustering(self) -> Clustering:
         """Return the clustering from which the lists were made, by row of the Segment."""

@@ -5,7 +5,7 @@ and the length of its residual. With x = a + r and q = b + s, a and b within the
 x.q = a.b + r.s <= a.b + |r||s|: the product of two sketches is at least the product of the vectors. Windows of
 trajectories lie near few axes, so residuals are small, and the sketches rule out nearly all vectors.
 
-The numbers are rounded to int16, so that a sketch is half a cache line: coordinates to the nearest integer, with the
+The numbers are rounded to integers, so that no other rounding of them counts: coordinates to the nearest one, with the
 rounding error as part of r, and the length of r upwards. Therefore r is no longer exactly orthogonal to the frame, and
 a.b + |r||s| may be too small, for a unit query by at most SKETCH_ERROR, which is added to every bound. Everything else
 is computed in float64, so that the error of a bound is only the rounding of its own float32 product.
@@ -13,7 +13,6 @@ is computed in float64, so that the error of a bound is only the rounding of its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
@@ -21,27 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bridge.index.base import Ids, Vectors
-    from bridge.index.embedded.checksums import Checksums
 
 Axes = NDArray[np.float64]
 Frames = NDArray[np.uint8]
-Rounded = NDArray[np.int16]
 
 WIDTH: Final = 16  # numbers of a sketch: P coordinates, zeros, and last the length of the residual
-STEPS: Final = 32_000  # per unit; numbers of a unit vector then fit in int16
+STEPS: Final = 32_000  # per unit; float32 has such integers exactly
 SKETCH_ERROR: Final = sqrt(WIDTH) / (2 * STEPS)
 _SAMPLE_SIZE: Final = 1024  # vectors per frame
 _ITERATIONS: Final = 6
-_BATCH_ROWS: Final = 512  # rows converted to float64 at a time, a megabyte
 _ROUND_UP: Final = 1 + 2.0**-22  # factor that prevents lengths from being rounded down
 _CANCELLATION: Final = 2.0**-50  # maximum error, per term, of the difference of two sums of squares of about 1
 
 
 def bound_rounding(dim: int) -> float:
-    """Return the maximum error of a float32 product (of unit vectors of this size, sketches or codes) as a cosine."""
+    """Return the maximum error of a float32 product (of unit vectors of this size, or sketches) as a cosine."""
     return (dim + 2 * WIDTH) * 2.0**-24 + 1e-5
 
 
@@ -66,68 +60,27 @@ def pick_sample(members: Ids) -> Ids:
     return np.sort(np.random.default_rng(0).choice(members, _SAMPLE_SIZE, replace=False))
 
 
-def sketch(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Rounded, Vectors]:
-    """Return the sketches int16 [n, WIDTH] of vectors [n, E] in the frame of these axes, and the residuals [n, E].
-
-    Vectors must have unit length: others may overflow int16.
-    """
-    sketches = np.zeros((len(vectors), WIDTH), np.int16)
+def sketch(axes: Axes, vectors: NDArray[np.floating]) -> Vectors:
+    """Return the sketches [n, WIDTH] of vectors [n, E] in the frame of these axes."""
+    sketches = np.zeros((len(vectors), WIDTH), np.float32)
     rows = vectors.astype(np.float64)
     steps = np.rint((rows @ axes.T) * STEPS)
     rows -= (steps / STEPS) @ axes
     sketches[:, : len(axes)] = steps
-    sketches[:, -1] = np.ceil(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * (_ROUND_UP * STEPS))
-    return sketches, rows.astype(np.float32)
+    sketches[:, -1] = np.ceil(np.sqrt(np.vecdot(rows, rows)) * (_ROUND_UP * STEPS))
+    return sketches
 
 
-@dataclass(frozen=True, eq=False)
-class Sketches:
-    """The sketch int16 [WIDTH] of each of N rows, in the frame which[i]; axes float64 [F, P, E].
+def sketch_query(axes: Axes, query: Vectors) -> Vectors:
+    """Return the query's sketch in every frame [F, P, E], float32 [F, WIDTH], in units per step of the rows' sketches.
 
-    checksums: of each episode's sketches, to be verified before these are used.
+    The product of two sketches in one frame plus SKETCH_ERROR is at least that of the vectors, except for rounding.
     """
-
-    axes: Axes
-    which: Frames
-    sketches: Rounded
-    checksums: Checksums
-
-    def sketch_query(self, query: Vectors, rows: Ids | None = None) -> Vectors:
-        """Return the query's sketch in every frame, float32 [F, WIDTH], in units per step of the rows' sketches.
-
-        If rows are given, only the sketches in their frames are set.
-        """
-        frames, count, dim = self.axes.shape
-        query_sketch = np.zeros((frames, WIDTH), np.float32)
-        used_frames = np.arange(frames) if rows is None else np.bincount(self.which.take(rows)).nonzero()[0]
-        axes = self.axes if len(used_frames) == frames else self.axes[used_frames]
-        query64 = query.astype(np.float64)
-        within = (axes.reshape(-1, dim) @ query64).reshape(-1, count)
-        rest = np.maximum(query64 @ query64 - np.einsum("ij,ij->i", within, within), 0.0) + dim * _CANCELLATION
-        query_sketch[used_frames, :count] = within / STEPS
-        query_sketch[used_frames, -1] = np.sqrt(rest) * (_ROUND_UP / STEPS)
-        return query_sketch
-
-    def bound_products(self, rows: Ids, query_sketch: Vectors) -> Vectors:
-        """Return an upper bound of the product of each row with the query, except for rounding."""
-        products = self.sketches.take(rows, axis=0) * query_sketch.take(self.which.take(rows), axis=0)
-        sums: Vectors = products @ np.ones(products.shape[1], np.float32)
-        sums += np.float32(SKETCH_ERROR)
-        return sums
-
-    def bound_rests(self, rows: Ids, query_sketch: Vectors) -> Vectors:
-        """Return the part of these bounds that is due to the residuals."""
-        bounds: Vectors = self.sketches[rows, -1] * query_sketch[self.which[rows], -1]
-        bounds += np.float32(SKETCH_ERROR)
-        return bounds
-
-
-def iterate_sketches(vectors: Vectors, axes: Axes, which: Frames) -> Iterator[tuple[Rounded, Vectors]]:
-    """Yield sketches and residuals of all vectors [N, E] in batches; those of row i are in the frame which[i]."""
-    for start in range(0, len(vectors), _BATCH_ROWS):
-        rows, frames = vectors[start : start + _BATCH_ROWS], which[start : start + _BATCH_ROWS]
-        sketches, residuals = np.empty((len(rows), WIDTH), np.int16), np.empty_like(rows)
-        for frame in np.flatnonzero(np.bincount(frames)).tolist():
-            in_frame = frames == frame
-            sketches[in_frame], residuals[in_frame] = sketch(axes[frame], rows[in_frame])
-        yield sketches, residuals
+    frames, count, dim = axes.shape
+    query_sketch = np.zeros((frames, WIDTH), np.float32)
+    query64 = query.astype(np.float64)
+    within = (axes.reshape(-1, dim) @ query64).reshape(-1, count)
+    rest = np.maximum(query64 @ query64 - np.vecdot(within, within), 0.0) + dim * _CANCELLATION
+    query_sketch[:, :count] = within / STEPS
+    query_sketch[:, -1] = np.sqrt(rest) * (_ROUND_UP / STEPS)
+    return query_sketch

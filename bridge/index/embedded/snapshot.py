@@ -206,13 +206,13 @@ class IndexSnapshot:
 
     def read_vectors(self, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
-        parts = [copy.segment.read_some(episodes) for copy in self.join_tail()]
-        nonempty = [part for part in parts if len(part.episodes)] or parts[:1]
-        return (
-            nonempty[0]
-            if len(nonempty) == 1
-            else StoredRows.of(nonempty[0].by_episode() | nonempty[1].by_episode(), self.dim)
-        )
+        base, tail = (copy.segment for copy in self.join_tail())
+        if not len(tail.episodes):
+            return base.read_some(episodes)
+        if not len(base.episodes):
+            return tail.read_some(episodes)
+        joined = base.read_some(episodes).by_episode() | tail.read_some(episodes).by_episode()
+        return StoredRows.of(joined, self.dim)
 
     def restore_clustering(self) -> Clustering | None:
         """Return the clustering of the first of these points, those of the base."""

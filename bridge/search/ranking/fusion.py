@@ -20,7 +20,7 @@ from bridge.search.ranking.rankers import depth, join_explanations
 from bridge.search.ranking.scores import calibrate, combine_examples, combine_nearness, expand_query, fuse_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from bridge.index.base import Ids, Request, VectorIndex, Vectors
     from bridge.search.ranking.query_vector import QueryVector
@@ -32,7 +32,6 @@ OWN_WEIGHT: Final = 0.1
 """Weight of the query itself beside them."""
 POWER: Final = 6.0
 """The weight of a hit is this power of its nearness, so that less similar hits hardly count."""
-_LENGTH_FACTORS: Final = (1, 4, 16)  # of the depth, tried until the result is proven exact
 
 _EQUAL_COSINE: Final = 1 - 1e-12
 """Cosine above which two float32 vectors count as equal: their score is then exactly 1."""
@@ -75,12 +74,11 @@ class _CalibratedQuery:
 
 @dataclass(frozen=True, eq=False)
 class _ScoredCandidates:
-    """Candidates, their scores [n], the underlying answers; lower_limit: hits above it are proven the best."""
+    """Candidates, their scores [n], and the underlying answers."""
 
     keys: _Keys
     scores: NDArray[np.float64]
     answers: list[Answer]
-    lower_limit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +92,8 @@ class Fusion:
     expand: int
 
     def __call__(self, request: Request) -> Answer:
-        """Return the best of all episodes that pass the filter; exact if it is proven that none was missed."""
-        return _search_deeper(request, self.expand, lambda length: self.scored(request, length))
+        """Return the best of the episodes that the lists have; exact if each list is."""
+        return _answer(self.scored(request, depth(max(request.top_k, self.expand))), request)
 
     def scored(self, request: Request, length: int, extra: _Keys = _NO_KEYS) -> _ScoredCandidates:
         """Return the scores of the first length matches of each list, and of the extra candidates with vectors."""
@@ -107,24 +105,14 @@ class Fusion:
         load_candidates = partial(self._load_candidates, main=main, windows=windows, windows_answer=answers[-1])
         keys = _union([_keys_of(answers[0]), extra, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
         candidates = load_candidates(keys)
-        if not len(candidates.keys):
-            limit = _proof_limit(answers, length, float("-inf"))
-            return _ScoredCandidates(candidates.keys, np.zeros(0), answers, limit)
         scores = candidates.nearness
-        share = self.main.weights.windows
-        bounds = np.array([[_bound_unlisted(*pair, length)] for pair in zip(answers, searches, strict=True)])
-        upper_bound = combine_nearness(bounds[0], bounds.max(axis=0), share)
-        if self.expand:
+        if self.expand and len(candidates.keys):
             expanded = self._calibrate(self._expand(candidates))
             answers.append(expanded.query.search(self.index, deeper))
             candidates = candidates.join(load_candidates(_without(_keys_of(answers[-1]), keys)))
             similarity = expanded.of(_snap_equal(expanded.query.cosines(candidates.vectors)))
-            scores = fuse_scores(candidates.nearness, similarity, candidates.parts, share)
-            part_bound = None if windows is None else bounds.max(axis=0)
-            expanded_bound = np.array([_bound_unlisted(answers[-1], expanded, length)])
-            upper_bound = fuse_scores(upper_bound, expanded_bound, part_bound, share)
-        limit = _proof_limit(answers, length, float(upper_bound[0]))
-        return _ScoredCandidates(candidates.keys, scores, answers, limit)
+            scores = fuse_scores(candidates.nearness, similarity, candidates.parts, self.main.weights.windows)
+        return _ScoredCandidates(candidates.keys, scores, answers)
 
     def _load_candidates(
         self, keys: _Keys, *, main: _CalibratedQuery, windows: _CalibratedQuery | None, windows_answer: Answer
@@ -185,9 +173,9 @@ class ViewFusion:
     views: Sequence[Fusion]
 
     def __call__(self, request: Request) -> Answer:
-        """Return the best of all episodes that pass, as Fusion does."""
+        """Return the best of the episodes that the lists of any view have, as Fusion does."""
         expand = max(view.expand for view in self.views)
-        return _search_deeper(request, expand, lambda length: self._scored(request, length))
+        return _answer(self._scored(request, depth(max(request.top_k, expand))), request)
 
     def _scored(self, request: Request, length: int) -> _ScoredCandidates:
         request = replace(request, distinct=False)  # the best window of one view may not be that of all
@@ -204,17 +192,7 @@ class ViewFusion:
         counts = np.diff(np.append(places, len(order)))
         scores = np.add.reduceat(np.concatenate(all_scores)[order], places) / counts if len(order) else np.zeros(0)
         answers = [answer for part in parts for answer in part.answers]
-        return _ScoredCandidates(all_keys[order][firsts], scores, answers, max(part.lower_limit for part in parts))
-
-
-def _search_deeper(request: Request, expand: int, attempt: Callable[[int], _ScoredCandidates]) -> Answer:
-    """Return the answer from longer and longer lists, until it is proven exact or longer lists cannot help."""
-    for factor in _LENGTH_FACTORS:
-        scored = attempt(factor * depth(max(request.top_k, expand)))
-        answer = _answer(scored, request)
-        if answer.exact or not len(scored.keys) or not all(found.exact for found in scored.answers):
-            break
-    return answer
+        return _ScoredCandidates(all_keys[order][firsts], scores, answers)
 
 
 def _keys_of(answer: Answer) -> _Keys:
@@ -249,21 +227,6 @@ def _snap_equal(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
     return snapped
 
 
-def _bound_unlisted(answer: Answer, searched: _CalibratedQuery, length: int) -> float:
-    """Return an upper bound of the calibrated cosines of all episodes that the answer does not list."""
-    if len(answer.matches) < length:
-        return float("-inf")
-    return float(searched.of(answer.columns.scores[-1:])[0])
-
-
-def _proof_limit(answers: Sequence[Answer], length: int, upper_bound: float) -> float:
-    """Return the score above which hits are proven the best; infinite if an answer is itself not exact."""
-    if not all(answer.exact for answer in answers):
-        return float("inf")
-    everything = len(answers[0].matches) < length  # all episodes that pass have been scored
-    return float("-inf") if everything else upper_bound
-
-
 def _answer(scored: _ScoredCandidates, request: Request) -> Answer:
     scores, answers = scored.scores, scored.answers
     episodes, windows = scored.keys.T
@@ -271,7 +234,6 @@ def _answer(scored: _ScoredCandidates, request: Request) -> Answer:
     if request.distinct:
         order = order[find_firsts(episodes[order])]
     order = order[: request.top_k]
-    is_proven = len(order) == request.top_k and scores[order[-1]] > scored.lower_limit
-    exact = scored.lower_limit == float("-inf") or bool(is_proven)
     matches = Matches(episodes[order], windows[order], scores[order])
+    exact = all(answer.exact for answer in answers)
     return Answer(matches, exact, sum(answer.scored for answer in answers), join_explanations(answers))

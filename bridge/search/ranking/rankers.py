@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from bridge.index.base import Answer, Explanation, Match, Matches, Request
-from bridge.search.ranking.diversity import select_diverse
-from bridge.search.ranking.scores import reciprocal_rank, reciprocal_ranks
+from bridge.search.ranking.scores import reciprocal_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +25,8 @@ Ranker: TypeAlias = Callable[[Request], Answer]
 
 LEAST_DEPTH: Final = 100
 """Least number of matches to take from a list whose best need not be the best overall."""
+
+_EQUAL: Final = 1e-6  # rounding error of values from float32 vectors that are equal
 
 
 def depth(top_k: int) -> int:
@@ -57,30 +58,10 @@ def fuse_by_rank(rankers: Sequence[Ranker], *, reach: Callable[[int], int] = dep
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         scored = sum(answer.scored for answer in answers)
-        exact = all(answer.exact for answer in answers) and _is_proven(answers, longer.top_k, scores, order)
+        exact = all(answer.exact for answer in answers)
         return Answer(matches, exact, scored, join_explanations(answers))
 
     return rankers[0] if len(rankers) == 1 else rank_together
-
-
-def _is_proven(answers: Sequence[Answer], list_length: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
-    """Return whether the hits are the best, whatever follows in lists truncated after list_length matches."""
-    truncated = [
-        {match.episode for match in answer.matches} for answer in answers if len(answer.matches) >= list_length
-    ]
-    if not truncated:
-        return True
-    unlisted_score = reciprocal_rank(list_length) / len(
-        answers
-    )  # the most that a list adds to the score of an unlisted episode
-    upper_bounds = {
-        id_: score + unlisted_score * sum(id_ not in shown for shown in truncated) for id_, score in scores.items()
-    }
-    for id_ in order:
-        del upper_bounds[id_]
-    best = max(upper_bounds.values(), default=0.0)
-    complete = all(id_ in shown for id_ in order for shown in truncated)
-    return complete and min(scores[id_] for id_ in order) > max(best, unlisted_score * len(truncated))
 
 
 def limit_score(rank: Ranker, score: float) -> Ranker:
@@ -117,15 +98,41 @@ def diversify(
         rows = np.concatenate([read_rows(stored, space, usable) for space in spaces], axis=1) / np.sqrt(len(spaces))
         scores = np.array([match.score for match in usable])
         chosen, values = select_diverse(scores, rows, request.top_k, diversity=diversity)
-        upper_bound = (1 - diversity) * answer.matches[
-            -1
-        ].score + diversity  # the value of a match opposite to all chosen ones
+        opposite = (1 - diversity) * answer.matches[-1].score + diversity  # the value of a later match, at most
         is_complete = len(answer.matches) < list_length
-        exact = answer.exact and (is_complete or min(values[1:], default=np.inf) > upper_bound)
+        exact = answer.exact and (is_complete or min(values[1:], default=np.inf) > opposite)
         absent = [match for match in answer.matches if match not in present]
         return replace(answer, matches=(*(usable[number] for number in chosen), *absent), exact=exact)
 
     return choose
+
+
+def select_diverse(
+    scores: NDArray[np.float64], vectors: NDArray[np.floating], count: int, *, diversity: float
+) -> tuple[list[int], list[float]]:
+    """Return the indices of `count` candidates: first the best score, then always the candidate with the highest
+
+        (1 - diversity) * score - diversity * (highest cosine with those chosen).
+
+    These values are returned too; that of the first is its score. scores [N], vectors [N, E] of length 1. Of equal
+    values the higher score wins (if the query is itself the first, and diversity 0.5, all others are equal), then the
+    lower index; with diversity 0 this is the order of the scores.
+    """  # noqa: D400, D415  (the formula ends the sentence)
+    rows = vectors.astype(np.float64)
+    similarity = np.full(len(scores), -np.inf)
+    is_open = np.ones(len(scores), np.bool_)
+    chosen: list[int] = []
+    values: list[float] = []
+    while len(chosen) < min(count, len(scores)):
+        penalty = diversity * similarity if chosen else 0.0
+        value = np.where(is_open, (1 - diversity) * scores - penalty if chosen else scores, -np.inf)
+        equal = np.flatnonzero(value >= value.max() - _EQUAL)
+        best = int(equal[np.argmax(scores[equal])])
+        chosen.append(best)
+        values.append(float(value[best]))
+        is_open[best] = False
+        np.maximum(similarity, rows @ rows[best], out=similarity)
+    return chosen, values
 
 
 def read_rows(stored: StoredVectors, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
@@ -153,5 +160,4 @@ def join_explanations(answers: Sequence[Answer]) -> Explanation | None:
         sum(part.passing for part in parts),
         **sums,
         milliseconds=milliseconds,
-        kernel=" + ".join(dict.fromkeys(part.kernel for part in parts)),
     )

@@ -76,13 +76,8 @@ def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:
     scores: dict[int, float] = {}
     for listed in lists:
         for rank, number in enumerate(listed):
-            scores[number] = scores.get(number, 0.0) + reciprocal_rank(rank) / len(lists)
+            scores[number] = scores.get(number, 0.0) + (RANK_OFFSET + 1) / (RANK_OFFSET + 1 + rank) / len(lists)
     return scores
-
-
-def reciprocal_rank(rank: int) -> float:
-    """Return the score of a rank: 1 for rank 0, the first."""
-    return (RANK_OFFSET + 1) / (RANK_OFFSET + 1 + rank)
 
 
 AGAINST: Final = 0.5

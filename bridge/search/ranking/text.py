@@ -96,13 +96,10 @@ class _Meaning:
         scores = {id_: _combine(cosines.get(id_, 0.0), shares.get(id_, 0.0)) for id_ in cosines | shares}
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
-        is_complete = len(by_meaning.matches) < longer.top_k
-        upper_bound = -1.0 if is_complete else _combine(by_meaning.matches[-1].score, min(shares.values(), default=0.0))
-        proven = is_complete or (len(by_words.matches) < longer.top_k and matches[-1].score > upper_bound)
         explained = join_explanations([by_words, by_meaning])
         if explained is not None and by_meaning.explained is not None:
             explained = replace(explained, route=f"words + sentences by {by_meaning.explained.route}")
-        return Answer(matches, by_meaning.exact and proven, by_words.scored + by_meaning.scored, explained)
+        return Answer(matches, by_meaning.exact, by_words.scored + by_meaning.scored, explained)
 
     def _shares(self, by_words: Answer, request: Request) -> dict[int, float]:
         """Return each episode's share of the weight of all words of the text, 1 at most."""

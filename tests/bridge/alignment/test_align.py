@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bridge.alignment import align as alignment
 from bridge.alignment import numba_kernel, numpy_kernel
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
-from bridge.support.kernel_loader import KernelLoader
+from bridge.alignment.kernel_loader import KernelLoader
 from wshard.errors import QueryError
 
 BOTH = (numpy_kernel, numba_kernel)

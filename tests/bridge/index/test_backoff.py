@@ -67,7 +67,7 @@ def unit(row):
 
 def make_copy(folder, rows):
     segment = Segment.from_points([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(len(rows) // 30)], 48)
-    lists_file.write(folder / "lists", 7, segment.vectors, segment.starts, cluster(segment.vectors))
+    lists_file.write(folder / "lists", 7, segment.vectors, cluster(segment.vectors))
     return SearchCopy(segment, lists_file.read(folder / "lists", 7, segment.vectors.shape, segment.starts))
 
 

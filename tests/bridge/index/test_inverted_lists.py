@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,7 @@ def listed(folder, points, make=cluster):
     """Return a segment with the lists that were written and read again."""
     segment = Segment.from_points(points, points[0].vectors.shape[1])
     place = folder / f"lists-{len(list(folder.iterdir()))}"
-    lists_file.write(place, 7, segment.vectors, segment.starts, make(segment.vectors))
+    lists_file.write(place, 7, segment.vectors, make(segment.vectors))
     lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
     assert lists is not None
     return SearchCopy(segment, lists)
@@ -224,14 +225,14 @@ def test_data_without_structure_are_scanned_after_a_short_look(tmp_path):
     assert found.found[0].scored < 2.1 * len(vectors)  # all sketches too, at most
 
 
-def test_a_filter_that_nothing_near_passes_ends_in_the_direct_route(tmp_path):
+def test_a_filter_that_nothing_near_passes_ends_in_a_scan(tmp_path):
     rng = np.random.default_rng(2)
     vectors = np.concatenate([clustered(rng, 20_000, 16), -np.abs(unit(rng.normal(size=(1000, 16))))])
     points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(210)]
     copy, query = listed(tmp_path, points), np.abs(unit(rng.normal(size=(1, 16))))[0]
     request = Request(10, EVERYTHING)
     found = rank_all((copy,), query, np.arange(195, 210), request, direct_rows=0)
-    assert found.found[0].route == "lists, then direct"
+    assert found.found[0].route == "lists, then scan"
     assert found.found[0].scored < 8 * 1500
     assert_right(found.matches, points[195:], query, request)
 
@@ -371,7 +372,7 @@ def test_vectors_that_get_no_lists_are_not_written_again_and_again(tmp_path):
         assert homes == [(homes[0][0], None, False)] * 2
 
 
-FILES = [*lists_file._VERIFIED_ARRAYS, "list_sketches.i16", "sketches.i16", "residual_codes.i8", "inverted_lists.json"]
+FILES = [*lists_file._VERIFIED_ARRAYS, "sketches.f32", "inverted_lists.json"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -410,7 +411,7 @@ def flipped(data, bit):
 
 
 def test_a_damaged_list_is_reported_at_its_first_visit(shelf, tmp_path):
-    path = opened(shelf, tmp_path).home / "inverted_lists" / "list_sketches.i16"
+    path = opened(shelf, tmp_path).home / "inverted_lists" / "sketches.f32"
     path.write_bytes(flipped(path.read_bytes(), 0))
     lists = opened(shelf, tmp_path).lists
     lists.checksums.check(np.array([3, 4]))
@@ -467,6 +468,22 @@ def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
     assert opened(shelf, tmp_path).lists is None
     assert opened(shelf, tmp_path).lists_damaged
     check_everything(reopened(shelf, tmp_path))
+
+
+def test_lists_of_an_older_layout_are_written_again_when_an_ingest_has_ended(shelf, tmp_path):
+    home = opened(shelf, tmp_path).home
+    header = json.loads((home / "header.json").read_text())
+    del header["has_sketched_lists"]
+    (home / "header.json").write_text(json.dumps(header | {"has_lists": True}))
+    (home / "inverted_lists" / "radii.f32").write_bytes(b"as older software has written it")
+    older = opened(shelf, tmp_path)
+    assert (older.lists, older.lists_pending, older.lists_damaged) == (None, True, False)
+    again = reopened(shelf, tmp_path)
+    check_everything(again)
+    again.index.upsert(make_space(), [])
+    again.index.close()
+    assert opened(shelf, tmp_path).lists is not None
+    check_everything(again)
 
 
 def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):

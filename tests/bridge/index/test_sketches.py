@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,18 +11,16 @@ from hypothesis import strategies as st
 
 from bridge.index.base import Point
 from bridge.index.embedded.candidates import SearchTarget, Shortlist
-from bridge.index.embedded.checksums import Checksums
 from bridge.index.embedded.segment import Segment
 from bridge.index.embedded.sketches import (
     SKETCH_ERROR,
     STEPS,
     WIDTH,
-    Sketches,
     bound_rounding,
     fit_axes,
-    iterate_sketches,
     pick_sample,
     sketch,
+    sketch_query,
 )
 
 
@@ -34,9 +34,9 @@ def near_a_plane(rng, count, dim, noise):
     return unit(rng.normal(size=(count, len(axes))) @ axes + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def held(vectors, axes, which):
-    sketches = np.concatenate([some for some, _ in iterate_sketches(vectors, axes, which)])
-    return Sketches(axes, which, sketches, Checksums(sketches, np.array([0, len(sketches)]), None, "test"))
+def bound_products(vectors, axes, query):
+    """Return the bounds of the products of vectors with a query, from their sketches in a frame."""
+    return sketch(axes, vectors) @ sketch_query(axes[None], query)[0] + np.float32(SKETCH_ERROR)
 
 
 @given(
@@ -47,38 +47,42 @@ def test_no_product_is_above_its_bound(seed, dim, noise):
     vectors = near_a_plane(rng, 60, dim, noise)
     vectors[:5] = vectors[0]
     frames = np.stack([fit_axes(vectors[:30]), fit_axes(rng.normal(size=(3, dim)).astype(np.float32))])
-    some = held(vectors, frames, rng.integers(0, 2, 60).astype(np.uint8))
     for query in (vectors[0], -vectors[1], unit(vectors[2] + 0.1 * rng.normal(size=dim)), unit(rng.normal(size=dim))):
         exact = vectors.astype(np.float64) @ query.astype(np.float64)
-        rows = rng.permutation(60)
-        bounds = some.bound_products(rows, some.sketch_query(query, rows))
-        assert (exact[rows] <= bounds + (WIDTH + 8) * 2.0**-24).all()
-        query_sketch = some.sketch_query(query)
-        assert bounds == pytest.approx(
-            (some.sketches * query_sketch[some.which]).sum(axis=1)[rows] + SKETCH_ERROR, abs=1e-6
-        )
+        both = sketch_query(frames, query)
+        for axes, query_sketch in zip(frames, both, strict=True):
+            bounds = bound_products(vectors, axes, query)
+            assert (exact <= bounds + (WIDTH + 8) * 2.0**-24).all()
+            assert query_sketch == pytest.approx(sketch_query(axes[None], query)[0], rel=1e-5, abs=1e-12)
 
 
 def test_bounds_are_tight_where_the_axes_hold_nearly_all():
     rng = np.random.default_rng(0)
     vectors = near_a_plane(rng, 2000, 256, 0.03)
-    some = held(vectors, fit_axes(vectors[:500])[None], np.zeros(2000, np.uint8))
+    axes = fit_axes(vectors[:500])
     query = unit(vectors[7] + 0.03 * rng.normal(size=256) / 16)
-    loose = some.bound_products(np.arange(2000), some.sketch_query(query)) - vectors @ query
+    loose = bound_products(vectors, axes, query) - vectors @ query
     assert np.median(loose) < 0.03 * 0.03
-    assert np.median(sketch(some.axes[0], vectors)[0][:, -1]) < 0.03 * STEPS
+    assert np.median(sketch(axes, vectors)[:, -1]) < 0.03 * STEPS
 
 
 def test_the_worst_rounding_is_what_bounds_allow_for():
     """All coordinates half a step off, and a query along that: nothing much less than SKETCH_ERROR would do."""
-    axes = np.eye(WIDTH - 1)
     steps = np.random.default_rng(1).integers(0, 6000, WIDTH - 1) + 0.49
     steps[0] = np.sqrt(STEPS**2 - (steps[1:] ** 2).sum())
     vector, up = steps / STEPS, np.where(steps % 1 < 0.5, 1.0, -1.0)
     query = up / np.linalg.norm(up)
-    some = held(vector[None].astype(np.float32), axes[None], np.zeros(1, np.uint8))
-    bound = some.bound_products(np.array([0]), some.sketch_query(query.astype(np.float32)))[0]
+    bound = bound_products(vector[None].astype(np.float32), np.eye(WIDTH - 1), query.astype(np.float32))[0]
     assert 0 < bound - float(vector @ query) < 0.2 * SKETCH_ERROR
+
+
+def test_the_length_of_the_residual_is_rounded_up():
+    vectors = unit(np.random.default_rng(5).normal(size=(50, 30)))
+    axes = fit_axes(vectors)
+    sketches = sketch(axes, vectors)
+    lengths = np.linalg.norm(vectors - sketches[:, :-1] / STEPS @ axes, axis=1) * STEPS
+    assert (lengths <= sketches[:, -1]).all()
+    assert (lengths > sketches[:, -1] - 1.01).all()
 
 
 def test_axes_are_orthonormal_even_of_hardly_any_vectors():
@@ -103,22 +107,23 @@ def target(query, top_k=10, *, distinct=False, limit=10**6):
     return SearchTarget(query, bound_rounding(len(query)), top_k, distinct, limit)
 
 
-def segment_of(vectors):
-    return Segment.from_points(
-        [Point(n, n, vectors[n * 10 : n * 10 + 10]) for n in range(len(vectors) // 10)], vectors.shape[1]
-    )
+def shortlist_of(vectors, goal):
+    """Return a shortlist for vectors in one list, ten of each episode."""
+    points = [Point(n, n, vectors[n * 10 : n * 10 + 10]) for n in range(len(vectors) // 10)]
+    rows = np.arange(len(vectors), dtype=np.int32)
+    lists = SimpleNamespace(rows=rows, owners=rows // 10)  # all that a shortlist needs of them
+    return Shortlist(Segment.from_points(points, vectors.shape[1]), lists, goal)
 
 
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("loose", [0.0, 0.01, 0.3, 3.0])
-@pytest.mark.parametrize("off", [0.0, 0.02])
-def test_a_shortlist_holds_all_of_the_best_however_loose_the_bounds(off, loose, distinct):
+def test_a_shortlist_holds_all_of_the_best_however_loose_the_bounds(loose, distinct):
     rng = np.random.default_rng(3)
     vectors = near_a_plane(rng, 3000, 24, 0.2)
-    segment, query = segment_of(vectors), vectors[4]
+    query = vectors[4]
     exact = vectors @ query
     bounds = (exact + loose * rng.random(3000) + 1e-5).astype(np.float32)
-    best = Shortlist(segment, target(query, distinct=distinct), lambda rows, *_: (exact[rows] - off, exact[rows] + off))
+    best = shortlist_of(vectors, target(query, distinct=distinct))
     for rows in np.array_split(rng.permutation(3000), 5):
         best.offer(rows, bounds[rows])
     tops = exact.reshape(300, 10).max(axis=1) if distinct else exact
@@ -133,15 +138,11 @@ def test_a_shortlist_holds_all_of_the_best_however_loose_the_bounds(off, loose, 
 
 def test_a_shortlist_gives_up_where_too_many_vectors_would_have_to_be_read():
     vectors = unit(np.random.default_rng(4).normal(size=(3000, 24)))
-
-    def narrow(rows, owners, bounds):
-        return vectors[rows] @ vectors[0], vectors[rows] @ vectors[0]
-
-    best = Shortlist(segment_of(vectors), target(vectors[0], limit=1500), narrow)
+    best = shortlist_of(vectors, target(vectors[0], limit=1500))
     best.offer(np.arange(3000), np.ones(3000, np.float32))
     assert best.exceeds_limit
     assert best.compared == 64
-    foreseen = Shortlist(segment_of(vectors), target(vectors[0], limit=1500), narrow)
+    foreseen = shortlist_of(vectors, target(vectors[0], limit=1500))
     foreseen.offer(np.arange(1000), np.ones(1000, np.float32))
     foreseen.expect_more(0.4)
     assert not foreseen.exceeds_limit

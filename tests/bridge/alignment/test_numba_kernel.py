@@ -6,7 +6,7 @@ import pytest
 from numba import njit, types
 from numba.core.caching import CacheImpl
 
-from bridge.support.numba_compile import compile_whole
+from bridge.alignment.numba_kernel import compile_whole
 
 
 def test_where_no_cache_can_be_written_kernels_are_compiled_nevertheless(monkeypatch):

@@ -1,4 +1,4 @@
-"""Loads compiled kernels in a thread once they have been used enough to pay off; until then numpy is used."""
+"""Loads the compiled kernel in a thread once alignment was used enough to pay off; until then numpy is used."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import Any, Final
 
-_BRIEF: Final = (
-    2e-5  # switch interval during the import, in seconds, so that searches in other threads are barely delayed
-)
-_COMPILED_BEFORE: Final = (
-    1.5  # upper bound of the loading time in seconds if nothing has to be compiled and the machine is idle
-)
-_ONE_BY_ONE: Final = (
-    threading.Lock()
-)  # numba compiles one at a time, and the switch interval is that of the whole process
-_ENDING: Final = threading.Event()  # the process is ending: load no more kernels
+_BRIEF: Final = 2e-5  # seconds; switch interval during the import, so that other threads are barely delayed
+_COMPILED_BEFORE: Final = 1.5  # seconds; upper bound of loading if nothing has to be compiled and the machine is idle
 
 
 class KernelLoader(MetaPathFinder):
@@ -38,6 +30,7 @@ class KernelLoader(MetaPathFinder):
         self._left = worth_it
         self._thread: threading.Thread | None = None
         self._begun = 0.0
+        self._is_ending = False  # the process is
 
     def use(self, amount: float = 1, *, max_wait_s: float = 0) -> Any:
         """Count an amount of use, and return the compiled module, or None until it is loaded.
@@ -65,23 +58,22 @@ class KernelLoader(MetaPathFinder):
 
     def find_spec(self, *_: object) -> None:
         """Find nothing, but end the loading thread if the process is ending."""
-        if _ENDING.is_set() and threading.current_thread() is self._thread:
+        if self._is_ending and threading.current_thread() is self._thread:
             raise SystemExit
 
     def _end(self) -> None:
-        _ENDING.set()
+        self._is_ending = True
         self.wait()
 
     def _load(self) -> None:
-        with _ONE_BY_ONE:
-            usual = sys.getswitchinterval()
-            sys.setswitchinterval(_BRIEF)
-            sys.meta_path.insert(0, self)
-            try:
-                import_module("numba")
-                self.module = import_module(self._name)
-            except Exception:  # noqa: BLE001  (not installed, or broken: numpy is used)
-                return
-            finally:
-                sys.meta_path.remove(self)
-                sys.setswitchinterval(usual)
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(_BRIEF)
+        sys.meta_path.insert(0, self)
+        try:
+            import_module("numba")
+            self.module = import_module(self._name)
+        except Exception:  # noqa: BLE001  (not installed, or broken: numpy is used)
+            return
+        finally:
+            sys.meta_path.remove(self)
+            sys.setswitchinterval(usual)

@@ -1,4 +1,4 @@
-"""Compiled kernels are loaded in a thread, once they are worth it, one after the other."""
+"""The compiled kernel is loaded in a thread, once it is worth it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,24 @@ import sys
 
 import pytest
 
-from bridge.index.embedded import numba_kernel
-from bridge.support.kernel_loader import KernelLoader
+from bridge.alignment import numba_kernel
+from bridge.alignment.kernel_loader import KernelLoader
 
-NAME = "bridge.index.embedded.numba_kernel"
+NAME = "bridge.alignment.numba_kernel"
 
 
 def test_the_compiled_kernel_is_loaded_after_so_many_uses():
-    kernel = KernelLoader(NAME, 3)
+    usual, kernel = sys.getswitchinterval(), KernelLoader(NAME, 3)
     assert [kernel.use(), kernel.use()] == [None, None]
     assert kernel._thread is None
     assert kernel.use() in (None, numba_kernel)  # loading has begun
     kernel.wait()
     assert kernel.use() is numba_kernel
-
-
-def test_two_are_loaded_one_after_the_other_and_threads_then_take_turns_as_before():
-    usual = sys.getswitchinterval()
-    kernels = [KernelLoader(name, 1) for name in (NAME, "bridge.alignment.numba_kernel") * 4]
-    for kernel in kernels:
-        kernel.use()
-    for kernel in kernels:
-        kernel.wait()
-    assert all(kernel.module is not None for kernel in kernels)
     assert sys.getswitchinterval() == usual
 
 
 def test_without_numba_numpy_goes_on(monkeypatch):
-    monkeypatch.delitem(sys.modules, "bridge.index.embedded.numba_kernel")
+    monkeypatch.delitem(sys.modules, "bridge.alignment.numba_kernel")
     monkeypatch.setitem(sys.modules, "numba", None)
     kernel = KernelLoader(NAME, 1)
     kernel.use()
@@ -45,11 +35,11 @@ def test_without_numba_numpy_goes_on(monkeypatch):
 ENDING = f"""
 import os, sys
 import bridge.index.embedded.index, bridge.search.retriever
-from bridge.support.kernel_loader import KernelLoader
+from bridge.alignment.kernel_loader import KernelLoader
 assert "numba" not in sys.modules
 kernel = KernelLoader({NAME!r}, 1)
 kernel.use()
-assert "bridge.index.embedded.numba_kernel" not in sys.modules or kernel.module is not None
+assert "bridge.alignment.numba_kernel" not in sys.modules or kernel.module is not None
 child = os.fork()  # waits
 assert kernel.module is not None
 if child == 0:
@@ -61,7 +51,7 @@ sys.exit(status)
 
 FORKING = f"""
 import os, sys
-from bridge.support.kernel_loader import KernelLoader
+from bridge.alignment.kernel_loader import KernelLoader
 assert "logging" not in sys.modules  # whose hook comes before those of whoever is registered earlier
 KernelLoader({NAME!r}, 1).use()
 while not hasattr(sys.modules.get("logging"), "Formatter"):
@@ -75,11 +65,10 @@ sys.exit(os.waitpid(child, 0)[1])
 
 GIVING_UP = f"""
 import atexit, sys
-from bridge.support.kernel_loader import KernelLoader
-kernels = [KernelLoader(name, 1) for name in ({NAME!r}, "bridge.alignment.numba_kernel")]
-atexit.register(lambda: any(one.module for one in kernels) and sys.stderr.write("waited for a kernel"))  # after theirs
-for one in kernels:
-    one.use()
+from bridge.alignment.kernel_loader import KernelLoader
+kernel = KernelLoader({NAME!r}, 1)
+atexit.register(lambda: kernel.module and sys.stderr.write("waited for the kernel"))  # after its own
+kernel.use()
 """
 
 
