@@ -39,6 +39,14 @@ class Catalog:
 
     Its methods are grouped in: episodes, query, vectors, annotations, checks, collections, index_copies and
     maintenance.
+
+    Args:
+        session: The open database; `Catalog.open` makes it.
+
+    Examples:
+        >>> with Catalog.open("catalog.db", create=True) as catalog:
+        ...     catalog.query.count("env:reach-v3 reward:0.8..")
+        0
     """
 
     def __init__(self, session: Session) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self, overload
 
@@ -222,3 +222,18 @@ def check_declared(
     raw_bits = declared is DType.BFLOAT16 and dtype == np.uint16
     if not raw_bits and DType.from_numpy(dtype) is not declared:
         raise EpisodeError(f"{block}: declared {declared.value}, but the data are {dtype}: convert them first")
+
+
+@dataclass(eq=False)
+class Residual(EqualByValue):
+    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or bytes."""
+
+    channel_id: str
+    type: str
+    data: NDArray[Any]
+    scales: NDArray[Any] | None = None
+    mask: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Accept bytes, as the packing functions return them; be equal to them."""
+        self.data = PackedBits.of(self.data)

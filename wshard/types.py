@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wshard.arguments import array_of, check_chunk, integer
-from wshard.array_fields import DType, EqualByValue, PackedBits, StepField, check_declared
+from wshard.array_fields import DType, EqualByValue, StepField, check_declared
+from wshard.array_fields import Residual as Residual
 from wshard.errors import EntryNotFoundError, EpisodeError
 from wshard.media.frames import EncodedFrames, LaneData
 from wshard.media.same_frames import are_same_frames
@@ -95,9 +96,22 @@ class TimebaseSpec:
 
 @dataclass(eq=False)
 class Channel(EqualByValue):
-    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar. Channels are equal by value.
+    """One lane of an episode. Channels are equal by value.
 
-    encoded: camera frames as JPEG, PNG or MP4, saved unchanged; `data` decodes them once. Setting `data` replaces them.
+    Args:
+        name: The id of the lane, such as "state".
+        dtype: The type of its values, a DType or its name.
+        shape: The shape of one timestep, [] for a scalar.
+        data: The values [T, *shape].
+        semantics: What the values mean, free text.
+        modality: The kind of data in a multi-modal lane.
+        sampling_rate_hz: Its own rate, if it differs from the episode's.
+        content_type: What its block holds, free text.
+        encoded: Camera frames as JPEG, PNG or MP4, saved unchanged; `data` decodes them once, and setting it ends them.
+
+    Examples:
+        >>> Channel.of("state", np.zeros((20, 3), np.float32)).shape
+        [3]
     """
 
     name: str
@@ -159,21 +173,6 @@ class Channel(EqualByValue):
         if self.encoded is not None:
             return replace(self, data=None, encoded=self.encoded.slice(start, stop))
         return replace(self, data=self.data[start:stop])
-
-
-@dataclass(eq=False)
-class Residual(EqualByValue):
-    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or bytes."""
-
-    channel_id: str
-    type: str
-    data: Array
-    scales: Array | None = None
-    mask: Array | None = None
-
-    def __post_init__(self) -> None:
-        """Accept bytes, as the packing functions return them; be equal to them."""
-        self.data = PackedBits.of(self.data)
 
 
 @dataclass(eq=False)

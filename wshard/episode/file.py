@@ -45,6 +45,13 @@ class EpisodeFile(EpisodeReader):
 
     Lanes stored uncompressed are read-only views of the file (no copy); each is checked against its CRC32C once. Use it
     as a context manager; arrays returned earlier stay valid after close().
+
+    Args:
+        source: A path, bytes, a memory map, a binary file object, or an open ShardReader.
+
+    Examples:
+        >>> with EpisodeFile("reach.wshard") as file:  # doctest: +SKIP
+        ...     file["state"][10:20]
     """
 
     def __init__(self, source: Location | Buffer | MemorySource | ShardReader) -> None:

@@ -19,7 +19,16 @@ class MemoryReader(EpisodeFile):
     """An Episode in memory, read as if it had been saved as an episode file.
 
     Lanes, slices, metadata and digest are those of that file, so that an episode is the same in any format. The data
-    are copied once. where: its name in messages. Raises EpisodeError for an episode that cannot be saved.
+    are copied once. Raises EpisodeError for an episode that cannot be saved.
+
+    Args:
+        ep: The episode.
+        where: Its name in messages.
+
+    Examples:
+        >>> from wshard import Episode
+        >>> MemoryReader(Episode("demo", actions={"ctrl": np.zeros((20, 2))}), "demo").length
+        20
     """
 
     def __init__(self, ep: Episode, where: str) -> None:

@@ -34,10 +34,16 @@ _SPAN: Final = re.compile(r"(.*)@(-?\d*):(-?\d*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class EpisodeAddress:
-    """The address of an episode: URI or path of a location, and the key of the episode in it.
+    """The address of an episode. The text form is `PATH#KEY`, or `PATH` without a key.
 
-    key: "" for a location with one episode. The text form is `PATH#KEY`, or `PATH` without a key. read_as: how to read
-    the location, if detection does not determine it; see read_as(). It is not part of the identity.
+    Args:
+        uri: URI or path of a location.
+        key: The episode in it, "" for a location with one episode.
+        read_as: How to read the location, if detection does not determine it: see read_as(); no part of the identity.
+
+    Examples:
+        >>> str(EpisodeAddress("demos.hdf5", "demo_2"))
+        'demos.hdf5#demo_2'
     """
 
     uri: str

@@ -19,10 +19,29 @@ if TYPE_CHECKING:
 class Thresholds:
     """Limits of the quality checks. Score = measured value / limit: 1 and above is flagged; a limit of inf never is.
 
-    Absolute limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, one of
-    which is certain and scores 10; jitter, drift and period (against the usual one), of a period; short, of the usual
-    length. Relative limits: frozen, saturated, spike, stall, lag, rough and unusual are multiples of the usual distance
-    of a measure from the median (the 85th percentile of the environment).
+    The last seven are multiples of the usual distance of a measure from the median (the 85th percentile of the
+    environment).
+
+    Args:
+        missing: Share of missing timesteps.
+        repeated: Share of repeated timesteps.
+        backward: Number of timesteps that go back in time; one scores 10.
+        jitter: Irregularity of the clock, in periods.
+        drift: Drift of the clock, in periods.
+        period: Difference to the usual period, in periods.
+        finite: Number of timesteps with NaN or infinity; one scores 10.
+        short: Share of the usual length.
+        frozen: Longest time without a change.
+        saturated: Share of values at their limit.
+        spike: Largest jump.
+        stall: Time without motion.
+        lag: Delay between actions and states.
+        rough: Roughness of the motion.
+        unusual: Distance of the values from usual ones.
+
+    Examples:
+        >>> Thresholds(missing=0.01).missing
+        0.01
     """
 
     missing: float = 0.002

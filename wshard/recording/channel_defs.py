@@ -37,10 +37,23 @@ _KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OP
 
 @dataclass(frozen=True)
 class ChannelDef:
-    """A channel to record: dtype and per-timestep shape ([] for a scalar).
+    """A channel to record.
 
-    compression, frame_steps: for this channel only, as in save_wshard. prefix: "signal" for an observation, "action"
-    for an action, "" if timesteps decide.
+    Args:
+        name: The id of the lane, such as "state".
+        dtype: The type of its values.
+        shape: The shape of one timestep, [] for a scalar.
+        modality: The kind of data in a multi-modal lane.
+        compression: For this channel only, as in save_wshard.
+        frame_steps: For this channel only, as in save_wshard.
+        semantics: What the values mean, free text.
+        sampling_rate_hz: Its own rate, if it differs from the episode's.
+        content_type: What its block holds, free text.
+        prefix: "signal" for an observation, "action" for an action, "" if timesteps decide.
+
+    Examples:
+        >>> ChannelDef("state", DType.FLOAT32, [3]).shape
+        [3]
     """
 
     name: str

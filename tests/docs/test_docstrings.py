@@ -1,0 +1,30 @@
+"""The docstrings of public classes describe every parameter on a line of its own, and their examples run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import wshard
+from wshard.types import DType
+
+CLASSES = (*("Catalog", "Channel", "ChannelDef", "EpisodeAddress", "EpisodeFile", "MemoryReader", "Thresholds"),)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_parameter_is_described(name):
+    described = re.findall(r"^        (\w+): \S.*[.`]$", getattr(wshard, name).__doc__, re.MULTILINE)
+    assert described == list(inspect.signature(getattr(wshard, name)).parameters)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kind = getattr(wshard, name)
+    (found,) = doctest.DocTestFinder(recurse=False).find(kind, name, globs={"np": np, "DType": DType, name: kind})
+    assert doctest.DocTestRunner().run(found).failed == 0
+    assert found.examples
