@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from wshard.errors import QueryError
-from wshard.files.schemes import place_of
+from wshard.media.open_video import video_place
 from wshard.media.video_frames import VideoFrames
 from wshard.media.video_pool import POOL
 
@@ -69,4 +69,4 @@ def _open(frames: VideoFrames) -> IO[bytes]:
     source = frames.source
     if isinstance(source, bytes):
         return io.BytesIO(source)
-    return source() if callable(source) else place_of(source).open()
+    return source() if callable(source) else video_place(source).open()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class LocalPlace(Place, os.PathLike[str]):
-    """A file or folder on a local disk; `uri` is its path as it was given."""
+class LocalPlace(Place):
+    """A file or folder on a local disk; `uri` is its path as it was given. It can be used as an os.PathLike."""
 
     __slots__ = ()
 

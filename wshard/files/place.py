@@ -6,7 +6,6 @@ import fnmatch
 import io
 import json
 import re
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import total_ordering
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
@@ -62,7 +61,7 @@ class PlainEntry(NamedTuple):
 
 
 @total_ordering
-class Place(ABC):
+class Place:
     """A file or folder, which need not exist. Its identity is `uri`: a path for a local one; places can be pickled.
 
     A scheme is a subclass with `entries`, `status`, `is_dir` and `read`, made from a URI; the rest is derived from
@@ -79,21 +78,21 @@ class Place(ABC):
 
     # ---- what a scheme defines ---------------------------------------------------------------------------------------
 
-    @abstractmethod
     def entries(self) -> Iterable[Entry]:
         """Return the names directly in a folder, in any order."""
+        raise NotImplementedError
 
-    @abstractmethod
     def status(self) -> FileStatus:
         """Return size and version of what is there; links are followed."""
+        raise NotImplementedError
 
-    @abstractmethod
     def is_dir(self) -> bool:
         """Return True for a folder; never raises."""
+        raise NotImplementedError
 
-    @abstractmethod
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes [start, stop) of a file, fewer at its end."""
+        raise NotImplementedError
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
         """Return several ranges, in order; an object store may fetch them at once."""

@@ -16,7 +16,6 @@ import numpy as np
 from wshard.errors import CodecError, LaneError, MissingFileError
 from wshard.files.local import LocalPlace
 from wshard.files.place import Place
-from wshard.files.schemes import place_of
 from wshard.media.display_matrix import Turn, read_matrices, turn_of
 from wshard.media.image_header import MAX_PIXELS, check_pixels
 from wshard.plugins import import_library
@@ -37,6 +36,11 @@ _NO_REFERENCES: Final = {"enable_drefs": "0"}  # do not open other files that it
 _MAX_TIME: Final = 1e9  # seconds
 _LUMA: Final = ("gray", "yuv4", "yuvj4")  # formats whose first plane is luma
 _MAX_SKIP: Final = 4  # frames that are decoded rather than skipped by seeking
+
+
+def video_place(source: Place | str | os.PathLike[str]) -> Place:
+    """Return the place of a file; texts are paths: of other schemes, only a place is opened."""
+    return source if isinstance(source, Place) else LocalPlace(os.fspath(source))
 
 
 def import_av() -> ModuleType:
@@ -77,7 +81,7 @@ class OpenVideo:
         elif callable(source):
             self._file = source()
         else:
-            place = place_of(source)
+            place = video_place(source)
             with translate_errors(where):
                 opened = place.open()  # here, too: the library would wait for a pipe
             if isinstance(place, LocalPlace):
@@ -134,7 +138,7 @@ class OpenVideo:
         """Return the bytes of the file."""
         if isinstance(self._source, bytes):
             return self._source
-        with self._source() if callable(self._source) else place_of(self._source).open() as file:
+        with self._source() if callable(self._source) else video_place(self._source).open() as file:
             return file.read()
 
     @cached_property

@@ -10,8 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import MissingFileError
-from wshard.files.schemes import place_of
-from wshard.media.open_video import OpenVideo
+from wshard.media.open_video import OpenVideo, video_place
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -73,7 +72,7 @@ class VideoPool:
 def _key_of(source: VideoSource, where: str) -> Hashable:
     if isinstance(source, bytes) or callable(source):
         return id(source)  # unique, as the open video keeps a reference to it
-    place = place_of(source)
+    place = video_place(source)
     try:
         return place, place.status()
     except FileNotFoundError:
