@@ -132,12 +132,12 @@ def test_a_peer_is_asked_over_its_pipes_and_says_what_our_shapes_say(modules, mo
 
 
 def test_a_peer_that_is_not_there_is_left_out_with_a_word(modules, monkeypatch, tmp_path):
-    with modules.peer.stumpy(tmp_path / "python") as told:
-        assert re.match(r"stumpy is skipped: .*No such file", told)
+    with modules.peer.stumpy(tmp_path / "python") as message:
+        assert re.match(r"stumpy is skipped: .*No such file", message)
     (tmp_path / "stumpy.py").write_text("raise ImportError('no numba here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with modules.peer.stumpy(sys.executable) as told:
-        assert told == "stumpy is skipped: no numba here"
+    with modules.peer.stumpy(sys.executable) as message:
+        assert message == "stumpy is skipped: no numba here"
 
 
 def test_all_of_it_runs_on_a_few_episodes_through_an_archive(modules, monkeypatch, tmp_path):

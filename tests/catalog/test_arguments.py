@@ -122,7 +122,7 @@ def test_invalid_id_is_refused(still: Catalog, ids) -> None:
 
 
 def test_limits_and_numbers_that_are_none_are_refused(still: Catalog) -> None:
-    for ask, error, told in (
+    for ask, error, message in (
         (lambda: still.query.select(limit=2.5), FilterError, "limit: expected a whole number, found 2.5"),
         (lambda: still.query.facets(["env"], limit="a"), FilterError, "limit: expected a whole number"),
         (lambda: still.query.histogram("length", bins=2.5), FilterError, "bins: expected a whole number"),
@@ -151,7 +151,7 @@ def test_limits_and_numbers_that_are_none_are_refused(still: Catalog) -> None:
             "seed: expected a whole number",
         ),
     ):
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             ask()
 
 
@@ -173,7 +173,7 @@ def test_an_empty_tag_of_before_can_be_taken_off(catalog: Catalog) -> None:
 
 def test_arguments_of_other_types_are_refused(still: Catalog) -> None:
     ids = still.query.ids()
-    for ask, error, told in (
+    for ask, error, message in (
         *((lambda ask=ask: ask(5), FilterError, "expected a filter or its text, found 5") for ask in askers(still)),
         (lambda: still.query.select(order=5), FilterError, "order: expected text, found 5"),
         (lambda: still.query.explain(order=5), FilterError, "order: expected text, found 5"),
@@ -199,7 +199,7 @@ def test_arguments_of_other_types_are_refused(still: Catalog) -> None:
         ),
         (lambda: Catalog.open(5), CatalogError, "expected a path or a database URL, found 5"),
     ):
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             ask()
     picks = [Pick(row.uid, row.digest, 0, 1) for row in still.episodes.rows(ids).values()]
     still.collections.save_snapshot("some", (pick for pick in picks))

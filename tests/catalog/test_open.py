@@ -183,7 +183,7 @@ def know_colour(monkeypatch: pytest.MonkeyPatch) -> Migration:
 
 
 def test_an_upgrade_keeps_a_copy_of_the_catalog_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, kept = tmp_path / "catalog.db", tmp_path / f"catalog.db.version-{LAST}"
+    path, saved = tmp_path / "catalog.db", tmp_path / f"catalog.db.version-{LAST}"
     make(path)
     colour = know_colour(monkeypatch)
     barrier = threading.Barrier(3)
@@ -201,9 +201,9 @@ def test_an_upgrade_keeps_a_copy_of_the_catalog_before(tmp_path: Path, monkeypat
     for thread in threads:
         thread.join()
     assert max(counts) == 6
-    assert {child.name for child in tmp_path.iterdir()} == {path.name, kept.name}
-    assert (_tables(path)[1], _tables(kept)[1]) == (colour.version, LAST)
-    restore(kept, tmp_path / "again.db")  # which upgrades it
+    assert {child.name for child in tmp_path.iterdir()} == {path.name, saved.name}
+    assert (_tables(path)[1], _tables(saved)[1]) == (colour.version, LAST)
+    restore(saved, tmp_path / "again.db")  # which upgrades it
     with Catalog.open(tmp_path / "again.db") as catalog:
         assert catalog.query.count() == 3
     assert _tables(tmp_path / "again.db")[1] == colour.version

@@ -251,9 +251,9 @@ ERRORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "error", "told"), ERRORS.values(), ids=ERRORS)
-def test_errors_are_the_builtins_that_programs_catch(call, error, told):
-    with pytest.raises(error, match=told) as caught:
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS.values(), ids=ERRORS)
+def test_errors_are_the_builtins_that_programs_catch(call, error, message):
+    with pytest.raises(error, match=message) as caught:
         call()
     assert isinstance(caught.value, (wshard.WShardError, OSError))
 
@@ -544,5 +544,7 @@ def test_the_command_runs_from_python_and_as_a_module(monkeypatch, capsys):
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("wshard 0.1.")
-    told = subprocess.run([sys.executable, "-m", "wshard.cli", "inspect", "nowhere"], capture_output=True, check=False)
-    assert (told.returncode, told.stderr) == (1, b"error: nowhere: No such file or directory\n")
+    output = subprocess.run(
+        [sys.executable, "-m", "wshard.cli", "inspect", "nowhere"], capture_output=True, check=False
+    )
+    assert (output.returncode, output.stderr) == (1, b"error: nowhere: No such file or directory\n")

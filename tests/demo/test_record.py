@@ -106,19 +106,19 @@ def test_an_arm_episode_is_what_the_simulator_does_under_the_recorded_actions(re
     np.testing.assert_array_equal(lanes["signal/state"].data, replayed["state"].astype(np.float32))
     np.testing.assert_array_equal(lanes["action/ctrl"].data, replayed["ctrl"].astype(np.float32))
     np.testing.assert_array_equal(recorded.rewards, replayed["reward"].astype(np.float32))
-    held = replayed["success"].sum()
-    assert held == 10 or (held < 10 and recorded.length == 250)
-    assert recorded.metadata["success"] is bool(held)
-    assert recorded.metadata["stop"] == ("10 successful steps" if held == 10 else "limit of 250 steps")
+    stored = replayed["success"].sum()
+    assert stored == 10 or (stored < 10 and recorded.length == 250)
+    assert recorded.metadata["success"] is bool(stored)
+    assert recorded.metadata["stop"] == ("10 successful steps" if stored == 10 else "limit of 250 steps")
 
 
 def test_an_arm_episode_reports_where_it_comes_from(recorded):
     recorded = load_wshard(recorded("reach-v3", 10))
-    told = recorded.metadata
+    message = recorded.metadata
     assert (recorded.id, recorded.env_id, recorded.timebase.tick_hz) == ("reach-v3-010", "reach-v3", 80.0)
-    assert (told["task"], told["policy"]) == ("reach-v3", "SawyerReachV3Policy")
-    assert (told["action_noise"], told["seed"], told["goal_seed"]) == (0.1, 16010, 42)
-    assert (told["simulator"], sorted(told["versions"])) == ("metaworld", ["metaworld", "mujoco"])
+    assert (message["task"], message["policy"]) == ("reach-v3", "SawyerReachV3Policy")
+    assert (message["action_noise"], message["seed"], message["goal_seed"]) == (0.1, 16010, 42)
+    assert (message["simulator"], sorted(message["versions"])) == ("metaworld", ["metaworld", "mujoco"])
     assert not np.any(recorded.terminations)
     assert np.flatnonzero(recorded.truncations).tolist() == [recorded.length - 1]
 
@@ -156,10 +156,10 @@ def test_success_is_reported_where_the_environment_defines_it(recorded, task, su
 
 def test_no_success_is_made_up_for_the_pendulum(recorded):
     recorded = load_wshard(recorded("Pendulum-v1", 0))
-    told = recorded.metadata
-    assert "success" not in told
-    assert told["stop"] == "limit of 200 steps"
-    assert told["frames"].startswith("every 5th row and column of 500x500 pixels")
+    message = recorded.metadata
+    assert "success" not in message
+    assert message["stop"] == "limit of 200 steps"
+    assert message["frames"].startswith("every 5th row and column of 500x500 pixels")
     assert recorded.lanes()["signal/state"].data[-1, 0] > 0.99, "the controller holds the rod upright"
 
 

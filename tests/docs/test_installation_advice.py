@@ -47,7 +47,7 @@ def test_every_package_reports_extras_in_the_same_words():
 def test_errors_name_no_page_that_is_not_installed():
     """OWN_DATA names a text that is in the package; `python -m pydoc` prints it."""
     (module,) = re.findall(r"`python -m pydoc ([\w.]+)`", OWN_DATA)
-    told = pydoc.plain(pydoc.render_doc(module))
-    assert all(word in told for word in ("save_wshard", "LeRobot", "robomimic", "D4RL", "timebase="))
+    message = pydoc.plain(pydoc.render_doc(module))
+    assert all(word in message for word in ("save_wshard", "LeRobot", "robomimic", "D4RL", "timebase="))
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         assert not re.search(r"^[^#]*(Error|echo)\(.*docs/\w+\.md", path.read_text(), re.MULTILINE), path

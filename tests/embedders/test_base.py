@@ -130,7 +130,7 @@ def test_whole_numbers_for_damping_are_the_same_embedder():
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (lambda mean: mean.sum(), r"float32 \(\)"),
         (lambda mean: mean[None], r"float32 \(1, 3\)"),
@@ -142,8 +142,8 @@ def test_whole_numbers_for_damping_are_the_same_embedder():
         (lambda mean: mean[: 2 if mean.any() else 3], "expected answers of size 3, found 2"),
     ],
 )
-def test_answers_of_a_callable_that_are_not_vectors_are_refused(answer, told):
-    with pytest.raises(EmbedderError, match=f"embedder 'mine': .*{told}"):
+def test_answers_of_a_callable_that_are_not_vectors_are_refused(answer, message):
+    with pytest.raises(EmbedderError, match=f"embedder 'mine': .*{message}"):
         PooledCallable(answer, "mine").embed([np.ones((4, 3))], None)
 
 

@@ -137,7 +137,7 @@ def test_a_module_path_gives_a_class_a_ready_embedder_or_a_function(foreign):
 
 
 @pytest.mark.parametrize(
-    ("path", "parameters", "error", "told"),
+    ("path", "parameters", "error", "message"),
     [
         ("{}:absent", None, UnknownEmbedderError, "'absent'"),
         ("{}:number", None, EmbedderError, "found 3"),
@@ -156,8 +156,8 @@ def test_a_module_path_gives_a_class_a_ready_embedder_or_a_function(foreign):
         ("builtins:dict", None, EmbedderError, "builtins:dict"),
     ],
 )
-def test_module_paths_that_lead_nowhere_are_refused(foreign, path, parameters, error, told):
-    with pytest.raises(error, match=told):
+def test_module_paths_that_lead_nowhere_are_refused(foreign, path, parameters, error, message):
+    with pytest.raises(error, match=message):
         make_embedder(path.format(foreign), parameters)
 
 

@@ -109,10 +109,10 @@ def kill_when_half_full(catalog, place, server, killed):
     deadline = time.monotonic() + (1200 if LIVE else 120)
     while time.monotonic() < deadline:
         copies = catalog.index_copies.of_place(place)
-        held = catalog.index_copies.totals(copies[0].id)[0] if copies else 0
-        if held >= EPISODES // 2:
+        stored = catalog.index_copies.totals(copies[0].id)[0] if copies else 0
+        if stored >= EPISODES // 2:
             server.kill()
-            killed.append(held)
+            killed.append(stored)
             return
         time.sleep(0.02)
 

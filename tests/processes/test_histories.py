@@ -70,13 +70,13 @@ class History:
         self.random, self.folder, self.made = Random(seed), folder, 1000 * seed
         # In half of the histories numbers of vectors never tell one state from another.
         self.sizes = self.random.choice([[2], [1, 2, 3]])
-        self.kept: dict[str, list[Path]] = {"one": [], "two": []}
+        self.saved: dict[str, list[Path]] = {"one": [], "two": []}
         shared = folder / "shared"
         self.theirs = [shared / "mydata" / "x", shared / ("ab" * 32) / "x", shared / "notes.txt"]
         for path in self.theirs:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("of somebody else")
-        for name in self.kept:
+        for name in self.saved:
             (folder / name).mkdir()
             (folder / name / "index").symlink_to(shared)
             self.name = name
@@ -118,22 +118,22 @@ class History:
         self.ingest()
 
     def back_up(self) -> None:
-        kept = self.folder / f"{self.name}-{len(self.kept[self.name])}.db"
-        back_up(self.archive / "catalog.db", kept)
-        self.kept[self.name].append(kept)
+        saved = self.folder / f"{self.name}-{len(self.saved[self.name])}.db"
+        back_up(self.archive / "catalog.db", saved)
+        self.saved[self.name].append(saved)
 
     def restore(self) -> None:
-        restore_archive(self.random.choice(self.kept[self.name]), self.archive, force=True)
+        restore_archive(self.random.choice(self.saved[self.name]), self.archive, force=True)
 
     def restore_and_be_killed(self) -> None:
         """Restore, and be killed before the copies are removed."""
-        restore(self.random.choice(self.kept[self.name]), self.archive / "catalog.db", force=True)
+        restore(self.random.choice(self.saved[self.name]), self.archive / "catalog.db", force=True)
 
     def copy_back(self) -> None:
         """Put an older catalog in the place of this one by hand."""
         for suffix in ("-wal", "-shm"):
             (self.archive / f"catalog.db{suffix}").unlink(missing_ok=True)
-        shutil.copy(self.random.choice(self.kept[self.name]), self.archive / "catalog.db")
+        shutil.copy(self.random.choice(self.saved[self.name]), self.archive / "catalog.db")
 
     def go_back_and_on(self) -> None:
         """Copy an older catalog back, or be killed while one is restored, and ingest until the clock may be as late."""
@@ -167,18 +167,18 @@ class History:
         else:
             what(self)
         assert sorted(other.rglob("*")) == before, "the copies of the other archive were touched"
-        for name in self.kept:
+        for name in self.saved:
             self.name = name
             with index_of(self.archive, self.random) as shelf:
                 self.compare(shelf)
         assert all(path.read_text() == "of somebody else" for path in self.theirs)
 
     def compare(self, shelf: Shelf) -> None:
-        shelf.stored[SPACE.fingerprint] = held = true_vectors(self.archive)
+        shelf.stored[SPACE.fingerprint] = stored_vectors = true_vectors(self.archive)
         for seed in range(2):
             check(shelf, SPACE, unit_vectors(1, seed)[0], top(self.random.choice([3, 100]), distinct=False))
-        if held:
-            check(shelf, SPACE, next(iter(held.values()))[0], top(5))
+        if stored_vectors:
+            check(shelf, SPACE, next(iter(stored_vectors.values()))[0], top(5))
 
 
 DEEDS = [

@@ -153,7 +153,7 @@ MOMENTS = [*((WindowPlan(), moment) for moment in (2, 6, 0, 4)), *((WindowPlan(5
 def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, moment, windows):
     archive = tmp_path / "archive"
     first = save(tmp_path / "first", *(episode(0, n, 8) for n in range(5)))
-    mine = save(tmp_path / "mine", *(episode(1, n, 8, spread=5.0) for n in range(9)))
+    own = save(tmp_path / "mine", *(episode(1, n, 8, spread=5.0) for n in range(9)))
     other = save(tmp_path / "other", *(episode(2, n, 8, spread=50.0) for n in range(9)))
     ingest(archive, *first, windows=windows)
 
@@ -164,19 +164,19 @@ def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, mom
             assert len({hit.uid for hit in find(episode(2, 0, 8, spread=50.0), 1000)}) >= len(first) + len(other)
 
     watch = Overtaken(moment, overtake)
-    assert ingest(archive, *mine, windows=windows, progress=watch).ok
+    assert ingest(archive, *own, windows=windows, progress=watch).ok
     if watch.left >= 0:
         overtake()
     with looked_into(archive) as opened:
         assert [row.state for row in opened.catalog.vectors.spaces()][-1:] == ["active"]
         assert {row.state for row in opened.catalog.vectors.spaces()} <= {"active", "retired"}
-    assert {path for _, path in vectors_of(archive)} == {str(path) for path in (*first, *mine, *other)}
+    assert {path for _, path in vectors_of(archive)} == {str(path) for path in (*first, *own, *other)}
     assert {fingerprint for fingerprint, _ in vectors_of(archive)} == {
         space.fingerprint for space in spaces_of(archive)
     }
     assert len(spaces_of(archive)) == 1
     if windows.whole:
-        assert_complete(archive, [*first, *mine, *other])
+        assert_complete(archive, [*first, *own, *other])
 
 
 def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):

@@ -80,12 +80,12 @@ def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
         start(TAGGING, archive, SECONDS + 0.5),
         start(PAGING, archive, SECONDS + 0.5),
     ]
-    told = []
+    message = []
     for process in children:
         output, errors = process.communicate(timeout=60 + 2 * SECONDS)
         assert process.returncode == 0, errors  # "database is locked" would be one
-        told.append(json.loads(output))
-    one, two, said, walks = told
+        message.append(json.loads(output))
+    one, two, said, walks = message
     assert min(len(one), len(two), len(said), walks) > 0
     assert_complete(archive, [*one, *two])
     with looked_into(archive) as opened:

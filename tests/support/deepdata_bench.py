@@ -86,7 +86,7 @@ class Bench:
         (made,) = self.fake.collections.values()
         return made
 
-    def asked(self, path: str) -> int:
+    def requested(self, path: str) -> int:
         """Return how many requests there were for a path."""
         return sum(line.endswith(path) for line in self.fake.requests)
 

@@ -92,11 +92,11 @@ class Collection:
         distances = np.maximum(0, 1 - cosines).astype(np.float32)
         order = (at for at in np.argsort(distances, kind="stable").tolist() if at in self.reachable)
         if filters is not None:  # applied during the walk: as many as asked come back (§12)
-            kept = [*islice((at for at in order if self._meets(self.nodes[at][0], filters)), count)]
+            saved = [*islice((at for at in order if self._meets(self.nodes[at][0], filters)), count)]
         else:  # deleted ones are dropped afterwards (S-5; L124)
             spare = count if len(self.deleted) > 0.1 * len(self.nodes) else 0
-            kept = [at for at in islice(order, count + spare) if self.nodes[at][0] not in self.deleted][:count]
-        found = [(self.nodes[at][0], float(distances[at])) for at in kept]
+            saved = [at for at in islice(order, count + spare) if self.nodes[at][0] not in self.deleted][:count]
+        found = [(self.nodes[at][0], float(distances[at])) for at in saved]
         if self.poisoned:
             random.shuffle(found)  # S-2: wrong order, even after the document is deleted
         return found

@@ -120,11 +120,11 @@ class Fake:
         self._limit(headers)
         if self.fault("hang up"):
             return None  # S-1, S-8: a connection that breaks
-        asked = self._json(body)
+        requested = self._json(body)
         if path.startswith("/v2/collections"):
             if not admin:
                 raise RefusedError(403, "forbidden: admin permission required")  # L153, L157, L170
-            return self._admin(method, path, asked)
+            return self._admin(method, path, requested)
         if found := re.fullmatch(
             r"/v3/tenants/([A-Za-z0-9_-]{1,64})/collections(?:/([^/]+))?(?:/(docs|search))?", path
         ):
@@ -132,8 +132,8 @@ class Fake:
                 raise RefusedError(
                     403, f'forbidden: token for tenant "{tenant}" cannot access tenant "{found[1]}"'
                 )  # L160
-            return self._tenant(method, self.tenants.setdefault(found[1], {}), found[2], found[3], asked)
-        return self._data(method, path, asked)
+            return self._tenant(method, self.tenants.setdefault(found[1], {}), found[2], found[3], requested)
+        return self._data(method, path, requested)
 
     def _json(self, body: bytes) -> Any:
         if not body:
@@ -175,18 +175,18 @@ class Fake:
             raise RefusedError(status, f"{before}collection {name} not found")  # L31, L47, L64, L77
         return self.collections[name]
 
-    def _admin(self, method: str, path: str, asked: Any) -> tuple[int, Any]:
+    def _admin(self, method: str, path: str, requested: Any) -> tuple[int, Any]:
         parts = path.removeprefix("/v2/collections").strip("/").split("/")
         if method == "GET" and parts == [""]:
             listed = [made.about() for made in self.collections.values()]
             return 200, {"collections": listed, "count": len(listed), "status": "success"}  # L6
         if method == "POST" and parts == [""]:
-            return self._create(self.collections, asked)
+            return self._create(self.collections, requested)
         if method == "POST" and parts[1:] == ["get"]:
             made = self._get(parts[0])
-            if not asked["ids"]:
+            if not requested["ids"]:
                 raise RefusedError(400, "at least one id required")  # L62
-            found = [(number, made.documents.get(number)) for number in asked["ids"]]
+            found = [(number, made.documents.get(number)) for number in requested["ids"]]
             shown = [shown_document(number, known, with_vector=True) for number, known in found if known]
             return 200, {"documents": shown, "status": "success"}  # L59, L60
         if method == "GET" and len(parts) == 1:
@@ -197,60 +197,60 @@ class Fake:
             return 200, {"message": f'collection "{parts[0]}" deleted', "status": "success"}  # L14
         raise RefusedError(400, "unknown operation or method not allowed")  # L35
 
-    def _create(self, collections: dict[str, Collection], asked: Any) -> tuple[int, Any]:
-        name = asked["name"]
-        if not asked.get("fields"):
+    def _create(self, collections: dict[str, Collection], requested: Any) -> tuple[int, Any]:
+        name = requested["name"]
+        if not requested.get("fields"):
             raise RefusedError(
                 400, "failed to create collection: invalid schema: collection must have at least one vector"
             )  # L10
         if name in collections:
             raise RefusedError(400, f"failed to create collection: collection {name} already exists")  # L9
-        collections[name] = Collection(asked)
+        collections[name] = Collection(requested)
         return 201, {"message": f'collection "{name}" created', "status": "success"}  # L7
 
-    def _data(self, method: str, path: str, asked: Any) -> tuple[int, Any] | None:
+    def _data(self, method: str, path: str, requested: Any) -> tuple[int, Any] | None:
         if method != "POST":
             raise RefusedError(405, "method not allowed")  # L49
         if path == "/v2/insert":
-            number = self._get(asked["collection"], 500, "failed to add document: ").add(
-                asked["vectors"], asked.get("metadata")
+            number = self._get(requested["collection"], 500, "failed to add document: ").add(
+                requested["vectors"], requested.get("metadata")
             )
             return 200, {"id": number, "message": "document added", "status": "success"}  # L37
         if path == "/v2/insert/batch":
-            return self._batch(asked)
+            return self._batch(requested)
         if path == "/v2/search":
-            made = self._get(asked["collection"], 500, "search failed: ")
-            if made.poisoned and self._touches_poison(made, asked):
+            made = self._get(requested["collection"], 500, "search failed: ")
+            if made.poisoned and self._touches_poison(made, requested):
                 raise RefusedError(200, "")  # L57
-            return 200, made.search(asked)  # L65
+            return 200, made.search(requested)  # L65
         if path == "/v2/delete":
-            self._get(asked["collection"], 500, "failed to delete document: ").delete(asked["doc_id"])
+            self._get(requested["collection"], 500, "failed to delete document: ").delete(requested["doc_id"])
             return 200, {"message": "deleted", "status": "success"}  # L122
         raise AssertionError(f"expected a path that the contract has, found {method} {path}")
 
     @staticmethod
-    def _touches_poison(made: Collection, asked: Any) -> bool:
+    def _touches_poison(made: Collection, requested: Any) -> bool:
         bad = [known for known in made.documents.values() if not np.isfinite(known["vector"]).all()]
-        return bool(bad) and asked["top_k"] >= len(made.documents)
+        return bool(bad) and requested["top_k"] >= len(made.documents)
 
-    def _batch(self, asked: Any) -> tuple[int, Any] | None:
+    def _batch(self, requested: Any) -> tuple[int, Any] | None:
         """Status 200 whatever happens (§4).
 
         The fault "batch breaks:N" hangs up after N documents, "batch stops:N" answers for these alone (S-8).
         """
-        if not asked["docs"]:
+        if not requested["docs"]:
             raise RefusedError(400, "no documents provided")  # L108
         breaks, stops = self.fault("batch breaks:"), self.fault("batch stops:")
-        most = int((breaks or stops or f":{len(asked['docs'])}").split(":")[1])
+        most = int((breaks or stops or f":{len(requested['docs'])}").split(":")[1])
         ids: list[int] = []
         errors: dict[str, str] = {}
-        for at, document in enumerate(asked["docs"][:most]):
+        for at, document in enumerate(requested["docs"][:most]):
             try:
-                made = self._get(asked["collection"], 500, "")
+                made = self._get(requested["collection"], 500, "")
                 ids.append(made.add(document.get("vectors") or {}, document.get("metadata")))
             except RefusedError as refused:
                 errors[str(at)] = str(refused)  # L106, L107
-                if not asked.get("continue_on_error"):
+                if not requested.get("continue_on_error"):
                     break
         if breaks:
             return None
@@ -258,24 +258,24 @@ class Fake:
         return 200, answer
 
     def _tenant(
-        self, method: str, collections: dict[str, Collection], name: str | None, what: str | None, asked: Any
+        self, method: str, collections: dict[str, Collection], name: str | None, what: str | None, requested: Any
     ) -> tuple[int, Any]:
         if name is None:
             if method == "POST":
-                return self._create(collections, asked)  # L142
+                return self._create(collections, requested)  # L142
             return 200, {"collections": [made.about() for made in collections.values()], "status": "success"}  # L143
         if name not in collections:
             status = {"docs": 500, "search": 500}.get(what or "", 400 if method == "DELETE" else 404)
             raise RefusedError(status, f"collection not found: collection {name} not found")  # L149
         made = collections[name]
         if what == "search":
-            return 200, made.search(asked)  # L146
+            return 200, made.search(requested)  # L146
         if what == "docs" and method == "POST":
-            return 200, {"id": made.add(asked["vectors"], asked.get("metadata")), "status": "success"}  # L145
+            return 200, {"id": made.add(requested["vectors"], requested.get("metadata")), "status": "success"}  # L145
         if method == "GET":
             return 200, {"collection": made.about(), "status": "success"}  # L144
         if what == "docs":
-            made.delete(asked["doc_id"])  # L148
+            made.delete(requested["doc_id"])  # L148
         else:
             del collections[name]  # L152
         return 200, {"message": "deleted", "status": "success"}

@@ -446,7 +446,7 @@ def apart(work):
     return answer
 
 
-def asked(way, function, folder):
+def requested(way, function, folder):
     """Return what a function of a way returns."""
     return apart(partial(function, folder)) if way.threads else function(folder)
 
@@ -486,7 +486,7 @@ def names(folder):
 def tried(way, folder, template, disk, room):
     """Try to write with so much room; return the outcome, what was there before, and the most bytes in use."""
     shutil.copytree(template, folder, copy_function=shutil.copy2)
-    before, there = asked(way, way.read, folder), names(folder)
+    before, there = requested(way, way.read, folder), names(folder)
     resize(disk, -(-(used(disk) + room) // PAGE) * PAGE)
     outcome, most = forked(partial(way.write, folder), disk)
     resize(disk, 1 << 30)
@@ -498,17 +498,17 @@ def judged(way, folder, outcome, before, after, known):
     if outcome.startswith("foreign"):
         return outcome
     strangers = sorted(name for name in names(folder) - known if not re.fullmatch(way.beside, name.rsplit("/", 1)[-1]))
-    found = asked(way, way.read, folder) if outcome == "ok" else None
+    found = requested(way, way.read, folder) if outcome == "ok" else None
     if outcome == "ok":
         return None if found == after else f"success, but found {found!r:.300}"
     meant = way.between(folder)
     strangers = [name for name in strangers if (folder / name).exists()] if meant else strangers
     if strangers:
         return f"left {strangers}"
-    if not meant and (found := asked(way, way.read, folder)) not in (before, after):
+    if not meant and (found := requested(way, way.read, folder)) not in (before, after):
         return f"{outcome}, found {found!r:.300}"
     again, _ = forked(partial(way.write, folder), folder.parent)
-    return None if again == "ok" and asked(way, way.read, folder) == after else f"after {outcome}, again: {again}"
+    return None if again == "ok" and requested(way, way.read, folder) == after else f"after {outcome}, again: {again}"
 
 
 def matrix(disk, sizes, chosen):
@@ -521,13 +521,13 @@ def matrix(disk, sizes, chosen):
         template.mkdir(parents=True)
         # Under the name that it has on the disk: archives know where their episodes are.
         (disk / "x").mkdir()
-        asked(way, way.prepare, folder)
+        requested(way, way.prepare, folder)
         start = used(disk)
         shutil.copytree(folder, template, dirs_exist_ok=True)
         shutil.rmtree(folder)
         outcome, before, there, most = tried(way, folder, template, disk, 1 << 29)
         assert outcome == "ok", (name, outcome)
-        after, known = asked(way, way.read, folder), there | names(folder)
+        after, known = requested(way, way.read, folder), there | names(folder)
         assert after != before, name
         shutil.rmtree(folder)
         need = max(most - start, 8 * PAGE)

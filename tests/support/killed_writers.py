@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from full_disk import WAYS, apart, asked, names
+from full_disk import WAYS, apart, names, requested
 from ways_to_write import TRAINING_WAYS
 
 DEFAULT = (*TRAINING_WAYS, "convert to npz", "convert to wshard")
@@ -77,7 +77,7 @@ def judge(way, folder, states):
     """Return which state is there, "old", "new" or one that is meant, and what is wrong with it."""
     if way.between(folder):
         return "between", None
-    found = asked(way, way.read, folder)
+    found = requested(way, way.read, folder)
     for name, state in states.items():
         if found == state:
             return name, None
@@ -94,19 +94,19 @@ def matrix(place, kills, chosen):
     for name in chosen:
         way, template, folder = WAYS[name], place / "template", place / "x"
         folder.mkdir()
-        asked(way, way.prepare, folder)
+        requested(way, way.prepare, folder)
         shutil.copytree(folder, template)
-        old, known = asked(way, way.read, folder), names(folder)
+        old, known = requested(way, way.read, folder), names(folder)
         stages = apart(partial(count_stages, way.write, folder))
-        states, known = {"new": asked(way, way.read, folder), "old": old}, known | names(folder)
+        states, known = {"new": requested(way, way.read, folder), "old": old}, known | names(folder)
         shutil.rmtree(folder)
         for stage in choose_stages(stages, 99 if name == "pack over" else kills):
             shutil.copytree(template, folder)
             killed(way, folder, stage)
             state, wrong = judge(way, folder, states)
             if state != "new" and not wrong:
-                asked(way, way.write, folder)
-                again = asked(way, way.read, folder)
+                requested(way, way.write, folder)
+                again = requested(way, way.read, folder)
                 left = [name for name in names(folder) - known if not LEFT.search(name)]
                 wrong = None if (again, left) == (states["new"], []) else f"again: {again!r:.300}, left {left}"
             print(json.dumps({"way": name, "stage": stage, "of": stages, "state": state, "wrong": wrong}), flush=True)

@@ -26,12 +26,12 @@ def weights(seed=0):
     return {name: values.astype(np.float32) for name, values in made.items()}
 
 
-def answers(tokens, held):
+def answers(tokens, stored):
     """Return what the network answers to the tokens of one text, [L, DIM] in float64."""
-    x = held["W"][tokens].astype(float) + held["P"][: len(tokens)] + held["T"][0]
-    scores = (x @ held["Q"]) @ (x @ held["K"]).T / np.sqrt(DIM)
+    x = stored["W"][tokens].astype(float) + stored["P"][: len(tokens)] + stored["T"][0]
+    scores = (x @ stored["Q"]) @ (x @ stored["K"]).T / np.sqrt(DIM)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    y = x + shares / shares.sum(axis=1, keepdims=True) @ (x @ held["V"])
+    y = x + shares / shares.sum(axis=1, keepdims=True) @ (x @ stored["V"])
     y = y - y.mean(axis=1, keepdims=True)
     return y / np.sqrt((y**2).mean(axis=1, keepdims=True) + 1e-5)
 
@@ -56,8 +56,8 @@ def write_folder(folder, *, place="onnx/model.onnx", pooling="mean_tokens", seed
     write_network(folder / place, weights(seed), **changes)
     (folder / "1_Pooling").mkdir(exist_ok=True)
     modes = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
-    told = {"word_embedding_dimension": DIM, **{f"pooling_mode_{mode}": mode == pooling for mode in modes}}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(told | {"include_prompt": True}))
+    message = {"word_embedding_dimension": DIM, **{f"pooling_mode_{mode}": mode == pooling for mode in modes}}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(message | {"include_prompt": True}))
     kinds = [f"sentence_transformers.models.{kind}" for kind in ("Transformer", "Pooling", "Normalize")]
     (folder / "modules.json").write_text(json.dumps([{"idx": n, "type": kind} for n, kind in enumerate(kinds)]))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": POSITIONS}))
@@ -79,14 +79,14 @@ def write_tokenizer(path, *, padding=True):
     made.save(str(path))
 
 
-def write_network(path, held, *, inputs=("input_ids", "attention_mask", "token_type_ids"), whole="INT64", **options):
+def write_network(path, stored, *, inputs=("input_ids", "attention_mask", "token_type_ids"), whole="INT64", **options):
     """Write a transformer of one layer as an ONNX file; options: extra outputs before the answer, external weights."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'wshard[onnx]'")
     from onnx import TensorProto, helper, numpy_helper
 
     constants = {
-        **held,
+        **stored,
         "axis1": np.array([1]),
         "zero": np.array(0),
         "one": np.array(1),
@@ -108,7 +108,7 @@ def write_network(path, held, *, inputs=("input_ids", "attention_mask", "token_t
     if "token_type_ids" in inputs:
         nodes += [node("Gather", ["T", "token_type_ids"], ["kinds"]), node("Add", ["both", "kinds"], ["x"])]
     else:
-        constants["first"] = held["T"][0]
+        constants["first"] = stored["T"][0]
         nodes += [node("Add", ["both", "first"], ["x"])]
     nodes += [node("MatMul", ["x", name], [name.lower()]) for name in ("Q", "K", "V")]
     nodes += [

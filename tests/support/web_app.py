@@ -173,15 +173,17 @@ def signed_in(browser: Browser, app: RunningApp, height: int = 800) -> Iterator[
 @contextmanager
 def watched_page(context: BrowserContext, is_wrong: Callable[[ConsoleMessage], bool]) -> Iterator[Page]:
     """Yield a page, after which no script may have failed; is_wrong: whether an error that was logged counts, too."""
-    page, wrong, asked, answered = context.new_page(), list[str](), list[str](), list[str]()
-    page.on("request", lambda request: asked.append(request.url))
+    page, wrong, requested, answered = context.new_page(), list[str](), list[str](), list[str]()
+    page.on("request", lambda request: requested.append(request.url))
     page.on("requestfinished", lambda request: answered.append(request.url))
     page.on("requestfailed", lambda request: answered.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda line: wrong.append(line.text) if line.type == "error" and is_wrong(line) else None)
     yield page
-    waiting = [url[:120] for url in (Counter(asked) - Counter(answered)).elements()]  # shown where the test failed
-    print(f"{page.url}: {len(asked)} requests, the last {[url[:120] for url in asked[-8:]]}, unanswered {waiting}")
+    waiting = [url[:120] for url in (Counter(requested) - Counter(answered)).elements()]  # shown where the test failed
+    print(
+        f"{page.url}: {len(requested)} requests, the last {[url[:120] for url in requested[-8:]]}, unanswered {waiting}"
+    )
     page.close()
     assert wrong == []
 

@@ -168,12 +168,12 @@ def test_backup_and_restore_of_a_server(place, folder, server, tmp_path, monkeyp
     monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
     monkeypatch.setenv("WSHARD_ARCHIVE", place)
     ingest(place, folder)
-    kept = str(tmp_path / "kept.dump")
-    assert "8 episodes" in wshard("backup", kept).stdout
+    saved = str(tmp_path / "kept.dump")
+    assert "8 episodes" in wshard("backup", saved).stdout
     with looked_into(place) as opened:
         opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
-    assert "--force" in wshard("restore", kept).stderr
-    assert "8 episodes" in wshard("restore", kept, "--force").stdout
+    assert "--force" in wshard("restore", saved).stderr
+    assert "8 episodes" in wshard("restore", saved, "--force").stdout
     assert_complete(place, files(folder))
 
 

@@ -128,8 +128,8 @@ def test_collections_and_filters_of_an_archive_are_converted(lines, tmp_path):
 
 def test_a_filter_that_no_episode_passes_writes_nothing(lines, tmp_path):
     TrajectoryIngestor(tmp_path / "archive").ingest(lines)
-    code, _, told = run("convert", "--archive", tmp_path / "archive", "--where", "env:nope", tmp_path / "out")
-    assert (code, told) == (1, "no episode has env 'nope'\nerror: no episode passes the filter 'env:nope'\n")
+    code, _, output = run("convert", "--archive", tmp_path / "archive", "--where", "env:nope", tmp_path / "out")
+    assert (code, output) == (1, "no episode has env 'nope'\nerror: no episode passes the filter 'env:nope'\n")
     assert not (tmp_path / "out").exists()
 
 

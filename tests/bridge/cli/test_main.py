@@ -64,9 +64,9 @@ def test_an_archive_that_is_opened_by_a_link_is_the_same_archive(own, tmp_path, 
     link.symlink_to(own)
     assert "8 new" in command("ingest", own / "episodes", "-a", link / "archive", folder=tmp_path).stdout
     for archive, episodes in ((own, own), (link, own), (own, link)):
-        told = command("ingest", episodes / "episodes", "-a", archive / kind, folder=tmp_path).stdout
-        assert "8 unchanged" in told
-        assert "new" not in told
+        printed = command("ingest", episodes / "episodes", "-a", archive / kind, folder=tmp_path).stdout
+        assert "8 unchanged" in printed
+        assert "new" not in printed
     shown = command("show", own / "episodes/ep_2.wshard", "-a", link / kind, folder=tmp_path)
     assert f"{own}/episodes/ep_2.wshard" in shown.stdout, shown.output
 
@@ -171,18 +171,18 @@ def test_show_by_id_uid_and_file(home):
     assert by_id["lanes"]["signal/joint_pos"] == "f32[7]"
     size = by_id["length"] * 7 * 4
     assert by_id["stored_lanes"]["signal/joint_pos"] == {"rate": 20.0, "codec": "none", "bytes": size, "stored": size}
-    told = command("show", "reach-0002", folder=home).stdout
-    assert told.startswith("uid ")
-    assert f"f32[7], 20 Hz, none, {size:,} bytes, {size:,} stored" in told
-    assert re.search(r"^tags *$", told, re.MULTILINE)
+    output = command("show", "reach-0002", folder=home).stdout
+    assert output.startswith("uid ")
+    assert f"f32[7], 20 Hz, none, {size:,} bytes, {size:,} stored" in output
+    assert re.search(r"^tags *$", output, re.MULTILINE)
     scores = {name: f"{value:g}" for name, value in by_id["scores"].items()}
     assert scores
-    assert dict(re.findall(r"^score (\S+) +(\S+) *$", told, re.MULTILINE)) == scores
+    assert dict(re.findall(r"^score (\S+) +(\S+) *$", output, re.MULTILINE)) == scores
     assert by_id["metadata"]["task"] == "reach"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("ingest", "nowhere"), "no such file or folder: nowhere"),
         (("ingest", "."), "no episodes in .: expected files that end in .wshard"),
@@ -193,12 +193,12 @@ def test_show_by_id_uid_and_file(home):
         (("ingest", "ep.wshard", "--index", "gopher://x"), "found 'gopher://x'"),
     ],
 )
-def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path, arguments, told):
+def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path, arguments, message):
     if "ep.wshard" in arguments:
         save_wshard(make_episode(1), tmp_path / "ep.wshard")
     done = command(*arguments, folder=tmp_path)
     assert done.exit_code == (2 if "ep.wshard" in arguments else 1)
-    assert told.format(f"{tmp_path} or in a folder above it") in done.stderr
+    assert message.format(f"{tmp_path} or in a folder above it") in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert isinstance(done.exception, SystemExit)
     assert not done.stdout
@@ -287,12 +287,12 @@ def test_every_help_names_all_options_in_full_at_80_columns_and_ends_with_an_exa
     assert verbs.keys() == EXAMPLES.keys()
     for name, verb in verbs.items():
         example = EXAMPLES[name]
-        told = verb.get_help(verb.make_context(name, shlex.split(example)[len(name.split()) :]))  # no wrong usage
-        assert max(map(len, told.splitlines())) <= 80, name
+        message = verb.get_help(verb.make_context(name, shlex.split(example)[len(name.split()) :]))  # no wrong usage
+        assert max(map(len, message.splitlines())) <= 80, name
         for option in verb.params:
-            assert all(word in told for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"), name
-        assert "<bool>" not in told  # flags take no value
-        assert told.endswith(f"\n    wshard {example}"), name
+            assert all(word in message for word in (*option.opts, *option.secondary_opts) if word[:1] == "-"), name
+        assert "<bool>" not in message  # flags take no value
+        assert message.endswith(f"\n    wshard {example}"), name
 
 
 def test_data_of_other_programs_leads_to_the_page_that_helps(own):
@@ -361,9 +361,9 @@ def test_what_may_not_be_written_or_read_is_one_line(own):
         (own / name).chmod(mode)
     command = [sys.executable, "-c", AS_OWNER, "-c", SEVERAL, *REFUSED]
     done = subprocess.run(command, cwd=own, capture_output=True, text=True, check=True, timeout=60)
-    for (code, out, error), told in zip(json.loads(done.stdout), REFUSED.values(), strict=True):
+    for (code, out, error), message in zip(json.loads(done.stdout), REFUSED.values(), strict=True):
         assert (code, out) == (1, "")
-        assert error.startswith(f"error: {told.format(own)}")
+        assert error.startswith(f"error: {message.format(own)}")
         assert error.count("\n") == 1
     assert list((own / "locked").iterdir()) == []
 

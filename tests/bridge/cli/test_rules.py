@@ -83,10 +83,10 @@ def test_a_verb_that_is_made_alone_is_the_one_among_all():
     ],
 )
 def test_a_shell_completes_verbs_and_options(words, expected):
-    asked = {"_WSHARD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    requested = {"_WSHARD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     done = subprocess.run(
         [Path(sys.executable).with_name("wshard")],
-        env={**os.environ, **asked},
+        env={**os.environ, **requested},
         capture_output=True,
         text=True,
         check=True,
@@ -271,14 +271,14 @@ def test_a_row_is_one_line_of_the_terminal(home, monkeypatch):
     columns = 60
     monkeypatch.chdir(home)
     monkeypatch.delenv("WSHARD_ARCHIVE", raising=False)
-    told = on_a_terminal("-c", EVERY_LINE, *TABLES, columns=columns)
-    for line, part in zip(TABLES, told.split("$ ")[1:], strict=True):
+    message = on_a_terminal("-c", EVERY_LINE, *TABLES, columns=columns)
+    for line, part in zip(TABLES, message.split("$ ")[1:], strict=True):
         rows = part.splitlines()[1:]
         assert any("\N{HORIZONTAL ELLIPSIS}" in row for row in rows), (line, rows)
         assert len(rows) > 1
         sentences = 2 if line.startswith(("moments", "leaks")) else 1
         assert [row for row in rows[:-sentences] if cell_len(row) > columns] == [], line
-    hits = next(part for part in told.split("$ ") if part.startswith("search")).splitlines()
+    hits = next(part for part in message.split("$ ") if part.startswith("search")).splitlines()
     assert "1.0000" in hits[2]  # numbers are whole
     assert hits[2].endswith("wshard")  # of a path the end is shown
 
@@ -292,8 +292,8 @@ def test_pipes_get_whole_values(home, line):
 
 
 def test_several_episodes_are_shown_at_once(home):
-    told = command("show", f"{NAME}-3", FILE, folder=home).stdout
-    first, second = told.split("\n\n")
+    output = command("show", f"{NAME}-3", FILE, folder=home).stdout
+    first, second = output.split("\n\n")
     assert f"{NAME}-3\n" in first
     assert f"{NAME}-1\n" in second
     found = json.loads(command("show", f"{NAME}-3", FILE, "--json", folder=home).stdout)

@@ -57,8 +57,8 @@ def test_least_thresholds_diversity_and_lanes(home):
     usual = search(home, "task-0-0", "--plain", "--contributions")
     least = search(home, "task-0-0", "--least", "--top", 2)
     assert [hit["episode_id"] for hit in least] == [hit["episode_id"] for hit in usual[:-3:-1]]
-    kept = search(home, "task-0-0", "--plain", "--min-score", usual[2]["score"])
-    assert len(kept) == 3
+    saved = search(home, "task-0-0", "--plain", "--min-score", usual[2]["score"])
+    assert len(saved) == 3
     assert all(hit["contributions"] == {"signal/state": pytest.approx(hit["score"], abs=1e-6)} for hit in usual)
     assert {hit["metadata"]["env_id"] for hit in search(home, "task-0-0", "--top", 3, "--diversity", 0.8)} != {"task-0"}
     table = run("search", "task-0-0", "--contributions", "--plain", "--archive", home / "archive").stdout
@@ -87,29 +87,29 @@ def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
         "expected at least one of QUERY, --like and --text"
         in run("search", "--archive", home / "archive", code=2).output
     )
-    for option, told in (
+    for option, printed in (
         ("--distinct", "--distinct requires --moments"),
         ("--sentences=none", "--sentences requires --text"),
     ):
-        assert told in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
+        assert printed in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
     save(tmp_path / "gone", episode(0, 7, 40))
     run("ingest", tmp_path / "gone", "--archive", tmp_path / "own")
     (tmp_path / "gone").rename(tmp_path / "moved")
-    told = run("search", "task-0-7", "--archive", tmp_path / "own", code=1).stderr
-    assert told.startswith("error: the file of 'task-0-7' is missing: ")
-    assert told.endswith(".wshard: restore it, or ingest its new location\n")
+    printed = run("search", "task-0-7", "--archive", tmp_path / "own", code=1).stderr
+    assert printed.startswith("error: the file of 'task-0-7' is missing: ")
+    assert printed.endswith(".wshard: restore it, or ingest its new location\n")
     for embedder in ("dct", "stats"):
         ingest(tmp_path, home / "data", embedder=embedder)
-    told = run("search", "task-0-0", "--archive", tmp_path).stderr
-    assert "searched stats over" in told
-    assert "also available (--embedder, --lanes, --windows or --env): dct over" in told
-    assert "--embedder, --lanes, --windows or --env" in told
+    printed = run("search", "task-0-0", "--archive", tmp_path).stderr
+    assert "searched stats over" in printed
+    assert "also available (--embedder, --lanes, --windows or --env): dct over" in printed
+    assert "--embedder, --lanes, --windows or --env" in printed
 
 
 def test_a_span_is_stated_once(home):
     for verb, *more in (("search", "--span", "3:9"), ("moments", "--from", 3), ("moments", "--to", 9)):
-        told = run(verb, "task-1-1@2:8", *more, "--archive", home / "archive", code=1).stderr
-        assert told == (
+        output = run(verb, "task-1-1@2:8", *more, "--archive", home / "archive", code=1).stderr
+        assert output == (
             "error: task-1-1@2:8: expected one span, found @START:STOP and also --span, --from, --to or "
             "(name, start, stop)\n"
         )

@@ -77,8 +77,8 @@ def test_what_is_missing_is_stated_in_one_line(place, tmp_path, monkeypatch):
     assert "no archive at" in invoke(str(tmp_path / "none"), "--no-open").output
     bad = tmp_path / "accounts"
     bad.write_text("ann boss 12\n")
-    told = invoke(str(place), "--auth", str(bad), "--no-open").output
-    assert re.search(r"line\W+1", told)  # the box may break it between the words
+    printed = invoke(str(place), "--auth", str(bad), "--no-open").output
+    assert re.search(r"line\W+1", printed)  # the box may break it between the words
     monkeypatch.setattr(application, "are_pages_built", lambda _folder: False)
     unbuilt = invoke(str(place), "--port", "0", "--no-open")
     assert unbuilt.exit_code == 1
@@ -94,17 +94,17 @@ def test_what_is_missing_is_stated_in_one_line(place, tmp_path, monkeypatch):
 
 
 def test_a_new_token_comes_with_its_hash():
-    told = re.fullmatch(r"token:  (\S+)\nsha256: (\w{64})\n", invoke("--new-token").output)
-    assert hashlib.sha256(told[1].encode()).hexdigest() == told[2]
+    printed = re.fullmatch(r"token:  (\S+)\nsha256: (\w{64})\n", invoke("--new-token").output)
+    assert hashlib.sha256(printed[1].encode()).hexdigest() == printed[2]
 
 
 def test_show_opens_the_page_of_an_episode_at_a_span(place, monkeypatch):
     need_pages()
-    asked = []
-    monkeypatch.setattr(server, "serve", lambda named, options, report: asked.append((str(named), options, report)))
-    told = CliRunner().invoke(commands, ["show", "arm-01@20:60", "--open", "--archive", str(place)])
-    assert told.exit_code == 0, told.output
-    ((named, options, _),) = asked
+    requested = []
+    monkeypatch.setattr(server, "serve", lambda named, options, report: requested.append((str(named), options, report)))
+    printed = CliRunner().invoke(commands, ["show", "arm-01@20:60", "--open", "--archive", str(place)])
+    assert printed.exit_code == 0, printed.output
+    ((named, options, _),) = requested
     assert named == str(place)
     assert re.fullmatch(r"/episodes/\w{32}\?span=20:60", options.path)
     assert (options.port, options.opened, options.host) == (0, True, "127.0.0.1")

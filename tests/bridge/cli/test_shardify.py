@@ -56,10 +56,10 @@ def test_episodes_of_an_archive(raiden_folder, tmp_path):
 
 def test_tasks_are_chosen_by_number():
     tasks = {"pick": 3, "open drawer": 1, "push": 2}
-    answers, asked, shown = iter(["", "4", "2-", "3-1", "x", "3, 1-2 1"]), [], []
-    chosen = choose_tasks(tasks, lambda question: asked.append(question) or next(answers), shown.append)
+    answers, requested, shown = iter(["", "4", "2-", "3-1", "x", "3, 1-2 1"]), [], []
+    chosen = choose_tasks(tasks, lambda question: requested.append(question) or next(answers), shown.append)
     assert chosen == ["push", "pick", "open drawer"]
-    assert len(asked) == 6
+    assert len(requested) == 6
     assert shown[0].endswith("ALL TASKS ***")
     assert shown[2].endswith("open drawer (1 episode)")
     assert choose_tasks(tasks, lambda _: "1 0", shown.append) == list(tasks)

@@ -176,9 +176,9 @@ def test_outliers_subsets_weights_and_labels(home):
 
 def test_counts_and_differences_that_are_none_are_refused(home):
     with looked_into(home) as archive:
-        for neighbours, told in ((0, "at least 1, found 0"), (-3, "at least 1, found -3"), (1.5, "a whole number")):
-            for find in (find_outliers, lambda held, **asked: find_mislabeled(held, "env", **asked)):
-                with pytest.raises(QueryError, match=f"neighbours: expected {told}"):
+        for neighbours, message in ((0, "at least 1, found 0"), (-3, "at least 1, found -3"), (1.5, "a whole number")):
+            for find in (find_outliers, lambda stored, **requested: find_mislabeled(stored, "env", **requested)):
+                with pytest.raises(QueryError, match=f"neighbours: expected {message}"):
                     find(archive, neighbours=neighbours)
         for within in (-1, float("nan"), "a"):
             for find in (find_duplicates, find_pieces):
@@ -212,15 +212,15 @@ def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(o
     ingest(own, data, embedder=_Distant())
     with looked_into(own) as archive:
         distant = next(space for space in find_whole_spaces(archive) if space.embedder == "distant")
-        held = read_chosen_vectors(archive, "", distant.fingerprint)
-        assert np.linalg.norm(held.vectors, axis=1).min() > 50
-        wide = held.vectors.astype(np.float64)
+        stored = read_chosen_vectors(archive, "", distant.fingerprint)
+        assert np.linalg.norm(stored.vectors, axis=1).min() > 50
+        wide = stored.vectors.astype(np.float64)
         units = wide / np.linalg.norm(wide, axis=1, keepdims=True)
-        np.testing.assert_allclose(held.directions, units, atol=1e-6)
+        np.testing.assert_allclose(stored.directions, units, atol=1e-6)
         values = {one.episode.id: one.value for one in find_outliers(archive, space=distant.fingerprint)}
-        expected = score_outliers(units.astype(np.float32), held.lengths)
-        np.testing.assert_allclose([values[row.id] for row in held.episodes], expected, atol=1e-3)
-        labels = [row.env_id for row in held.episodes]
+        expected = score_outliers(units.astype(np.float32), stored.lengths)
+        np.testing.assert_allclose([values[row.id] for row in stored.episodes], expected, atol=1e-3)
+        labels = [row.env_id for row in stored.episodes]
         found = next(one for one in evaluate_label(archive, "env") if one.space == distant)
         far = -np.linalg.norm(wide[:, None] - wide, axis=2)
         assert found.scores == leave_one_out_by(lambda places: far[places].copy(), labels, np.arange(len(labels)))
@@ -278,9 +278,9 @@ def test_episodes_of_several_spaces_are_compared_group_by_group(own, tmp_path):
             assert len(values) == 42, name
             assert len({one.episode.id for one in values}) == 42
             factor = 42 / 38 if name == "weights" else 1  # the mean weight of all is 1
-            mine = [(one.episode.id, one.value) for one in values if one.episode.id in first]
+            own_rows = [(one.episode.id, one.value) for one in values if one.episode.id in first]
             expected = [(one.episode.id, factor * one.value) for one in alone[name]]
-            assert mine == [(id_, pytest.approx(value)) for id_, value in expected], name
+            assert own_rows == [(id_, pytest.approx(value)) for id_, value in expected], name
         assert {one.value for one in together["weights"] if one.episode.id not in first} == {0.0}
         shared = weigh(archive, "env:task-1 OR env:task-9")
         assert np.mean([one.value for one in shared]) == pytest.approx(1)
@@ -296,9 +296,9 @@ def test_episodes_of_several_spaces_are_compared_group_by_group(own, tmp_path):
         ["weights", "-t", "env:task-1"],
         ["mislabeled", "--label", "env"],
     ):
-        told = wshard(*verb).stderr
-        assert "3 groups, each compared by itself:\n  38 episodes using blocks" in told
-        assert "  1 episode using blocks" in told
+        output = wshard(*verb).stderr
+        assert "3 groups, each compared by itself:\n  38 episodes using blocks" in output
+        assert "  1 episode using blocks" in output
 
 
 @pytest.mark.parametrize(
@@ -320,8 +320,10 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
     ingest(own, data, embedder="arcdct", windows=WindowPlan(20, 10))
     with looked_into(own) as archive:
         found = {one.space.windows.whole: one for one in evaluate_label(archive, "task")}
-        held = read_chosen_vectors(archive, "")
-        named = [(row.metadata.get("task"), vector) for row, vector in zip(held.episodes, held.vectors, strict=True)]
+        stored = read_chosen_vectors(archive, "")
+        named = [
+            (row.metadata.get("task"), vector) for row, vector in zip(stored.episodes, stored.vectors, strict=True)
+        ]
         labels, vectors = zip(*((name, vector) for name, vector in named if name is not None), strict=True)
         assert found[True].scores == leave_one_out(np.stack(vectors), labels)
         assert (found[True].episodes, found[True].labels) == (len(labels), TASKS)
@@ -336,18 +338,18 @@ def test_evaluate_says_what_each_of_its_bars_is_for(own, data, monkeypatch):
     monkeypatch.setattr(progress, "_FIRST_LINE_S", 0)
     monkeypatch.setattr(progress, "_LINE_EVERY_S", 0)
     ingest(own, data, embedder=None, windows="multi:10,15")
-    told = wshard("evaluate", "--label", "env").stderr
+    output = wshard("evaluate", "--label", "env").stderr
     for what in ("blocks over signal/state, whole episodes", "windows of 10, 15", "search, default ranking"):
-        assert f"queries: {what}" in told or f"signal/state, {what}" in told
-    assert told.count("queries: ") >= 3
+        assert f"queries: {what}" in output or f"signal/state, {what}" in output
+    assert output.count("queries: ") >= 3
 
 
 def test_duplicates_on_the_command_line(own):
-    told = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
-    assert "4 groups; 5 of 38 episodes are duplicates" in told
+    output = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
+    assert "4 groups; 5 of 38 episodes are duplicates" in output
     assert "1 group; 1 of 2 episodes" in wshard("duplicates", "-w", "episode:task-1-3,noisy").stdout
-    assert "collection clean: 33 picks" in told
-    assert "near" in told
+    assert "collection clean: 33 picks" in output
+    assert "near" in output
     found = json.loads(wshard("duplicates", "--json").stdout)
     assert (found["episodes"], len(found["items"])) == (38, 4)
     assert json.loads(wshard("duplicates", "--json", "-w", "collection:clean").stdout)["items"] == []
@@ -374,11 +376,11 @@ def test_leaks_on_the_command_line(own):
 
 
 def test_values_are_kept_and_can_be_requested(own):
-    told = wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
-    assert "odd" in told[1]
+    output = wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
+    assert "odd" in output[1]
     listed = json.loads(wshard("ls", "--json", "-w", "score.outlier:>3", "--sort", "-score.outlier").stdout)
     assert listed["items"][0]["episode_id"] == "odd"
-    assert told[-2] == f"{listed['total']} above 3, which is rare"
+    assert output[-2] == f"{listed['total']} above 3, which is rare"
     chosen = json.loads(wshard("select", "--count", 5, "--collection", "five", "--write", "rank", "--json").stdout)[
         "items"
     ]
@@ -391,19 +393,19 @@ def test_values_are_kept_and_can_be_requested(own):
     picks = json.loads(wshard("collection", "show", "weighed", "--json").stdout)["items"]
     assert len(picks) == 38
     assert sum(pick["weight"] for pick in picks) == pytest.approx(38)
-    told = wshard("mislabeled", "--label", "env").stdout.splitlines()
-    assert told[0].split() == ["rank", "doubt", "episode", "label", "suggested", "length", "file"]
-    assert "another label is more frequent among their neighbours" in told[-1]
+    output = wshard("mislabeled", "--label", "env").stdout.splitlines()
+    assert output[0].split() == ["rank", "doubt", "episode", "label", "suggested", "length", "file"]
+    assert "another label is more frequent among their neighbours" in output[-1]
     assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
     assert "only 38 episodes to select from, 99 requested" in wshard("select", "-k", 99, "--json").stderr
     assert "'facility-location'" in wshard("select", "-k", 2, "--method", "x", code=2).stderr
 
 
 def test_evaluate_on_the_command_line(own):
-    told = wshard("evaluate", "--label", "task").stdout.splitlines()
-    assert told[0].split() == ["mAP", "P@1", "P@10", "recall@10", "queries", "labels", "ranked", "by"]
-    assert told[3].split()[0] == "label"
-    assert "4 of 4 labels, ranked by blocks" in told[-1]
+    output = wshard("evaluate", "--label", "task").stdout.splitlines()
+    assert output[0].split() == ["mAP", "P@1", "P@10", "recall@10", "queries", "labels", "ranked", "by"]
+    assert output[3].split()[0] == "label"
+    assert "4 of 4 labels, ranked by blocks" in output[-1]
     (found,) = json.loads(wshard("evaluate", "--label", "env", "-k", 5, "--json").stdout)["items"]
     assert (found["labels"], found["k"], found["episodes"]) == (TASKS, 5, 38)
     assert 0.5 < found["mean_average_precision"] <= 1
@@ -531,8 +533,8 @@ def test_the_command_line_has_the_threshold_of_the_library():
 
 def test_a_set_without_episodes_is_not_a_proof_on_the_command_line(own):
     for sets in (("slip-of-the-pen", "env:*"), ("env:*", "slip-of-the-pen")):
-        told = wshard("leaks", *sets, code=1).stderr
-        assert "found none for 'slip-of-the-pen'" in told
+        output = wshard("leaks", *sets, code=1).stderr
+        assert "found none for 'slip-of-the-pen'" in output
 
 
 def test_empty_sets_have_nothing_in_common(home):

@@ -80,8 +80,8 @@ def test_near_pairs_are_found_from_either_side(small_blocks):
     distances = apart(left, right)
     found, pairs = find_near_pairs(left, right, 3, 0.5)
     np.testing.assert_allclose(distances[tuple(pairs.T)], found, atol=1e-12)
-    mine, theirs = np.argsort(distances, axis=1)[:, :3], np.argsort(distances, axis=0)[:3].T
-    wanted = {(row, place) for row, places in enumerate(mine.tolist()) for place in places}
+    own, theirs = np.argsort(distances, axis=1)[:, :3], np.argsort(distances, axis=0)[:3].T
+    wanted = {(row, place) for row, places in enumerate(own.tolist()) for place in places}
     wanted |= {(place, row) for row, places in enumerate(theirs.tolist()) for place in places}
     assert set(map(tuple, pairs.tolist())) == {pair for pair in wanted if distances[pair] <= 0.5}
 

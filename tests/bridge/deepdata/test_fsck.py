@@ -39,7 +39,7 @@ class Served:
         with TrajectoryIngestor(self.url, archive=self.archive) as ingestor:
             assert ingestor.ingest(self.data, windows="whole", **options).ok
 
-    def told(self, *, data: bool = False) -> list[tuple[str, str]]:
+    def describe(self, *, data: bool = False) -> list[tuple[str, str]]:
         with open_archive(self.url, archive=self.archive) as opened:
             return [(one.code, one.message) for one in check(opened, data=data).findings]
 
@@ -66,7 +66,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_a_server_that_holds_just_the_ledgers_vectors_is_in_order(served: Served) -> None:
-    assert served.told() == served.told(data=True) == []
+    assert served.describe() == served.describe(data=True) == []
     served.mended()
 
 
@@ -74,21 +74,21 @@ def test_a_server_that_holds_just_the_ledgers_vectors_is_in_order(served: Served
 def test_missing_vectors_are_reported_and_sent_again_they_alone(served: Served, *, data: bool) -> None:
     for number in (3, 7):
         del served.documents[number]
-    assert served.told(data=data) == [("index", "lost: 2 documents are gone or replaced")]
+    assert served.describe(data=data) == [("index", "lost: 2 documents are gone or replaced")]
     served.mended(data=data)
     assert served.sent() == 14
 
 
 def test_a_number_that_was_given_to_something_else_is_found_by_reading_all(served: Served) -> None:
     served.documents[3]["metadata"] |= {"ref": "other"}
-    assert served.told(data=True) == [("index", "lost: 1 documents are gone or replaced")]
+    assert served.describe(data=True) == [("index", "lost: 1 documents are gone or replaced")]
     served.mended(data=True)
 
 
 def test_vectors_that_no_one_knows_are_reported_and_go(served: Served) -> None:
     (made,) = served.fake.collections.values()
     made.add({"embedding": served.documents[1]["vector"]}, {"ref": "stray", "live": 1})
-    assert served.told() == [("index", "more: 1 documents more than it was given")]
+    assert served.describe() == [("index", "more: 1 documents more than it was given")]
     run = CliRunner().invoke(app, ["index", "audit", "-a", str(served.archive), "--index", served.url])
     assert run.exit_code == 1
     assert "`wshard fsck --repair` with the same --index removes the surplus" in run.stderr
@@ -102,7 +102,7 @@ def test_vectors_of_episodes_that_are_gone_are_reported_and_removed(served: Serv
         for row in opened.catalog.episodes.rows(gone).values():
             Path(row.path).unlink()
         opened.catalog.episodes.remove(gone)
-    assert served.told() == [("index", "more: 2 vectors that the catalog no longer has")]
+    assert served.describe() == [("index", "more: 2 vectors that the catalog no longer has")]
     served.mended()
     assert served.sent() == 12
 
@@ -110,14 +110,14 @@ def test_vectors_of_episodes_that_are_gone_are_reported_and_removed(served: Serv
 def test_vectors_that_were_never_sent_are_reported_and_sent(served: Served) -> None:
     save(served.data, episode(1, 40, 12))
     ingest(served.archive, served.data)
-    assert served.told() == [("index", "behind: 12 vectors, the catalog has 13")]
+    assert served.describe() == [("index", "behind: 12 vectors, the catalog has 13")]
     served.mended()
     assert served.sent() == 13
 
 
 def test_a_server_that_lost_everything_is_filled_again(served: Served) -> None:
     served.fake.tenants.clear()
-    assert served.told() == [("index", "lost: there is no such collection")]
+    assert served.describe() == [("index", "lost: there is no such collection")]
     served.mended()
 
 

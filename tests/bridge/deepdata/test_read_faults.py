@@ -69,7 +69,7 @@ def test_s1_after_a_good_stop_nothing_is_sent_again(filled):
     filled.fake.restart(graceful=True)
     filled.again().upsert(filled.space, [])
     filled.healed()
-    assert filled.asked("/batch") == 0
+    assert filled.requested("/batch") == 0
 
 
 def test_s1_a_snapshot_that_does_not_parse_is_an_empty_server(filled):
@@ -244,7 +244,7 @@ def test_s6_an_admin_jwt_speaks_v2_and_any_other_its_tenants_v3(tmp_path):
         made.again(token=jwt({"tenant_id": "acme", "permissions": ["read", "write"]})).upsert(made.space, [])
         made.check()
         assert set(made.fake.tenants) == {"", "acme"}
-        assert made.asked("/docs") == 10, "a tenant has no batches"
+        assert made.requested("/docs") == 10, "a tenant has no batches"
         with pytest.raises(IndexAccessError, match="401"):
             made.again(token="nonsense").upsert(made.space, [])
 

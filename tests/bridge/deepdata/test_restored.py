@@ -21,8 +21,8 @@ __all__ = ["filled"]
 
 
 def test_an_open_index_believes_nothing_of_before_a_restore(filled):
-    kept, space = filled.folder / "kept.db", filled.space
-    back_up(filled.folder / "catalog.db", kept)
+    saved, space = filled.folder / "kept.db", filled.space
+    back_up(filled.folder / "catalog.db", saved)
     before, clock = dict(filled.shelf.stored[space.fingerprint]), filled.catalog.clock()
     for changed in (5, 6):
         filled.shelf.index = Deaf()
@@ -30,7 +30,7 @@ def test_an_open_index_believes_nothing_of_before_a_restore(filled):
         filled.shelf.index = filled.opened[0]
         filled.check()
         assert filled.catalog.clock() == clock + 1
-        restore(kept, filled.folder / "catalog.db", force=True)
+        restore(saved, filled.folder / "catalog.db", force=True)
         filled.shelf.stored[space.fingerprint] = dict(before)
     filled.catalog.episodes.withdraw(filled.ids[1:2])  # the clock is what it was
     del filled.shelf.stored[space.fingerprint][filled.ids[1]]
@@ -46,7 +46,7 @@ def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_s
         with Catalog.open(path, create=True) as catalog:
             first = Bench(tmp_path, fake, server.url, catalog)
             ids = first.fill(40)
-            held = dict(first.shelf.stored[first.space.fingerprint])
+            stored_vectors = dict(first.shelf.stored[first.space.fingerprint])
         shutil.copy(path, tmp_path / "kept.db")
         with Catalog.open(path) as catalog:
             second = Bench(tmp_path, fake, server.url, catalog)
@@ -56,7 +56,7 @@ def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_s
         shutil.copy(tmp_path / "kept.db", path)
         with Catalog.open(path) as catalog:
             third = Bench(tmp_path, fake, server.url, catalog)
-            third.shelf.stored[third.space.fingerprint] = held
+            third.shelf.stored[third.space.fingerprint] = stored_vectors
             assert len(third.collection.documents) == 40
             assert len(third.shelf.index.audit(third.space).missing) == 2
             third.check()

@@ -128,7 +128,7 @@ def test_s11_a_lost_answer_to_a_search_is_requested_again_and_a_refusal_is_not(f
     filled.fake.faults = ["hang up", "hang up"]
     filled.fake.requests.clear()
     filled.shelf.index.search(filled.space, unit_vectors(1)[0], top(3))
-    assert filled.asked("/v2/search") == 3
+    assert filled.requested("/v2/search") == 3
     filled.fake.faults = ["hang up"] * 3
     with pytest.raises(IndexUnreachableError, match=filled.url):
         filled.shelf.index.search(filled.space, unit_vectors(1)[0], top(3))

@@ -90,7 +90,7 @@ def test_an_episode_in_chunks_is_the_same_episode_as_in_one_file(tmp_path):
             layouts = [layout.lanes for layout in opened.catalog.query.layouts()]
         about = ("env_id", "length", "total_reward", "success", "metadata")
         lanes = {id_: facts[row.id].lanes for id_, row in rows.items()}
-        told = {
+        message = {
             (id_, lane): (fact.count, fact.whole, fact.channels, fact.rate, fact.storage.codec, fact.storage.bytes)
             for id_, there in lanes.items()
             for lane, fact in there.items()
@@ -100,7 +100,7 @@ def test_an_episode_in_chunks_is_the_same_episode_as_in_one_file(tmp_path):
             (space, names[path]): rows_ for (space, path), rows_ in vectors_of(tmp_path / name / "archive").items()
         }
         plain = {id_: [getattr(row, each) for each in about] for id_, row in rows.items()}
-        found[name] = plain, layouts, told, vectors
+        found[name] = plain, layouts, message, vectors
     for one, many in zip(*(found[name][:3] for name in ("single", "several")), strict=True):
         assert one == many
     one, many = found["single"][3], found["several"][3]
@@ -131,10 +131,10 @@ def test_a_moment_lies_across_a_border(archive, manifest):
 def test_lanes_in_memory_follow_every_chunk(archive, manifest):
     with TrajectoryRetriever(archive) as retriever:
         (space,) = (space for space in retriever._queries.spaces.active() if not space.windows.whole)
-        asked = {lane.name: episode(0, 3, 60).lanes()[lane.name].data[22:37] for lane in space.lanes}
-        assert retriever.search_moments(asked, 1)[0].span == (22, 37)
+        requested = {lane.name: episode(0, 3, 60).lanes()[lane.name].data[22:37] for lane in space.lanes}
+        assert retriever.search_moments(requested, 1)[0].span == (22, 37)
         chunks_of(manifest)[1].unlink()
-        hits = retriever.search_moments(asked, 1)
+        hits = retriever.search_moments(requested, 1)
         assert (hits.missing, hits[0].episode_id != "task-0-3") == (1, True)
 
 
@@ -209,7 +209,7 @@ def test_chunks_that_make_no_episode_are_reported(tmp_path, archive, damage):
             path.unlink()
     report = ingest(archive, tmp_path / "data")
     assert report.new == 1
-    told = {failure.path: failure.error for failure in report.failed}
+    message = {failure.path: failure.error for failure in report.failed}
     expected = {
         "no manifest": chunks,
         "manifest": [*chunks, manifest],
@@ -218,9 +218,9 @@ def test_chunks_that_make_no_episode_are_reported(tmp_path, archive, damage):
         "changed": [manifest],
         "empty": [manifest],
     }[damage]
-    assert sorted(told) == sorted(map(str, expected))
+    assert sorted(message) == sorted(map(str, expected))
     words = {"missing": "chunk_0001", "changed": "SHA-256 mismatch", "empty": "at least one chunk"}
-    assert words.get(damage, "chunk of 'task-0-3'") in next(iter(told.values()))
+    assert words.get(damage, "chunk of 'task-0-3'") in next(iter(message.values()))
     with TrajectoryIngestor(archive) as ingestor, pytest.raises((IngestError, FormatError, OSError)):
         ingestor.ingest_episode(expected[-1])
 
@@ -249,10 +249,10 @@ def test_a_manifest_that_is_none_hides_no_episode(tmp_path, archive):
     report = ingest(archive, tmp_path / "data", windows=PLAN)
     assert counts(report) == {"new": 2, "embedded": 2}
     assert list(episodes_by_path(archive)) == [whole, unlisted]
-    told = {Path(failure.path): failure.error for failure in report.failed}
-    assert told.keys() == {*chunks_of(manifest)[:2], manifest}
-    assert "task-1-0.wshard: expected the manifest's 25 timesteps, found 40" in told[manifest]
-    assert told[manifest].endswith(
+    message = {Path(failure.path): failure.error for failure in report.failed}
+    assert message.keys() == {*chunks_of(manifest)[:2], manifest}
+    assert "task-1-0.wshard: expected the manifest's 25 timesteps, found 40" in message[manifest]
+    assert message[manifest].endswith(
         "; 1 of the files that it lists are not chunks, and are ingested as episodes: task-1-0.wshard"
     )
     assert counts(ingest(archive, tmp_path / "data", windows=PLAN)) == {"unchanged": 2}
@@ -440,7 +440,7 @@ def test_a_manifest_that_came_before_its_chunks_is_tried_again_with_each(tmp_pat
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     made = chunked(tmp_path / "made", episode(0, 3, 60))
-    manifest, arrivals, told = tmp_path / made.name, watching.Arrivals(), []
+    manifest, arrivals, message = tmp_path / made.name, watching.Arrivals(), []
     shutil.copy2(made, manifest)
     arrivals.note(str(manifest))
     for chunk in chunks_of(made):
@@ -449,7 +449,7 @@ def test_a_manifest_that_came_before_its_chunks_is_tried_again_with_each(tmp_pat
         report = IngestReport(failed=[Failure(str(manifest), "no such file")])
         shutil.copy2(chunk, tmp_path)  # while it was tried
         arrivals.finish([str(manifest)], report)
-        told += report.failed
+        message += report.failed
         arrivals.note(str(tmp_path / chunk.name))
         assert list(arrivals.waiting) == [str(manifest)]
     now[0] += 0.3
@@ -457,7 +457,7 @@ def test_a_manifest_that_came_before_its_chunks_is_tried_again_with_each(tmp_pat
     report = IngestReport(failed=[Failure(str(manifest), "damaged")])
     arrivals.finish([str(manifest)], report)
     arrivals.note(str(manifest))
-    assert (len(told), len(report.failed), arrivals.waiting) == (3, 1, {})  # refused as it is
+    assert (len(message), len(report.failed), arrivals.waiting) == (3, 1, {})  # refused as it is
 
 
 def test_a_pipe_keeps_no_one_waiting(tmp_path):

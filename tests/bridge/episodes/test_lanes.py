@@ -115,13 +115,13 @@ def test_a_mapping_and_a_span_request_rewards_and_predictions_too(folder):
     with TrajectoryIngestor(folder / "archive", "dct", lanes=lanes) as ingestor:
         ingestor.ingest(folder / "episodes", windows="whole")
     episode = load_wshard(folder / "episodes" / "ep-3.wshard")
-    asked = {
+    requested = {
         "reward": episode.rewards,
         "uncert/state": episode.uncerts["state"],
         "omen/state/dreamer": episode.omens["state"]["dreamer"].data,
     }
     with TrajectoryRetriever(folder / "archive") as retriever:
-        by_mapping = retriever.search_similar_episodes(asked)
+        by_mapping = retriever.search_similar_episodes(requested)
         by_span = retriever.search_similar_episodes(cut(episode, None, STEPS))
         half = retriever.search_similar_episodes(cut(episode, 0, STEPS // 2))
     assert [hit.score for hit in by_mapping] == pytest.approx([hit.score for hit in by_span], abs=1e-6)
@@ -176,8 +176,8 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
             episode = make(number, state=number, ctrl=number, reward=number)
             channel = replace(episode.observations["state"], sampling_rate_hz=hz)
             timebase = TimebaseSpec(tick_hz=10.0)
-            told = replace(episode, observations={"state": channel}, timebase=timebase)
-            save_wshard(told, tmp_path / f"{number}.wshard")
+            message = replace(episode, observations={"state": channel}, timebase=timebase)
+            save_wshard(message, tmp_path / f"{number}.wshard")
         with TrajectoryIngestor(tmp_path / "archive", lanes=["state", "action/ctrl"]) as ingestor:
             assert ingestor.ingest(tmp_path, windows="whole").ok
 

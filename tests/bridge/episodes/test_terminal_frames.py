@@ -14,9 +14,9 @@ from bridge.episodes.terminal_frames import draw_frames, find_protocol
 
 
 def frame(colour):
-    held = io.BytesIO()
-    Image.new("RGB", (120, 90), colour).save(held, "JPEG")
-    return held.getvalue()
+    stored = io.BytesIO()
+    Image.new("RGB", (120, 90), colour).save(stored, "JPEG")
+    return stored.getvalue()
 
 
 FRAMES = (frame((250, 0, 0)), frame((0, 0, 250)))

@@ -45,17 +45,17 @@ class _Flat:
                 return row.id
         raise SpaceMismatchError("unknown Space")
 
-    def held(self, space):
-        held = {}
+    def stored(self, space):
+        stored = {}
         for entry in self.catalog.vectors.ledger(self.space_id(space)):
-            self.take(held, entry, space)
-        return held
+            self.take(stored, entry, space)
+        return stored
 
-    def take(self, held, entry, space):
-        held.pop(entry.episode_id, None)
+    def take(self, stored, entry, space):
+        stored.pop(entry.episode_id, None)
         if entry.vectors is not None:
             vectors = np.frombuffer(entry.vectors, np.float32).reshape(entry.count, space.dim)
-            held[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+            stored[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
 
     def check(self, vectors, space, axes):
         if vectors.ndim != axes or vectors.shape[-1] != space.dim or vectors.dtype != np.float32:
@@ -72,18 +72,18 @@ class _Flat:
         self.space_id(space)
 
     def count(self, space):
-        return sum(len(point.vectors) for point in self.held(space).values())
+        return sum(len(point.vectors) for point in self.stored(space).values())
 
     def scan(self, space):
-        yield from self.held(space).values()
+        yield from self.stored(space).values()
 
     def passing(self, where):
         return set(self.catalog.query.ids(where))
 
     def score(self, vectors, query):
-        wide, asked = vectors.astype(float), query.astype(float)
-        lengths = np.sqrt((wide**2).sum(axis=1)) * np.sqrt((asked**2).sum())
-        return np.clip((wide * asked).sum(axis=1) / lengths, -1, 1)
+        wide, requested = vectors.astype(float), query.astype(float)
+        lengths = np.sqrt((wide**2).sum(axis=1)) * np.sqrt((requested**2).sum())
+        return np.clip((wide * requested).sum(axis=1) / lengths, -1, 1)
 
     def rank(self, found):
         return sorted(found, key=lambda match: (-match.score, match.episode, match.window))
@@ -92,7 +92,7 @@ class _Flat:
         passing = self.passing(where)
         return [
             Match(point.episode, window, float(score))
-            for point in self.held(space).values()
+            for point in self.stored(space).values()
             if point.episode in passing
             for window, score in enumerate(self.score(point.vectors, query))
         ]
@@ -124,19 +124,19 @@ class _PostFiltering(_Flat):
 
 
 class _IgnoringTombstones(_Flat):
-    def take(self, held, entry, space):
+    def take(self, stored, entry, space):
         if entry.vectors is not None:
-            super().take(held, entry, space)
+            super().take(stored, entry, space)
 
-    def held(self, space):
-        self.__dict__.setdefault("kept", {})
-        kept = self.kept.setdefault(space.fingerprint, {})
-        kept.update(super().held(space))
-        return dict(kept)
+    def stored(self, space):
+        self.__dict__.setdefault("saved", {})
+        saved = self.saved.setdefault(space.fingerprint, {})
+        saved.update(super().stored(space))
+        return dict(saved)
 
     def upsert(self, space, points):
         super().upsert(space, points)
-        self.held(space)
+        self.stored(space)
 
 
 class _Appending(_Flat):
@@ -146,16 +146,16 @@ class _Appending(_Flat):
         super().__init__(catalog, folder)
         self.seen = {}
 
-    def take(self, held, entry, space):
-        super().take(held, entry, space)
-        if entry.episode_id in held:
+    def take(self, stored, entry, space):
+        super().take(stored, entry, space)
+        if entry.episode_id in stored:
             parts = self.seen.setdefault((space.fingerprint, entry.episode_id), {})
-            parts[entry.seq] = held[entry.episode_id].vectors
-            held[entry.episode_id] = Point(entry.episode_id, entry.seq, np.concatenate([*parts.values()]))
+            parts[entry.seq] = stored[entry.episode_id].vectors
+            stored[entry.episode_id] = Point(entry.episode_id, entry.seq, np.concatenate([*parts.values()]))
 
     def upsert(self, space, points):
         super().upsert(space, points)
-        self.held(space)
+        self.stored(space)
 
 
 class _CountingCalls(_Flat):
@@ -163,31 +163,31 @@ class _CountingCalls(_Flat):
 
     def __init__(self, catalog, folder) -> None:
         super().__init__(catalog, folder)
-        self.told = {}
+        self.message = {}
 
     def upsert(self, space, points):
         super().upsert(space, points)
         added = sum(len(point.vectors) for point in points)
-        self.told[space.fingerprint] = self.told.get(space.fingerprint, 0) + added
+        self.message[space.fingerprint] = self.message.get(space.fingerprint, 0) + added
 
     def count(self, space):
         self.space_id(space)
-        return self.told.get(space.fingerprint, 0)
+        return self.message.get(space.fingerprint, 0)
 
 
 class _CountingEpisodes(_Flat):
     def count(self, space):
-        return len(self.held(space))
+        return len(self.stored(space))
 
 
 class _MixingSpaces(_Flat):
-    def held(self, space):
+    def stored(self, space):
         self.space_id(space)
-        held = {}
+        stored = {}
         for row in self.catalog.vectors.spaces():
             for entry in self.catalog.vectors.ledger(row.id):
-                self.take(held, entry, space)
-        return held
+                self.take(stored, entry, space)
+        return stored
 
 
 class _UnstableTies(_Flat):
@@ -257,14 +257,14 @@ class _MissingIsAnyReward(_Flat):
 class _OnlyWhatItWasTold(_Flat):
     def __init__(self, catalog, folder) -> None:
         super().__init__(catalog, folder)
-        self.told = set()
+        self.message = set()
 
     def upsert(self, space, points):
         super().upsert(space, points)
-        self.told |= {point.episode for point in points}
+        self.message |= {point.episode for point in points}
 
-    def held(self, space):
-        return {episode: point for episode, point in super().held(space).items() if episode in self.told}
+    def stored(self, space):
+        return {episode: point for episode, point in super().stored(space).items() if episode in self.message}
 
 
 class _ForgettingNumbers(_Flat):
@@ -302,12 +302,12 @@ class _NeverEmpty(_Flat):
 
 
 class _Obedient(_Flat):
-    def held(self, space):
+    def stored(self, space):
         gone = self.__dict__.setdefault("gone", set())
-        return {episode: point for episode, point in super().held(space).items() if episode not in gone}
+        return {episode: point for episode, point in super().stored(space).items() if episode not in gone}
 
     def delete(self, space, episodes):
-        self.held(space)
+        self.stored(space)
         self.gone |= set(episodes)
 
 
@@ -317,14 +317,14 @@ class _DeletedTakePlaces(_Flat):
     The others are those that lie aside, since an equal one was there before them.
     """
 
-    def held(self, space):
-        held = super().held(space)
-        self.__dict__.setdefault("ever", {}).setdefault(space.fingerprint, {}).update(held)
-        return held
+    def stored(self, space):
+        stored = super().stored(space)
+        self.__dict__.setdefault("ever", {}).setdefault(space.fingerprint, {}).update(stored)
+        return stored
 
     def upsert(self, space, points):
         super().upsert(space, points)
-        self.held(space)
+        self.stored(space)
 
     def found(self, space, query, where):
         right = super().found(space, query, where)
@@ -335,8 +335,8 @@ class _DeletedTakePlaces(_Flat):
                 if first == (point.episode, window):
                     places.append(Match(point.episode, window, float(score)))
         shown = {(match.episode, match.window) for match in self.rank(places)[: self.top_k]}
-        kept = [m for m in right if (m.episode, m.window) in shown or (m.episode, m.window) not in firsts.values()]
-        return kept if len(kept) >= self.top_k else right
+        saved = [m for m in right if (m.episode, m.window) in shown or (m.episode, m.window) not in firsts.values()]
+        return saved if len(saved) >= self.top_k else right
 
     def search(self, space, query, request):
         self.top_k = request.top_k
@@ -346,14 +346,14 @@ class _DeletedTakePlaces(_Flat):
 class _ReadingWhatItWasTold(_Flat):
     def __init__(self, catalog, folder) -> None:
         super().__init__(catalog, folder)
-        self.told = {}
+        self.message = {}
 
     def upsert(self, space, points):
         super().upsert(space, points)
-        self.told |= {point.episode: point.vectors for point in points}
+        self.message |= {point.episode: point.vectors for point in points}
 
     def read_vectors(self, space, episodes):
-        some = {episode: self.told[episode] for episode in episodes.tolist() if episode in self.told}
+        some = {episode: self.message[episode] for episode in episodes.tolist() if episode in self.message}
         return StoredRows.of(some, space.dim)
 
 

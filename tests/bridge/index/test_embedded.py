@@ -47,10 +47,10 @@ space = make_space()
 
 
 @contextmanager
-def opened(folder, tail_rows=20_000, held=None):
+def opened(folder, tail_rows=20_000, stored=None):
     with Catalog.open(folder / "catalog.db", create=True) as catalog:
         index = EmbeddedIndex(catalog, folder / "index", tail_rows=tail_rows)
-        yield Shelf(catalog, index, stored=held if held is not None else {})
+        yield Shelf(catalog, index, stored=stored if stored is not None else {})
 
 
 def start(code, folder):
@@ -82,24 +82,24 @@ def fill_and_compact(folder, episodes=30):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_in_whatever_order_answers_equal_brute_force(tmp_path, seed):
-    random, space, held = Random(seed), make_space(), {}
+    random, space, stored = Random(seed), make_space(), {}
     for _ in range(6):
-        with opened(tmp_path, tail_rows=random.choice([0, 10, 1000]), held=held) as shelf:
+        with opened(tmp_path, tail_rows=random.choice([0, 10, 1000]), stored=stored) as shelf:
             ids = shelf.register(40)
             for _ in range(random.randrange(5)):
                 some = random.sample(ids, random.randrange(1, 15))
                 if random.random() < 0.7:
                     shelf.put(space, {id_: unit_vectors(random.randrange(1, 5), random.randrange(99)) for id_ in some})
-                elif held:
+                elif stored:
                     shelf.bury(some, space)
-            if held:
+            if stored:
                 check_everything(shelf, space, range(2))
 
 
 def test_a_large_tail_becomes_a_generation_and_the_older_one_goes(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     first = generation_of(tmp_path, space)
-    with opened(tmp_path, tail_rows=3, held=held) as shelf:
+    with opened(tmp_path, tail_rows=3, stored=stored) as shelf:
         shelf.put(space, {ids[0]: unit_vectors(3, 1)})
         assert generation_of(tmp_path, space) == first
         shelf.put(space, {ids[1]: unit_vectors(3, 2)})
@@ -146,7 +146,7 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
 
 @pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "header.json", "CURRENT"])
 def test_a_damaged_copy_is_ignored_and_made_again(tmp_path, name):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     whole = tmp_path / "whole"
     shutil.copytree(tmp_path / "index", whole)
     random = Random(name)
@@ -168,9 +168,9 @@ def test_a_damaged_copy_is_ignored_and_made_again(tmp_path, name):
         path.unlink()
         if damage is not None:
             path.write_bytes(damage(data))
-        with opened(tmp_path, held=held) as shelf:
+        with opened(tmp_path, stored=stored) as shelf:
             check_everything(shelf, space, [3])
-        with opened(tmp_path, tail_rows=0, held=held) as shelf:
+        with opened(tmp_path, tail_rows=0, stored=stored) as shelf:
             shelf.put(space, {ids[0]: unit_vectors(2, 3)})
             check_everything(shelf, space, [3])
             shelf.put(space, {})
@@ -195,26 +195,26 @@ def test_the_copy_of_another_archive_is_ignored(tmp_path):
         ids = shelf.register(30)
         shelf.put(space, {id_: unit_vectors(2, 50 + id_) for id_ in ids})
         shutil.copytree(tmp_path / "one" / "index", tmp_path / "two" / "index")
-        with opened(tmp_path / "two", held=shelf.stored) as again:
+        with opened(tmp_path / "two", stored=shelf.stored) as again:
             check_everything(again, space)
 
 
 def test_a_copy_from_after_the_catalog_was_set_back_is_ignored(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     shutil.copy(tmp_path / "catalog.db", tmp_path / "backup")
     with opened(tmp_path, tail_rows=0) as shelf:
         shelf.put(space, {id_: unit_vectors(1, 400 + id_) for id_ in ids})
     shutil.copy(tmp_path / "backup", tmp_path / "catalog.db")
-    with opened(tmp_path, held=held) as shelf:
+    with opened(tmp_path, stored=stored) as shelf:
         check_everything(shelf, space)
 
 
 def test_the_ledger_is_summed_once_after_each_change(tmp_path, monkeypatch):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
 
     def count_sums(change=None):
         """Search in a process of its own, after a change."""
-        with opened(tmp_path, held=held) as shelf:
+        with opened(tmp_path, stored=stored) as shelf:
             sums, state = [], shelf.catalog.vectors.state
             monkeypatch.setattr(shelf.catalog.vectors, "state", lambda space_id: sums.append(0) or state(space_id))
             if change is not None:
@@ -233,9 +233,9 @@ def test_the_ledger_is_summed_once_after_each_change(tmp_path, monkeypatch):
 
 
 def test_rows_that_were_dropped_and_written_again_leave_nothing_after(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
-    with opened(tmp_path, tail_rows=0, held=held) as shelf, opened(tmp_path, held=held) as watching:
+    with opened(tmp_path, tail_rows=0, stored=stored) as shelf, opened(tmp_path, stored=stored) as watching:
         among = Among(tuple(layout.id for layout in shelf.catalog.query.layouts()))
         assert shelf.catalog.vectors.activate(1, among)
         check_everything(watching, space)
@@ -245,19 +245,19 @@ def test_rows_that_were_dropped_and_written_again_leave_nothing_after(tmp_path):
         assert shelf.catalog.vectors.activate(2, among)
         # Without a tombstone in the first space, whose rows are gone at this moment.
         shelf.catalog.episodes.remove(ids[:4])
-        held[space.fingerprint] = {}
+        stored[space.fingerprint] = {}
         shelf.put(space, {id_: unit_vectors(1, 200 + id_) for id_ in ids[4:20]})
         shutil.rmtree(tmp_path / "index")
         shutil.copytree(copy, tmp_path / "index")
         check_everything(watching, space)
-        with opened(tmp_path, held=held) as again:
+        with opened(tmp_path, stored=stored) as again:
             check_everything(again, space)
 
 
 def test_copies_of_replaced_spaces_are_swept(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
-    with opened(tmp_path, tail_rows=0, held=held) as shelf:
+    with opened(tmp_path, tail_rows=0, stored=stored) as shelf:
         among = Among(tuple(layout.id for layout in shelf.catalog.query.layouts()))
         assert shelf.catalog.vectors.activate(1, among)
         shelf.put(other, {id_: unit_vectors(1, id_) for id_ in ids})
@@ -270,13 +270,13 @@ def test_copies_of_replaced_spaces_are_swept(tmp_path):
 
 
 def test_what_a_killed_builder_left_goes_once_it_is_old(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     home = home_of(tmp_path, space)
     for name in ("building-0123456789ab", "building-ba9876543210"):
         (home / name).mkdir()
         (home / name / "vectors.f32").write_bytes(b"half")
     os.utime(home / "building-0123456789ab", (1, 1))
-    with opened(tmp_path, tail_rows=0, held=held) as shelf:
+    with opened(tmp_path, tail_rows=0, stored=stored) as shelf:
         shelf.put(space, {ids[0]: unit_vectors(20, 3)})
         check_everything(shelf, space)
     assert not (home / "building-0123456789ab").exists()
@@ -284,8 +284,8 @@ def test_what_a_killed_builder_left_goes_once_it_is_old(tmp_path):
 
 
 def test_points_that_the_ledger_does_not_know_are_refused(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
-    with opened(tmp_path, held=held) as shelf:
+    stored, space, ids = fill_and_compact(tmp_path)
+    with opened(tmp_path, stored=stored) as shelf:
         with pytest.raises(VectorIndexError, match="the ledger has committed"):
             shelf.index.upsert(space, [Point(ids[0], shelf.catalog.clock() + 1, unit_vectors(1))])
         check_everything(shelf, space)
@@ -335,24 +335,24 @@ def test_the_tail_is_read_once_however_many_ingests_end(tmp_path, monkeypatch):
 
 
 def test_vectors_are_read_from_the_disk_copy_and_the_tail(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
-    with opened(tmp_path, held=held) as shelf:
+    stored, space, ids = fill_and_compact(tmp_path)
+    with opened(tmp_path, stored=stored) as shelf:
         shelf.put(space, {ids[0]: unit_vectors(2, 50), ids[1]: unit_vectors(3, 51)})
         shelf.bury(ids[2:4], space)
         found = shelf.index.read_vectors(space, np.array([*ids[:8], ids[-1] + 1])).by_episode()
         assert sorted(found) == [*ids[:2], *ids[4:8]]
         for episode, vectors in found.items():
-            assert np.array_equal(vectors, held[space.fingerprint][episode])
+            assert np.array_equal(vectors, stored[space.fingerprint][episode])
 
 
 def test_damaged_vectors_are_read_from_the_ledger(tmp_path):
-    held, space, ids = fill_and_compact(tmp_path)
+    stored, space, ids = fill_and_compact(tmp_path)
     path = generation_of(tmp_path, space) / "vectors.f32"
     path.write_bytes(_flip(path.read_bytes(), 100))
-    with opened(tmp_path, held=held) as shelf:
+    with opened(tmp_path, stored=stored) as shelf:
         found = shelf.index.read_vectors(space, np.array(ids)).by_episode()
         assert sorted(found) == ids
-        assert all(np.array_equal(vectors, held[space.fingerprint][id_]) for id_, vectors in found.items())
+        assert all(np.array_equal(vectors, stored[space.fingerprint][id_]) for id_, vectors in found.items())
 
 
 def test_an_unknown_scheme_is_refused(tmp_path):
@@ -430,8 +430,8 @@ def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
         shelf.put(space, {})
         for process in [start(code, tmp_path) for _ in range(2)]:
             finish(process)
-        held = {space.fingerprint: {id_: unit_vectors(3, id_) for id_ in ids}}
-    with opened(tmp_path, held=held) as again:
+        stored = {space.fingerprint: {id_: unit_vectors(3, id_) for id_ in ids}}
+    with opened(tmp_path, stored=stored) as again:
         check_everything(again, space)
 
 
@@ -447,7 +447,7 @@ def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
         time.sleep(random.random() * 0.2)
         victim.kill()
         victim.communicate()
-        with opened(tmp_path, held=shelf.stored) as again:
+        with opened(tmp_path, stored=shelf.stored) as again:
             check_everything(again, space, [1])
 
 
@@ -473,9 +473,9 @@ def test_a_full_disk_is_reported_and_search_goes_on(tmp_path):
         child = start(FULL_DISK, tmp_path)
         output, errors = child.communicate(timeout=60)
         assert child.returncode == 0, errors
-        told, answer = output.splitlines()
-        assert "cannot write the search copy of 120 vectors" in told
-        assert "safe in the catalog" in told
+        message, answer = output.splitlines()
+        assert "cannot write the search copy of 120 vectors" in message
+        assert "safe in the catalog" in message
         right = shelf.brute_force(space, unit_vectors(1, 5)[0], Request(3, EVERYTHING))
         assert answer == f"{[(match.episode, match.window) for match in right]} 120"
         assert not list((tmp_path / "index").rglob("*.*"))  # nothing half-written stays

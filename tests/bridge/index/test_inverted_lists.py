@@ -182,13 +182,13 @@ def test_lists_of_unit_vectors_serve_other_metrics(metric, data, tmp_path):
         vectors = DATA[data](rng, 500, 8) * (1 + 9e-6 * rng.choice([-1, 1], size=(500, 1)))
         points = cut(rng, vectors.astype(np.float32))
         copy = listed(tmp_path, points)
-        held = np.concatenate([point.vectors for point in points])
+        stored = np.concatenate([point.vectors for point in points])
         for length in (0.0, 1e-4, 2e-3, 0.05, 1.0, 30.0):
-            query = (unit(held[:1] + 0.1 * rng.normal(size=(1, 8)))[0] * length).astype(np.float32)
+            query = (unit(stored[:1] + 0.1 * rng.normal(size=(1, 8)))[0] * length).astype(np.float32)
             request = Request(10, EVERYTHING, distinct=False)
             found = rank_all((copy,), query, None, request, direct_rows=0, metric=metric)
             assert found.found[0].exact
-            right = np.sort(true_score(metric, held, query))[::-1][:10]
+            right = np.sort(true_score(metric, stored, query))[::-1][:10]
             assert [match.score for match in found.matches] == pytest.approx(right.tolist(), abs=1e-12)
 
 
@@ -296,13 +296,13 @@ def reopened(shelf, folder):
 def test_the_answer_explains_itself(shelf):
     query = unit_vectors(1, 3)[0]
     answer = shelf.index.search(make_space(), query, Request(5, EVERYTHING, explain=True))
-    told = answer.explained
-    assert told.route.startswith("lists")
-    assert (told.passing, told.tail, told.all_lists) == (240, 0, 15)
-    assert 0 < told.lists <= told.all_lists
-    assert told.scored == answer.scored
-    assert list(told.milliseconds) == ["refresh", "filter", "find", "rank"]
-    assert all(spent >= 0 for spent in told.milliseconds.values())
+    message = answer.explained
+    assert message.route.startswith("lists")
+    assert (message.passing, message.tail, message.all_lists) == (240, 0, 15)
+    assert 0 < message.lists <= message.all_lists
+    assert message.scored == answer.scored
+    assert list(message.milliseconds) == ["refresh", "filter", "find", "rank"]
+    assert all(spent >= 0 for spent in message.milliseconds.values())
     assert shelf.index.search(make_space(), query, Request(5, EVERYTHING)).explained is None
 
 
@@ -397,11 +397,11 @@ def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
         again = reopened(shelf, tmp_path)
         check_everything(again, [1])
         assert again.index.count(space) == 240
-        held = again.index._spaces[space.fingerprint]
-        assert held.home is not None, "the vectors themselves are sound"
+        stored = again.index._spaces[space.fingerprint]
+        assert stored.home is not None, "the vectors themselves are sound"
         again.index.upsert(space, [])
         again.index.close()
-        if held.lists_damaged:  # else the damage lies where no search has looked yet
+        if stored.lists_damaged:  # else the damage lies where no search has looked yet
             opened(shelf, tmp_path).lists.checksums.check()
         check_everything(again, [1])
 

@@ -124,8 +124,10 @@ def with_value(value, step=7, lane="state"):
 def test_a_number_that_is_not_finite_is_reported_with_lane_and_timestep_and_gets_no_vector(archive, folder, value):
     ingest(archive, folder)
     (path,) = save(folder, with_value(value))
-    told = rf"task-9-9.*catalogued, not embedded: lane 'signal/state'.*{re.escape(str(value))} at timestep 7, channel 2"
-    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=told):
+    message = (
+        rf"task-9-9.*catalogued, not embedded: lane 'signal/state'.*{re.escape(str(value))} at timestep 7, channel 2"
+    )
+    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=message):
         ingestor.ingest_episode(path)
     assert path in episodes_by_path(archive)
     assert str(path) not in {known for _, known in vectors_of(archive)}
@@ -143,8 +145,8 @@ def test_windows_that_got_no_vectors_have_no_ids(archive, folder):
 def test_an_episode_without_observation_vectors_is_catalogued_with_what_it_has(archive, tmp_path):
     image = Channel.of("camera", np.zeros((30, 8, 8, 3), np.uint8))
     (path,) = save(tmp_path, episode(observations={"camera": image}))
-    told = r"no observation lane to embed.*signal/camera u8\[8, 8, 3\]"
-    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=told):
+    message = r"no observation lane to embed.*signal/camera u8\[8, 8, 3\]"
+    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=message):
         ingestor.ingest_episode(path)
     assert list(episodes_by_path(archive)) == [path]
     assert spaces_of(archive) == []
@@ -162,14 +164,14 @@ def test_a_lane_of_bf16_is_not_embedded_and_the_refusal_says_so(archive, tmp_pat
 
 def test_an_episode_without_the_lanes_that_were_named_is_refused(archive, tmp_path):
     (path,) = save(tmp_path, episode())
-    for named, told in (
+    for named, message in (
         ("typo", "signal/typo"),
         ("omen/state/dreamer", "omen/state/dreamer"),
         ("action/x", "action/x"),
     ):
         with (
             TrajectoryIngestor(archive, lanes=[named]) as ingestor,
-            pytest.raises(NoLaneError, match=f"expected {told}, found"),
+            pytest.raises(NoLaneError, match=f"expected {message}, found"),
         ):
             ingestor.ingest_episode(path)
     assert episodes_by_path(archive) == {}
@@ -192,10 +194,10 @@ def test_broken_files_are_reported_and_do_not_block_others(archive, folder, tmp_
     report = ingest(archive, folder)
     assert counts(report) == {"new": 12, "embedded": 12}
     assert not report.ok
-    told = {Path(failure.path).name: failure.error for failure in report.failed}
-    assert told.keys() == {*broken, "pipe.wshard", "dangling.wshard"}
-    assert "expected a regular file" in told["pipe.wshard"]
-    assert "nowhere, where no file is" in told["dangling.wshard"]
+    message = {Path(failure.path).name: failure.error for failure in report.failed}
+    assert message.keys() == {*broken, "pipe.wshard", "dangling.wshard"}
+    assert "expected a regular file" in message["pipe.wshard"]
+    assert "nowhere, where no file is" in message["dangling.wshard"]
     assert_complete(archive, good)
     with TrajectoryIngestor(archive) as ingestor:
         for name in broken:
@@ -317,10 +319,10 @@ def test_an_error_that_no_one_expected_is_one_file_s_and_says_so(archive, folder
     monkeypatch.setattr(bridge.episodes.read, "summarise", summarise)
     report = ingest(archive, folder)
     assert counts(report) == {"new": 10, "embedded": 10}
-    told = {failure.path: failure.error for failure in report.failed}
-    assert list(told) == [first, second]
-    assert re.fullmatch(r"unexpected OverflowError \(test_\w+.py, line \d+\): Python int too large.*", told[first])
-    assert re.fullmatch(r"unexpected ZeroDivisionError \(.*\): no message", told[second])
+    message = {failure.path: failure.error for failure in report.failed}
+    assert list(message) == [first, second]
+    assert re.fullmatch(r"unexpected OverflowError \(test_\w+.py, line \d+\): Python int too large.*", message[first])
+    assert re.fullmatch(r"unexpected ZeroDivisionError \(.*\): no message", message[second])
     assert {path for _, path in vectors_of(archive)} == {third, *others}
     monkeypatch.undo()
 

@@ -87,8 +87,10 @@ def test_answers_that_are_not_rows_are_refused(answer):
     "wrong", [np.nan, -np.inf, 1e39, np.float16(np.inf), np.float16(np.nan), np.float32(-np.inf), np.longdouble(1e39)]
 )
 def test_numbers_that_no_index_takes_are_refused(metric, wrong):
-    told = rf"embedder 'crooked': expected finite numbers.*{re.escape(f'{wrong}')} at place 2 of the vector of window 1"
-    with pytest.raises(EmbedderError, match=told):
+    message = (
+        rf"embedder 'crooked': expected finite numbers.*{re.escape(f'{wrong}')} at place 2 of the vector of window 1"
+    )
+    with pytest.raises(EmbedderError, match=message):
         embed_by(
             Crooked(np.array([[1.0, 0, 0], [0, 1.0, wrong]], getattr(wrong, "dtype", None))),
             make_space("c", 3, metric),

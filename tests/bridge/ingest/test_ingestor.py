@@ -230,16 +230,20 @@ def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
     before = episodes_by_path(archive)
     with looked_into(archive) as opened:
         opened.catalog.annotations.add_note([before[second].id], "spilled")
-    kept = second.rename(folder.parent / "kept.wshard")
+    saved = second.rename(folder.parent / "kept.wshard")
     first.rename(second)
-    (told,) = ingest(archive, folder).replaced
-    assert (told.path, told.before, told.now) == (str(second), before[second].episode_id, before[first].episode_id)
+    (message,) = ingest(archive, folder).replaced
+    assert (message.path, message.before, message.now) == (
+        str(second),
+        before[second].episode_id,
+        before[first].episode_id,
+    )
     with TrajectoryRetriever(archive) as retriever:
         assert len(retriever.search_similar_episodes(episode(0, 0), 100)) == 11
-    assert counts(ingest(archive, kept), "embedded") == {"moved": 1}
+    assert counts(ingest(archive, saved), "embedded") == {"moved": 1}
     after = episodes_by_path(archive)
-    assert (after[second].uid, after[kept].uid) == (before[first].uid, before[second].uid)
-    assert_complete(archive, [*files(folder), kept])
+    assert (after[second].uid, after[saved].uid) == (before[first].uid, before[second].uid)
+    assert_complete(archive, [*files(folder), saved])
 
 
 def test_another_episode_in_a_file_of_which_nothing_was_stated_is_what_became_of_it(archive, folder):
@@ -337,9 +341,11 @@ def test_a_search_while_the_first_ingest_is_unfinished_says_so(archive, folder, 
         patched.setattr(bridge.ingest.fill, "embed_episodes", stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(archive, folder)
-    told = r"`wshard ingest` makes them\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n.*state"
+    output = (
+        r"`wshard ingest` makes them\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n.*state"
+    )
     with TrajectoryRetriever(archive) as retriever:
-        with pytest.raises(QueryError, match=told):
+        with pytest.raises(QueryError, match=output):
             retriever.search_similar_episodes(episode(1, 0))
         ingest(archive, folder)
         assert retriever.search_similar_episodes(episode(1, 0), 1)[0].episode_id == "task-1-0"
@@ -477,8 +483,8 @@ def test_windows_are_embedded_for_the_episodes_that_were_requested(archive, fold
         ingestor.ingest(folder, windows="whole")
         for plan in (WindowPlan(8, 5), WindowPlan(100, 50)):
             (space,) = [space for space in spaces_of(archive) if space.windows == plan]
-            held = {key[1]: len(found) for key, found in vectors_of(archive).items() if key[0] == space.fingerprint}
-            assert held == {str(path): len(plan.spans(30))}
+            stored = {key[1]: len(found) for key, found in vectors_of(archive).items() if key[0] == space.fingerprint}
+            assert stored == {str(path): len(plan.spans(30))}
         ingestor.ingest(folder, windows=WindowPlan(8, 5))
     with TrajectoryRetriever(archive) as retriever:
         assert len(retriever.search_similar_timesteps(episode(0, 0, 8), 1000, window_size=8)) == 12 * 6
@@ -553,6 +559,6 @@ def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
         assert report.ok
         assert ingestor.ingest(folder, windows="whole").skipped == report.skipped
     arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
-    told = CliRunner().invoke(app, arguments)
-    assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in told.stderr
+    output = CliRunner().invoke(app, arguments)
+    assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in output.stderr
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".hdf5"] == 2

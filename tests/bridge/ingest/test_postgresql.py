@@ -81,7 +81,7 @@ def ended(child):
 
 
 @contextmanager
-def held(url):
+def stored(url):
     """Hold the write lock of a catalog; gives a function that waits until so many others want it."""
     with open_archive(url) as archive, archive.catalog._session.write():
 
@@ -106,7 +106,7 @@ def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, ma
     ingest(url, *paths[:15])
     with open_archive(url) as archive:
         archive.catalog.annotations.tag(archive.catalog.query.ids(), "good")
-    with held(url) as wanted:
+    with stored(url) as wanted:
         victim, other = (start(INGEST, url, place, 1) for place in (folder, folder / "task-1"))
         wanted(2)
         victim.kill()
@@ -124,7 +124,7 @@ def test_a_server_that_is_restarted_ends_an_ingest_in_one_line_and_the_next_run_
     ingest(url, *paths[:15])
     with open_archive(url) as archive:
         try:
-            with pytest.raises(CatalogUnreachableError, match="committed is safe"), held(url) as wanted:  # noqa: PT012  (the end of the block raises)
+            with pytest.raises(CatalogUnreachableError, match="committed is safe"), stored(url) as wanted:  # noqa: PT012  (the end of the block raises)
                 child = start(COMMAND, "ingest", folder, "-a", url)
                 wanted(1)
                 server.stop()

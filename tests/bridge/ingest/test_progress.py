@@ -17,14 +17,14 @@ class Clock:
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
 
 
-@pytest.mark.parametrize(("done", "told"), [(1, "0.1/s"), (20, "2/s"), (2000, "200/s")])
-def test_slow_work_does_not_stand_still_in_the_log(monkeypatch, done, told):
+@pytest.mark.parametrize(("done", "message"), [(1, "0.1/s"), (20, "2/s"), (2000, "200/s")])
+def test_slow_work_does_not_stand_still_in_the_log(monkeypatch, done, message):
     clock, log = Clock(monkeypatch), io.StringIO()
     lines = progress.Lines(log)
     lines.stage("training", done)
     clock.now += 10
     lines.advance(done)
-    assert log.getvalue() == f"training: {done}/{done} ({told})\n"
+    assert log.getvalue() == f"training: {done}/{done} ({message})\n"
 
 
 def test_quick_work_leaves_nothing_in_the_log_and_long_work_few_lines(monkeypatch):

@@ -112,9 +112,9 @@ def test_whose_file_another_episode_took_is_reported(tmp_path):
     with watched(archive, folder, "--json") as said:
         first.rename(second)
         until_told(said, moved=1, pattern=r'"{}": (\d+)')
-    told = [one for line in said["out"] for one in json.loads(line)["replaced"]]
-    assert [one.pop("id") for one in told] == [2]
-    assert told == [{"file_path": str(second), "before": episode(0, 1).id, "now": episode(0, 0).id}]
+    message = [one for line in said["out"] for one in json.loads(line)["replaced"]]
+    assert [one.pop("id") for one in message] == [2]
+    assert message == [{"file_path": str(second), "before": episode(0, 1).id, "now": episode(0, 0).id}]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_reported_once(tmp_p
         until(archive, 3)
         said["signal"] = signal.SIGTERM
     assert said["code"] == 0
-    told = said["err"].splitlines()
-    assert len(told) == 1
-    assert "bad.wshard" in told[0]
-    assert "Checksum mismatch" in told[0]
+    message = said["err"].splitlines()
+    assert len(message) == 1
+    assert "bad.wshard" in message[0]
+    assert "Checksum mismatch" in message[0]
 
 
 def collect(ingestor, folder, enough, **changes):

@@ -109,10 +109,10 @@ def plans(folder, embedder=None):
     """Return (embedder, plan, episodes) of every active Space, after an ingest that does not say what to embed."""
     with TrajectoryIngestor(folder / "archive", embedder) as ingestor:
         assert ingestor.ingest(folder / "episodes").ok
-    return held(folder)
+    return stored(folder)
 
 
-def held(folder):
+def stored(folder):
     with open_archive(folder / "archive") as opened:
         assert opened.catalog.vectors.spaces("building") == []
         rows = [(row, Space.from_json(row.definition)) for row in opened.catalog.vectors.spaces("active")]
@@ -134,7 +134,7 @@ def test_a_first_ingest_embeds_whole_episodes_and_windows(folder):
     with TrajectoryIngestor(folder / "archive", "stats") as ingestor:
         for path in sorted((folder / "episodes").iterdir()):
             ingestor.ingest_episode(path)
-    assert held(folder) == both() | both("dct") | both("stats")
+    assert stored(folder) == both() | both("dct") | both("stats")
 
 
 def test_an_archive_of_whole_episodes_stays_so_until_windows_are_requested(folder):
@@ -180,7 +180,7 @@ def test_the_command_embeds_both_and_whole_where_that_is_requested(folder):
     assert wshard("ingest", "episodes").exit_code == 0
     assert wshard("moments", "walk-3", "--from", "40", "--to", "90").exit_code == 0
     assert wshard("ingest", "episodes", "-a", "archive", "--windows", "whole").exit_code == 0
-    assert held(folder) == {("blocks", "whole episodes", 5)}
+    assert stored(folder) == {("blocks", "whole episodes", 5)}
 
 
 def test_what_was_ingested_as_both_stays_so(folder):

@@ -481,21 +481,21 @@ def test_the_command_reports_and_repairs(archive, folder):
     run = CliRunner().invoke
     files(folder)[0].unlink()
     os.utime(files(folder)[1])
-    told = run(app, ["fsck", "-a", str(archive)])
-    assert told.exit_code == 1
-    assert "missing" in told.output
-    assert "touched" in told.output
-    assert "wshard ingest FOLDER --prune" in told.stderr
-    told = run(app, ["fsck", "-a", str(archive), "--repair", "--json"])
-    assert told.exit_code == 1
-    about = json.loads(told.stdout)
+    printed = run(app, ["fsck", "-a", str(archive)])
+    assert printed.exit_code == 1
+    assert "missing" in printed.output
+    assert "touched" in printed.output
+    assert "wshard ingest FOLDER --prune" in printed.stderr
+    printed = run(app, ["fsck", "-a", str(archive), "--repair", "--json"])
+    assert printed.exit_code == 1
+    about = json.loads(printed.stdout)
     assert about["episodes"] == 12
     assert [(one["code"], Path(one["where"]).suffix) for one in about["items"]] == [("missing", ".wshard")]
     assert about["items"][0]["advice"] == ADVICE["missing"]
     with TrajectoryIngestor(archive) as ingestor:
         ingestor.ingest(folder, prune=True)
-    told = run(app, ["fsck", "-a", str(archive), "--data"])
-    assert told.exit_code == 0
-    assert "11 episodes checked: no problems found" in told.stdout
+    printed = run(app, ["fsck", "-a", str(archive), "--data"])
+    assert printed.exit_code == 0
+    assert "11 episodes checked: no problems found" in printed.stdout
     assert run(app, ["fsck", "-a", str(folder / "none")]).exit_code == 1
     assert run(app, ["fsck", "--unknown"]).exit_code == 2

@@ -56,8 +56,8 @@ def test_an_archive_without_vectors_is_healthy(tmp_path):
 
 def test_an_archive_without_spaces_says_so(tmp_path):
     open_archive(tmp_path, create=True).close()
-    told = command("health", "--archive", tmp_path, folder=tmp_path).stderr
-    assert told == "no vectors: `wshard ingest` makes them\n"
+    output = command("health", "--archive", tmp_path, folder=tmp_path).stderr
+    assert output == "no vectors: `wshard ingest` makes them\n"
 
 
 def test_hubness_is_high_where_few_vectors_are_near_to_all():
@@ -102,11 +102,11 @@ def test_answers_by_distance_are_proven_by_a_scan(archive):
         index.rebuild(space)
         (found,) = (one for one in examine(replace(opened, index=index)) if one.space == space)
         request = Request(10, EVERYTHING, explain=True)
-        told = [index.search(space, point.vectors[0], request).explained for point in index.scan(space)]
+        message = [index.search(space, point.vectors[0], request).explained for point in index.scan(space)]
     assert found.vectors > 400
     assert (found.certified, found.hubness == 0) == (1, False)
     assert found.scored == 1
-    assert {one.route for one in told} == {"scan"}
+    assert {one.route for one in message} == {"scan"}
 
 
 def test_the_command_line_reports_health_and_how_hits_were_found(archive):
@@ -115,13 +115,15 @@ def test_the_command_line_reports_health_and_how_hits_were_found(archive):
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    told = wshard("health")
-    assert f"blocks version {Blocks.version} over state" in told.replace("signal/", "")
-    assert "vectors       22" in told
+    printed = wshard("health")
+    assert f"blocks version {Blocks.version} over state" in printed.replace("signal/", "")
+    assert "vectors       22" in printed
     (found,) = json.loads(wshard("health --json"))["items"]
     assert (found["vectors"], found["certified"]) == (22, 1)
-    told = wshard("search task-1-1 --explain")
-    assert "index: scan; 22 vectors scored by numpy, 22 pass the filter; 0 of 0 lists visited, 22 in the tail;" in told
+    printed = wshard("search task-1-1 --explain")
+    assert (
+        "index: scan; 22 vectors scored by numpy, 22 pass the filter; 0 of 0 lists visited, 22 in the tail;" in printed
+    )
     # One pass over all is quicker here than picking those that pass.
     assert "index: scan; 22 vectors scored by numpy, 17 pass" in wshard("search task-1-1 --explain --where -env:task-1")
     hits = json.loads(wshard("search task-1-1 --explain --json"))
@@ -133,5 +135,5 @@ def test_the_retriever_explains_when_asked(archive):
     with TrajectoryRetriever(archive) as retriever:
         query = episode(1, 1)
         assert retriever.search_similar_episodes(query).explained is None
-        told = retriever.search_similar_episodes(query, env_id="task-1", explain=True).explained
-        assert (told.passing, told.scored) == (5, 5)
+        message = retriever.search_similar_episodes(query, env_id="task-1", explain=True).explained
+        assert (message.passing, message.scored) == (5, 5)

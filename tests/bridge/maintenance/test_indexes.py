@@ -131,8 +131,8 @@ def test_the_verbs(tmp_path):
     assert row.split()[:2] == [listed["space"][:12], "blocks"]
     assert run("rebuild").exit_code == 0
 
-    asked = run("drop", listed["space"][:8])
-    assert (asked.exit_code, "use --yes" in asked.stderr) == (1, True)
+    requested = run("drop", listed["space"][:8])
+    assert (requested.exit_code, "use --yes" in requested.stderr) == (1, True)
     assert len(json.loads(run("spaces", "--json").stdout)["items"]) == 1
     done = run("drop", listed["space"][:8], "--yes")
     assert (done.exit_code, done.stdout.split()[:3]) == (0, ["removed", "4", "vectors"])

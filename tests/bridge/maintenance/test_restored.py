@@ -28,12 +28,12 @@ SPACE = make_space()
 
 
 @contextmanager
-def index_of(archive, tail_rows=1000, held=None):
+def index_of(archive, tail_rows=1000, stored=None):
     with (
         Catalog.open(archive / "catalog.db", create=True) as catalog,
         EmbeddedIndex(catalog, archive / "index", tail_rows=tail_rows) as index,
     ):
-        yield Shelf(catalog, index, stored={} if held is None else held)
+        yield Shelf(catalog, index, stored={} if stored is None else stored)
 
 
 def put(archive, seed, tail_rows=1000, episodes=range(20)):
@@ -44,31 +44,31 @@ def put(archive, seed, tail_rows=1000, episodes=range(20)):
         return shelf.stored[SPACE.fingerprint]
 
 
-def by_hand(kept, archive):
-    shutil.copy(kept, archive / "catalog.db")
+def by_hand(saved, archive):
+    shutil.copy(saved, archive / "catalog.db")
 
 
-def killed_before_the_copies_went(kept, archive):
-    restore(kept, archive / "catalog.db", force=True)
+def killed_before_the_copies_went(saved, archive):
+    restore(saved, archive / "catalog.db", force=True)
 
 
 @pytest.mark.parametrize("go_back", [by_hand, killed_before_the_copies_went])
 @pytest.mark.parametrize("further", [0, 1])
 def test_a_copy_of_another_future_is_not_believed(tmp_path, go_back, further):
     """Numbers of vectors are equal; the clock is that of the copy, or has passed it."""
-    held = put(tmp_path, 1)
+    stored = put(tmp_path, 1)
     back_up(tmp_path / "catalog.db", tmp_path / "kept.db")
     put(tmp_path, 2, tail_rows=0, episodes=range(10))
     with index_of(tmp_path) as shelf:
         clock, state = shelf.catalog.clock(), shelf.catalog.vectors.state(1)
     go_back(tmp_path / "kept.db", tmp_path)
-    held |= put(tmp_path, 3, episodes=range(10))
-    held |= put(tmp_path, 4, episodes=range(10, 10 + further))
+    stored |= put(tmp_path, 3, episodes=range(10))
+    stored |= put(tmp_path, 4, episodes=range(10, 10 + further))
     with index_of(tmp_path) as shelf:
         assert shelf.catalog.clock() == clock + further
         assert shelf.catalog.vectors.state(1)[:3] == (state.episodes, state.vectors, state.last + further)
     for tail_rows in (1000, 0, 1000):
-        with index_of(tmp_path, tail_rows, {SPACE.fingerprint: held}) as shelf:
+        with index_of(tmp_path, tail_rows, {SPACE.fingerprint: stored}) as shelf:
             for seed in range(10):
                 check(shelf, SPACE, unit_vectors(1, seed)[0], top(100, distinct=False))
             shelf.index.upsert(SPACE, [])
@@ -156,14 +156,14 @@ def test_folders_of_others_in_the_index_stay(tmp_path, folder):
 
 
 def test_copies_that_older_software_named_by_the_space_alone_are_removed(tmp_path):
-    held = put(tmp_path, 1, tail_rows=0)
+    stored = put(tmp_path, 1, tail_rows=0)
     home = home_of(tmp_path, SPACE)
     for owner, name in ((home.parent.name, "0" * 64), ("another archive", "1" * 64)):
         old = tmp_path / "index" / name
         shutil.copytree(home, old)
         about = old / (old / "CURRENT").read_text() / "generation.json"
         about.write_text(json.dumps({"about": {"archive_id": owner}}))
-    with index_of(tmp_path, 0, {SPACE.fingerprint: held}) as shelf:
+    with index_of(tmp_path, 0, {SPACE.fingerprint: stored}) as shelf:
         shelf.put(SPACE, {shelf.catalog.query.ids()[0]: unit_vectors(5)})
         assert sorted(path.name for path in (tmp_path / "index").iterdir()) == sorted(["1" * 64, home.parent.name])
 
@@ -210,9 +210,9 @@ def test_a_flipped_bit_of_a_vector_is_reported_and_repaired(tmp_path, folder, by
 
 
 def test_a_sound_copy_goes_on_answering_beside_a_damaged_row(tmp_path):
-    held = put(tmp_path, 1, tail_rows=0)
+    stored = put(tmp_path, 1, tail_rows=0)
     flip(tmp_path, numbers(tmp_path)[3], 5)
-    with index_of(tmp_path, held={SPACE.fingerprint: held}) as shelf:
+    with index_of(tmp_path, stored={SPACE.fingerprint: stored}) as shelf:
         check(shelf, SPACE, unit_vectors(1)[0], top(100, distinct=False))
 
 

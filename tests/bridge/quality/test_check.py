@@ -76,8 +76,8 @@ def flags(archive):
     with looked_into(archive) as opened:
         rows = opened.catalog.episodes.rows(opened.catalog.query.ids())
         found = opened.catalog.checks.findings(list(rows))
-        told = {rows[id_].episode_id: {one.check: one.reason for one in some} for id_, some in found.items()}
-        return dict(sorted(told.items()))
+        message = {rows[id_].episode_id: {one.check: one.reason for one in some} for id_, some in found.items()}
+        return dict(sorted(message.items()))
 
 
 def damage(path, lane="signal/joints"):
@@ -226,13 +226,13 @@ def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, mo
     ingest(archive, folder)
     path = files(folder)[5]
     damage(path)
-    told = []
+    message = []
     flag = CheckResults.flag
-    monkeypatch.setattr(CheckResults, "flag", lambda *args: told.append(args[1]) or flag(*args))
+    monkeypatch.setattr(CheckResults, "flag", lambda *args: message.append(args[1]) or flag(*args))
     report = ingest(archive, folder, embedder="dct", windows="both")
     assert [failure.path for failure in report.failed] == [str(path)]
     assert list(flags(archive)["arm-05"]) == ["integrity"]
-    assert len(told) == 2  # once as often as it was read, though two Spaces lack it each time
+    assert len(message) == 2  # once as often as it was read, though two Spaces lack it each time
 
 
 @SQLITE_ALONE
@@ -429,9 +429,9 @@ def test_the_command_reports_and_exits(archive, folder, tmp_path):
     assert (code, len(lines)) == (1, 6)
     assert lines[-2] == f"3 of {COUNT} rows, worst first (--limit or --json for more)"
     code, out, _ = run("check", "-a", archive, "-w", "env:arm", "--json")
-    told = json.loads(out)
-    assert (code, told["checked"], told["flagged"]) == (1, COUNT, 2)
-    assert {one["episode_id"]: [f["check"] for f in one["findings"]] for one in told["items"]} == {
+    message = json.loads(out)
+    assert (code, message["checked"], message["flagged"]) == (1, COUNT, 2)
+    assert {one["episode_id"]: [f["check"] for f in one["findings"]] for one in message["items"]} == {
         "arm-07": ["clock"],
         "arm-03": ["spike"],
     }

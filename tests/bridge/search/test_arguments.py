@@ -31,7 +31,7 @@ def retriever(place):
         yield opened
 
 
-def told(hits):
+def describe(hits):
     return [(hit.uid, hit.span, hit.score) for hit in hits]
 
 
@@ -41,7 +41,7 @@ def told(hits):
 def test_spans_and_windows_take_numbers_of_numpy(place, retriever):
     path = files(place / "data")[0]
     found = retriever.search_similar_episodes((path, np.int64(5), np.int64(30)), np.int64(3))
-    assert told(found) == told(retriever.search_similar_episodes((path, 5, 30), 3))
+    assert describe(found) == describe(retriever.search_similar_episodes((path, 5, 30), 3))
     plan = WindowPlan(np.int64(32), np.int64(16))
     assert plan.to_json() == WindowPlan(32, 16).to_json()
     assert WindowPlan(scales=(np.int64(30),)).to_json() == WindowPlan(scales=(30,)).to_json()
@@ -78,7 +78,7 @@ def test_ingest_takes_the_words_of_the_command_line_for_windows(tmp_path, place,
 @pytest.mark.parametrize("windows", ["32", "many", 32, [], (), [WindowPlan(), 3], [None], {"whole": 1}])
 def test_invalid_plan_is_refused_before_anything_is_written(tmp_path, place, windows):
     with TrajectoryIngestor(tmp_path) as ingestor:
-        for ask in (ingestor.ingest, lambda folder, **asked: next(ingestor.watch(folder, **asked))):
+        for ask in (ingestor.ingest, lambda folder, **requested: next(ingestor.watch(folder, **requested))):
             with pytest.raises(EmbedderError, match=r"expected .*'SIZE:STRIDE', 'multi'"):
                 ask(place / "data", windows=windows)
     assert episodes_by_path(tmp_path) == {}
@@ -101,7 +101,7 @@ def test_one_query_is_not_a_list_of_queries(place, retriever):
     windows = {"windows": WindowPlan(32, 16)}
     searches = (
         retriever.search_similar_episodes,
-        lambda query=None, **asked: retriever.search_similar_timesteps(query, **asked, **windows),
+        lambda query=None, **requested: retriever.search_similar_timesteps(query, **requested, **windows),
         retriever.search_moments,
     )
     for one in (array, array.tolist()[0], {"state": array}, str(path), path, (path, 0, 30), hit, hit.load(), None, 5):
@@ -111,8 +111,8 @@ def test_one_query_is_not_a_list_of_queries(place, retriever):
                     search(path, **{name: one})
     several = [array, {"state": array}, str(path), path, (path, 0, 30), hit, hit.load()]
     for search in searches:
-        assert told(search(like=several)) == told(search(like=tuple(several))) != []
-        assert told(search(like=several)) == told(search(like=(one for one in several)))
+        assert describe(search(like=several)) == describe(search(like=tuple(several))) != []
+        assert describe(search(like=several)) == describe(search(like=(one for one in several)))
     assert len(retriever.search_similar_episodes(path, like=retriever.search_similar_episodes(path, 2))) == 6
 
 
@@ -122,9 +122,9 @@ def test_one_query_is_not_a_list_of_queries(place, retriever):
 def test_a_search_for_what_is_not_embedded_says_what_is(place, retriever):
     path = files(place / "data")[0]
     here = r"there are no vectors for this search(?s:.*)signal/state\[4\].*whole episodes(?s:.*)windows of 32"
-    for asked in ({"window_size": 33}, {"windows": WindowPlan(5, 5)}, {"windows": "5:5"}, {"windows": "whole"}):
+    for requested in ({"window_size": 33}, {"windows": WindowPlan(5, 5)}, {"windows": "5:5"}, {"windows": "whole"}):
         with pytest.raises(QueryError, match=here):
-            retriever.search_similar_timesteps(path, **asked)
+            retriever.search_similar_timesteps(path, **requested)
     with pytest.raises(QueryError, match=here):
         retriever.search_moments(path, windows="5:5")
     for plan in ("whole", WindowPlan()):
@@ -144,9 +144,9 @@ def test_a_search_for_what_is_not_embedded_says_what_is(place, retriever):
 def test_searches_take_the_notation_of_windows_and_refuse_what_is_none(place, retriever):
     path = files(place / "data")[0]
     by_words = retriever.search_similar_timesteps(path, windows="32:16")
-    assert told(by_words) == told(retriever.search_similar_timesteps(path, windows=WindowPlan(32, 16)))
-    assert told(by_words) == told(retriever.search_similar_timesteps(path, window_size=np.int64(32)))
-    assert told(retriever.search_moments(path, windows="multi")) == told(retriever.search_moments(path))
+    assert describe(by_words) == describe(retriever.search_similar_timesteps(path, windows=WindowPlan(32, 16)))
+    assert describe(by_words) == describe(retriever.search_similar_timesteps(path, window_size=np.int64(32)))
+    assert describe(retriever.search_moments(path, windows="multi")) == describe(retriever.search_moments(path))
     for search in (retriever.search_similar_timesteps, retriever.search_moments):
         for windows in (BOTH, "both", 32, ["multi"]):
             with pytest.raises(EmbedderError, match=r"expected .*'SIZE:STRIDE', 'multi'"):
@@ -160,7 +160,7 @@ def test_searches_take_the_notation_of_windows_and_refuse_what_is_none(place, re
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "told"),
+    ("requested", "error", "message"),
     [
         ({"top_k": 1.5}, QueryError, "top_k: expected a whole number, found 1.5"),
         ({"top_k": float("nan")}, QueryError, "top_k: expected a whole number"),
@@ -177,15 +177,15 @@ def test_searches_take_the_notation_of_windows_and_refuse_what_is_none(place, re
         ({"min_score": "a"}, QueryError, "min_score: expected a finite number"),
     ],
 )
-def test_what_no_search_can_take_is_refused(place, retriever, asked, error, told):
+def test_what_no_search_can_take_is_refused(place, retriever, requested, error, message):
     path = files(place / "data")[0]
     for search in (
         retriever.search_similar_episodes,
-        lambda query, **asked: retriever.search_similar_timesteps(query, window_size=32, **asked),
+        lambda query, **requested: retriever.search_similar_timesteps(query, window_size=32, **requested),
         retriever.search_moments,
     ):
-        with pytest.raises(error, match=told):
-            search(path, **asked)
+        with pytest.raises(error, match=message):
+            search(path, **requested)
     found = retriever.search_similar_episodes(path, 100, reward_range=np.array([30.0, np.inf]))
     assert [hit.uid for hit in found] == [
         hit.uid for hit in retriever.search_similar_episodes(path, 100, reward_range=(30, None))
@@ -224,14 +224,14 @@ def test_options_that_a_search_does_not_have_are_refused_by_name(place, retrieve
 
 def test_what_names_no_file_is_refused_as_a_query(place, retriever):
     path = files(place / "data")[0]
-    for query, told in (
+    for query, message in (
         (place / "data", "expected the path of an episode file, found a folder at"),
         ("", "query: expected an episode_id, .*, found str ''"),
         ((path, 30), r"\(file, start, stop\): expected these three, found"),
         ((path, 0, 30, 5), r"\(file, start, stop\): expected these three, found"),
         ((path, 0.5, 30), r"\(file, start, stop\): expected a whole number, found 0.5"),
     ):
-        with pytest.raises(QueryError, match=told):
+        with pytest.raises(QueryError, match=message):
             retriever.search_similar_episodes(query)
 
 

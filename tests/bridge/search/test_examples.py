@@ -32,17 +32,17 @@ def span_of(number, name):
     return next((start, stop) for other, start, stop in play(number)[1] if other == name)
 
 
-def told(hits):
+def describe(hits):
     return [(hit.episode_id, hit.span, hit.score) for hit in hits]
 
 
 def test_moments_like_either_example_are_found_and_each_example_first(archive, retriever):
     files = [(name_of(archive, 0), *span_of(0, "reach")), (name_of(archive, 3), *span_of(3, "press"))]
     hits = retriever.search_moments(files[0], 12, like=[files[1]])
-    assert sorted(told(hits[:2])) == sorted([("play-0", files[0][1:], 1.0), ("play-3", files[1][1:], 1.0)])
+    assert sorted(describe(hits[:2])) == sorted([("play-0", files[0][1:], 1.0), ("play-3", files[1][1:], 1.0)])
     assert {labels(hit)[0] for hit in hits} == {"reach", "press"}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert told(retriever.search_moments(like=files, top_k=12)) == told(hits)
+    assert describe(retriever.search_moments(like=files, top_k=12)) == describe(hits)
     for hit in hits:
         others = [other.span for other in hits if other is not hit and other.uid == hit.uid]
         assert not others or overlap(np.array(others), hit.span).max() <= 0.3
@@ -50,7 +50,7 @@ def test_moments_like_either_example_are_found_and_each_example_first(archive, r
 
 def test_the_same_example_twice_is_one_example(archive, retriever):
     query = (name_of(archive, 5), *span_of(5, "lift"))
-    assert told(retriever.search_moments(query, 7, like=[query])) == told(retriever.search_moments(query, 7))
+    assert describe(retriever.search_moments(query, 7, like=[query])) == describe(retriever.search_moments(query, 7))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_limits_and_exclusion_hold_for_all_examples(archive, retriever):
     again = retriever.search_moments(
         like=like, unlike=unlike, top_k=20, per_episode=1, exclude_self=True, min_score=least
     )
-    assert told(again) == told(hits[:4])
+    assert describe(again) == describe(hits[:4])
 
 
 def test_examples_that_fit_nothing_are_refused(retriever):
@@ -150,14 +150,14 @@ def test_a_counter_example_takes_the_same_whatever_the_limits_are(swings, option
 
 
 def test_a_counter_example_that_takes_everything_ends_the_search_soon(swings, monkeypatch):
-    asked = []
+    requested = []
     path = swings / "episodes" / "swing-0.wshard"
     with TrajectoryRetriever(swings) as retriever:
         find = retriever._moments.search
-        monkeypatch.setattr(retriever._moments, "search", lambda *a: (asked.append(a[1].top_k), find(*a))[1])
+        monkeypatch.setattr(retriever._moments, "search", lambda *a: (requested.append(a[1].top_k), find(*a))[1])
         retriever.search_moments((path, 0, 30), 2, unlike=[(path, 0, 30)])
-        assert len(asked) <= 8
-        assert max(asked) <= 4 * 64 * 2
+        assert len(requested) <= 8
+        assert max(requested) <= 4 * 64 * 2
 
 
 def test_examples_are_compared_in_one_space(swings):

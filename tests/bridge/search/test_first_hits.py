@@ -43,9 +43,9 @@ def archive(tmp_path_factory):
 def slow_distance(query, rows):
     """Return the root mean square along the path of the lowest sum of distances, each times what it advances."""
     costs = {(-1, -1): (0.0, ())}
-    for i, asked in enumerate(query):
+    for i, requested in enumerate(query):
         for j, row in enumerate(rows):
-            apart = math.dist(asked, row)
+            apart = math.dist(requested, row)
             before = [((i - 1, j - 1), 2), ((i - 1, j), 1), ((i, j - 1), 1)]
             sums = [(costs[one][0] + times * apart, one) for one, times in before if one in costs]
             cost, one = min(sums)
@@ -76,8 +76,8 @@ def test_the_first_ten_are_in_the_order_of_a_scan(archive):
     near = 1 - (1 - cosines) / (1 - cosines.mean())
     order = np.argsort(-near)
     standard = [(curve(one).astype(float) - scaling.mean) / scaling.std for one in order[:FIRST]]
-    asked = (query.astype(float) - scaling.mean) / scaling.std
-    apart = np.array([slow_distance(asked, rows) for rows in standard])
+    requested = (query.astype(float) - scaling.mean) / scaling.std
+    apart = np.array([slow_distance(requested, rows) for rows in standard])
     key = (1 - ALIGNED_SHARE) * near[order[:FIRST]] + ALIGNED_SHARE * (1 - apart / apart.mean())
     expected = [*order[:FIRST][np.argsort(-key)], *order[FIRST:]]
     assert expected != order.tolist()

@@ -100,9 +100,9 @@ def scan(archive, query, *, expand=8):
 def test_hits_are_those_of_a_full_scan(archive, retriever, expand):
     for pair, query in ((pair, state(made(*pair))) for pair in ALL[::9]):
         disturbed = query[: int(0.6 * len(query))] + np.random.default_rng(pair).normal(0, 0.2, 4)
-        for asked in (query, disturbed):
-            wanted = scan(archive, asked, expand=8 if expand is None else expand)
-            hits = retriever.search_similar_episodes(asked, 100, expand=expand)
+        for requested in (query, disturbed):
+            wanted = scan(archive, requested, expand=8 if expand is None else expand)
+            hits = retriever.search_similar_episodes(requested, 100, expand=expand)
             assert {hit.episode_id: hit.score for hit in hits} == pytest.approx(wanted, abs=1e-5)
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
             assert hits.exact
@@ -203,8 +203,8 @@ def test_the_least_similar_come_first_where_they_are_requested(retriever):
 def test_thresholds_keep_what_reaches_them(retriever):
     hits = retriever.search_similar_episodes(made(1, 1), 24)
     for score in (hits[0].score, hits[5].score, -9.0, 2.0):
-        kept = retriever.search_similar_episodes(made(1, 1), 24, min_score=score)
-        assert [hit.episode_id for hit in kept] == [hit.episode_id for hit in hits if hit.score >= score]
+        saved = retriever.search_similar_episodes(made(1, 1), 24, min_score=score)
+        assert [hit.episode_id for hit in saved] == [hit.episode_id for hit in hits if hit.score >= score]
 
 
 def test_diverse_hits_begin_with_the_best_and_spread_over_tasks(retriever):
@@ -285,12 +285,12 @@ def test_files_that_are_gone_cost_no_hits(folder, tmp_path):
 
 
 def test_searches_that_make_no_sense_are_refused(retriever):
-    for wrong, told in (
+    for wrong, message in (
         ({}, r"expected a query, examples \(like=\[...\]\) or words"),
         ({"text": "door", "unlike": [made(0, 0)]}, "found text only"),
         ({"text": "door", "diversity": 0.5}, "found text only"),
     ):
-        with pytest.raises(QueryError, match=told):
+        with pytest.raises(QueryError, match=message):
             retriever.search_similar_episodes(**wrong)
     with pytest.raises(QueryError, match="timesteps, which have no text"):
         retriever.search_similar_timesteps(made(0, 0), text="door")
@@ -316,9 +316,9 @@ def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_pa
     assert len(opened) == 2 * len(ALL)  # once to register, once to embed
     for plan in plans:
         ingest(tmp_path / "many", folder, embedder=None, windows=plan)
-    held = [{key: value.tobytes() for key, value in vectors_of(tmp_path / name).items()} for name in ("one", "many")]
-    assert held[0] == held[1]
-    assert len(held[0]) == 3 * len(ALL)
+    stored = [{key: value.tobytes() for key, value in vectors_of(tmp_path / name).items()} for name in ("one", "many")]
+    assert stored[0] == stored[1]
+    assert len(stored[0]) == 3 * len(ALL)
 
 
 def test_a_pass_gives_every_space_what_it_lacks(folder, tmp_path):
@@ -327,8 +327,8 @@ def test_a_pass_gives_every_space_what_it_lacks(folder, tmp_path):
     ingest(tmp_path, *paths[::3], embedder=None, windows=BOTH[1])
     report = ingest(tmp_path, folder, embedder=None, windows=BOTH)
     assert report.ok
-    held = [fingerprint for fingerprint, _ in vectors_of(tmp_path)]
-    assert sorted(map(held.count, set(held))) == [24, 24]
+    stored = [fingerprint for fingerprint, _ in vectors_of(tmp_path)]
+    assert sorted(map(stored.count, set(stored))) == [24, 24]
     assert ingest(tmp_path, folder, embedder=None, windows=BOTH).embedded == 0
     assert {space.windows.scales for space in spaces_of(tmp_path)} == {None, SCALES}
 

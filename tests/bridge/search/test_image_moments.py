@@ -51,8 +51,8 @@ def overlap(found, wanted):
 def test_a_span_itself_comes_first_with_score_1_and_exact_bounds(archive):
     with TrajectoryRetriever(archive) as retriever:
         for number, span in ((0, (11, 47)), (3, (50, 70)), (5, (0, 90))):
-            asked = camera(number)[slice(*span)]
-            for query in (asked, {"cam": asked}, (archive.parent / f"{number}.wshard", *span)):
+            requested = camera(number)[slice(*span)]
+            for query in (requested, {"cam": requested}, (archive.parent / f"{number}.wshard", *span)):
                 best, *others = retriever.search_moments(query, 3)
                 assert (best.episode_id, best.span, best.score) == (f"ep-{number}", span, 1.0)
                 assert best.alignment == tuple((step, span[0] + step) for step in range(span[1] - span[0]))
@@ -66,12 +66,12 @@ def test_a_span_at_another_speed_in_another_light_is_found_where_it_is(archive, 
     start = int(rng.integers(0, 50))
     paces = np.interp(np.linspace(0, 3, 60), np.arange(4), rng.uniform(0.5, 2, 4)).cumsum()
     steps = start + np.rint((paces - paces[0]) / (paces[-1] - paces[0]) * 35).astype(int)
-    asked = np.clip(camera(number)[steps] * 0.6 + 30 + rng.normal(0, 4, (60, HEIGHT, WIDTH, 3)), 0, 255).astype(
+    requested = np.clip(camera(number)[steps] * 0.6 + 30 + rng.normal(0, 4, (60, HEIGHT, WIDTH, 3)), 0, 255).astype(
         np.uint8
     )
     with TrajectoryRetriever(archive) as retriever:
-        best, *others = retriever.search_moments(asked, 4)
-        windows = retriever.search_moments(asked, 4, refine=False)
+        best, *others = retriever.search_moments(requested, 4)
+        windows = retriever.search_moments(requested, 4, refine=False)
     assert best.episode_id == f"ep-{number}"
     assert overlap(best.span, (start, start + 36)) >= 0.85
     assert best.score > 1.2 * max(hit.score for hit in others)

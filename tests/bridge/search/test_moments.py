@@ -100,14 +100,14 @@ def errands(number):
 def alike(query, others):
     """Return, of the ten best of all errands as candidates a few steps off, which lead to the same place."""
     scaling = Statistics(1, np.zeros(3), np.ones(3))
-    held = dict(zip(others, prepare_rows([rows for rows, _ in others.values()], scaling), strict=True))
+    stored = dict(zip(others, prepare_rows([rows for rows, _ in others.values()], scaling), strict=True))
     found = [(number, *span) for number, (_, spans) in others.items() for span in spans]
     windows = np.array([(max(0, start - 3), stop - 2) for _, _, start, stop in found])
     number, (target, start, stop) = query
-    (asked,) = prepare_rows([errands(number)[0][start:stop]], scaling)
+    (requested,) = prepare_rows([errands(number)[0][start:stop]], scaling)
     episodes = np.array([episode for episode, *_ in found])
     hits = refine(
-        asked, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), held, MomentLimits(10, 0.3, None)
+        requested, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), stored, MomentLimits(10, 0.3, None)
     )
     best = [max((overlap(np.array([span]), (one.start, one.stop))[0], aim)
                 for aim, *span in others[one.episode][1]) for one in hits]  # fmt: skip
@@ -289,7 +289,7 @@ def test_the_episode_that_a_query_names_can_be_left_out(archive, retriever, tmp_
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "told"),
+    ("query", "options", "message"),
     [
         (("play", 3, 3), {}, "holds no timestep"),
         (("play", "a", 3), {}, r"\(file, start, stop\): expected a whole number"),
@@ -305,10 +305,10 @@ def test_the_episode_that_a_query_names_can_be_left_out(archive, retriever, tmp_
         ),
     ],
 )
-def test_what_cannot_be_searched_for_is_refused(archive, retriever, query, options, told):
+def test_what_cannot_be_searched_for_is_refused(archive, retriever, query, options, message):
     if isinstance(query, tuple):
         query = (name_of(archive, 1), *query[1:])
-    with pytest.raises(QueryError, match=told):
+    with pytest.raises(QueryError, match=message):
         retriever.search_moments(query, **options)
 
 
@@ -343,10 +343,10 @@ def test_a_copy_is_found_wherever_it_lies_and_if_all_of_it_is_shifted(tmp_path):
 def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_nearest():
     rng = np.random.default_rng(1)
     scaling = Statistics(1, np.zeros(3), np.ones(3))
-    held = dict(enumerate(prepare_rows([np.cumsum(rng.normal(size=(60, 3)), axis=0) for _ in range(30)], scaling)))
-    (query,) = prepare_rows([held[29].rows[13:43]], scaling)
+    stored = dict(enumerate(prepare_rows([np.cumsum(rng.normal(size=(60, 3)), axis=0) for _ in range(30)], scaling)))
+    (query,) = prepare_rows([stored[29].rows[13:43]], scaling)
     spans, free = np.tile([10, 40], (30, 1)), np.arange(30) >= 20
-    chosen = narrow(query, Windows(np.arange(30), spans, free), held, 4, sure=3)
+    chosen = narrow(query, Windows(np.arange(30), spans, free), stored, 4, sure=3)
     assert {0, 1, 2, 29} <= {*chosen.episodes.tolist()}
     assert (len(chosen.episodes), int(chosen.free.sum())) == (6, 2)
 
@@ -362,16 +362,16 @@ def test_the_nearest_episodes_are_not_searched_for_where_the_best_windows_show_t
         search = retriever._archive.index.search
         counts, found = [], []
         for exact in (True, False):  # an answer that is not proven is no reason to leave out anything
-            asked = []
+            requested = []
 
-            def record(space, vector, request, asked=asked, exact=exact):
-                asked.append(request)
+            def record(space, vector, request, requested=requested, exact=exact):
+                requested.append(request)
                 return replace(search(space, vector, request), exact=exact)
 
             monkeypatch.setattr(retriever._archive.index, "search", record)
             query = next(archive.rglob("*.wshard"))
             found.append(retriever.search_moments((query, 10, 40), 5, **options))
-            counts.append(sum(request.distinct for request in asked))
+            counts.append(sum(request.distinct for request in requested))
         assert len(found[0]) == 5
         assert [*found[0]] == [*found[1]]
         assert counts[0] < counts[1]
@@ -405,15 +405,15 @@ def test_lanes_in_memory_are_few_and_follow_their_files(archive):
         first = [*small.load(rows, space, space.scaling)[0].values()]
         assert len(small._cache) == 1
         large = LaneRows()
-        kept = [*large.load(rows, space, space.scaling)[0].values()]
+        saved = [*large.load(rows, space, space.scaling)[0].values()]
         again = large.load(rows, space, space.scaling)[0].values()
-        assert all(one is other for one, other in zip(again, kept, strict=True))
-        for one, other in zip(first, kept, strict=True):
+        assert all(one is other for one, other in zip(again, saved, strict=True))
+        for one, other in zip(first, saved, strict=True):
             assert np.array_equal(one.rows, other.rows)
             assert np.array_equal(one.smooth, other.smooth)
-        half = kept[0].rows
+        half = saved[0].rows
         expected = [half[max(0, step - 2) : step + 3].mean(axis=0) for step in range(len(half))]
-        np.testing.assert_allclose(kept[0].smooth, expected, atol=1e-12)
+        np.testing.assert_allclose(saved[0].smooth, expected, atol=1e-12)
         assert len(prepare_rows([np.zeros((1, 4))], space.scaling)[0].smooth) == 1
 
 
@@ -466,7 +466,7 @@ def test_windows_of_one_size_serve_too_and_whole_episodes_do_not(tmp_path):
 def test_suppression_keeps_the_best_and_only_them(found, limit):
     episodes = np.array([episode for episode, _, _ in found], np.int64)
     spans = np.array([(start, start + length) for _, start, length in found], np.int64).reshape(-1, 2)
-    kept = suppress(episodes, spans, MomentLimits(len(found), limit)).tolist()
+    saved = suppress(episodes, spans, MomentLimits(len(found), limit)).tolist()
     slow: list[int] = []
     for place in range(len(found)):
         steps = set(range(*spans[place]))
@@ -478,7 +478,7 @@ def test_suppression_keeps_the_best_and_only_them(found, limit):
         ]
         if all(share <= limit for share in shares):
             slow.append(place)
-    assert kept == slow
+    assert saved == slow
     assert suppress(episodes, spans, MomentLimits(2, limit)).tolist() == slow[:2]
 
 
@@ -552,21 +552,23 @@ def test_moments_on_the_command_line(archive, retriever):
     assert found["alignment"] == [[step, 20 + step] for step in range(25)]
     assert found["remaining"] == len(play(6)[0]) - 45
     assert set(found["lane_scores"]) == {"signal/pose", "signal/still"}
-    told = run(archive, ("moments", "play-6", *span, "--exclude-self", "--per-episode", 1, "-k", 3))
+    output = run(archive, ("moments", "play-6", *span, "--exclude-self", "--per-episode", 1, "-k", 3))
     expected = retriever.search_moments((path, 20, 45), 3, exclude_self=True, per_episode=1)
-    assert all(f"{hit.span[0]}:{hit.span[1]}" in told for hit in expected)
-    assert "play-6" not in told
+    assert all(f"{hit.span[0]}:{hit.span[1]}" in output for hit in expected)
+    assert "play-6" not in output
     assert "1 hit," in run(archive, ("moments", "play-6", *span, "--min-score", 1, "-k", 3))
     assert "signal/pose 1.00 signal/still 1.00" in run(archive, ("moments", "play-6", *span, "-k", 1))
-    asked = map(str, ("moments", "play-6", *span, "--archive", archive, "--min-score", 1, "--top", 3))
-    told = CliRunner().invoke(app, [*asked]).stderr
-    assert told == "fewer than 3: other candidates were excluded by --max-overlap, --min-score\n"
-    asked = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
-    table = run(archive, asked)
-    for hit, told in zip(json.loads(run(archive, (*asked, "--json")))["items"], table.splitlines()[1:], strict=False):
+    requested = map(str, ("moments", "play-6", *span, "--archive", archive, "--min-score", 1, "--top", 3))
+    output = CliRunner().invoke(app, [*requested]).stderr
+    assert output == "fewer than 3: other candidates were excluded by --max-overlap, --min-score\n"
+    requested = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
+    table = run(archive, requested)
+    for hit, output in zip(
+        json.loads(run(archive, (*requested, "--json")))["items"], table.splitlines()[1:], strict=False
+    ):
         assert hit["lane_scores"].keys() == {"signal/pose", "signal/still"}
-        assert f"{hit['alignment'][0][1]}:{hit['alignment'][-1][1] + 1}" in told
-        assert f"signal/pose {hit['lane_scores']['signal/pose']:.2f}" in told
+        assert f"{hit['alignment'][0][1]}:{hit['alignment'][-1][1] + 1}" in output
+        assert f"signal/pose {hit['lane_scores']['signal/pose']:.2f}" in output
     rest = run(archive, ("search", path, "--moments", "--exclude-self", "-k", 1))
     assert "1 hit," in rest
     assert "play-6" not in rest

@@ -161,20 +161,20 @@ class Rows:
 class Vectors:
     """An index and stored vectors of one vector per episode in several Spaces: {space: {episode: vector}}."""
 
-    def __init__(self, held) -> None:
-        self.held = {space.fingerprint: vectors for space, vectors in held.items()}
+    def __init__(self, stored) -> None:
+        self.stored = {space.fingerprint: vectors for space, vectors in stored.items()}
 
     def search(self, space, vector, request):
-        cosines = {id_: float(row.astype(float) @ vector) for id_, row in self.held[space.fingerprint].items()}
+        cosines = {id_: float(row.astype(float) @ vector) for id_, row in self.stored[space.fingerprint].items()}
         order = sorted(cosines, key=lambda id_: (-cosines[id_], id_))[: request.top_k]
         return Answer(tuple(Match(id_, 0, cosines[id_]) for id_ in order), True, len(cosines))
 
     def load(self, space, episodes):
-        held = self.held[space.fingerprint]
-        return StoredRows.of({id_: held[id_][None] for id_ in episodes if id_ in held}, space.dim)
+        stored = self.stored[space.fingerprint]
+        return StoredRows.of({id_: stored[id_][None] for id_ in episodes if id_ in stored}, space.dim)
 
     def background(self, query):
-        return float(np.mean([row @ query.vector for row in self.held[query.space.fingerprint].values()]))
+        return float(np.mean([row @ query.vector for row in self.stored[query.space.fingerprint].values()]))
 
 
 @pytest.mark.parametrize("expand", [0, 4])
@@ -193,12 +193,12 @@ def test_the_score_of_views_together_is_their_mean(expand, monkeypatch):
         few, everything = rank(Request(3, EVERYTHING)), rank(Request(500, EVERYTHING))
         assert (everything.exact, len(everything.matches), few.exact, len(few.matches)) == (True, 500, True, 3)
         if expand == 0:
-            views = [(there.held[aim.space.fingerprint], aim, there.background(aim)) for aim in aims]
+            views = [(there.stored[aim.space.fingerprint], aim, there.background(aim)) for aim in aims]
             for match in (*few.matches, *everything.matches):
                 scores = [
-                    1 - (1 - held[match.episode].astype(float) @ aim.vector) / (1 - background)
-                    for held, aim, background in views
-                    if match.episode in held
+                    1 - (1 - stored[match.episode].astype(float) @ aim.vector) / (1 - background)
+                    for stored, aim, background in views
+                    if match.episode in stored
                 ]
                 assert match.score == pytest.approx(np.mean(scores), abs=1e-6)
 
@@ -286,11 +286,11 @@ def test_the_level_scales_the_mean_along_the_path_and_older_spaces_keep_their_na
 
 
 def test_options_that_cannot_be_are_refused():
-    for wrong, told in (
+    for wrong, message in (
         ({"expand": -1}, "expand: expected at least 0, found -1"),
         ({"diversity": 1.1}, "diversity: expected a number from 0 to 1"),
         ({"min_score": math.nan}, "min_score: expected a finite number"),
         ({"least": True, "text": "door", "expand": 3}, "least: .* together with text and expand"),
     ):
-        with pytest.raises(QueryError, match=told):
+        with pytest.raises(QueryError, match=message):
             SearchOptions(**wrong)

@@ -107,7 +107,7 @@ def test_a_part_of_an_episode_is_a_query(retriever):
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         (np.zeros((5, 7)), r"of shape \[5, 7\] fits none"),
         (np.zeros(3), r"of shape \[3\] fits none"),
@@ -116,8 +116,8 @@ def test_a_part_of_an_episode_is_a_query(retriever):
         (make_episode(1), "'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl, reward fits none"),
     ],
 )
-def test_a_query_that_fits_nothing_is_refused_with_what_there_is(retriever, query, told):
-    with pytest.raises(QueryError, match=told) as caught:
+def test_a_query_that_fits_nothing_is_refused_with_what_there_is(retriever, query, message):
+    with pytest.raises(QueryError, match=message) as caught:
         retriever.search_similar_episodes(query)
     assert "signal/state[4] (4 channels), whole episodes" in str(caught.value)
 
@@ -133,7 +133,7 @@ class Tensor:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ([[1, 2, 3, 4], [1, 2]], "inhomogeneous shape"),
         (np.ma.masked_less(np.ones((5, 4)) * np.arange(4), 1), "masked elements"),
@@ -142,10 +142,10 @@ class Tensor:
     ],
     ids=["ragged", "masked", "with gradients", "of another dtype"],
 )
-def test_a_query_that_is_not_an_array_is_refused_before_anything_is_searched(retriever, query, told):
-    with pytest.raises(QueryError, match=rf"query, \[D\] or \[T, D\]: expected an array.*{told}"):
+def test_a_query_that_is_not_an_array_is_refused_before_anything_is_searched(retriever, query, message):
+    with pytest.raises(QueryError, match=rf"query, \[D\] or \[T, D\]: expected an array.*{message}"):
         retriever.search_similar_episodes(query)
-    with pytest.raises(QueryError, match=f"query: lane 'state': expected an array.*{told}"):
+    with pytest.raises(QueryError, match=f"query: lane 'state': expected an array.*{message}"):
         retriever.search_similar_episodes({"state": query})
 
 
@@ -227,8 +227,8 @@ def test_lanes_of_different_lengths_are_reported(tmp_path):
     save(tmp_path / "data", *(episode(0, n, lanes=("pose", "goal")) for n in range(3)))
     ingest(tmp_path / "archive", tmp_path / "data")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
-        told = "expected a query with lanes of as many timesteps, found signal/goal of 6, signal/pose of 5"
-        with pytest.raises(QueryError, match=told):
+        message = "expected a query with lanes of as many timesteps, found signal/goal of 6, signal/pose of 5"
+        with pytest.raises(QueryError, match=message):
             retriever.search_similar_episodes({"pose": np.zeros((5, 4)), "goal": np.zeros((6, 4))})
 
 
@@ -287,9 +287,9 @@ def test_the_embedder_chooses_where_an_archive_was_embedded_in_several_ways(tmp_
     with TrajectoryRetriever(tmp_path, "stats") as retriever:
         with pytest.raises(
             SpaceMismatchError, match=r"was not embedded by stats version 1.*ingest it with that"
-        ) as told:
+        ) as message:
             retriever.search_similar_episodes(query)
-        assert "arcdct over" in str(told.value)
+        assert "arcdct over" in str(message.value)
 
 
 def test_what_is_not_embedded_cannot_be_searched(tmp_path, retriever):
@@ -451,7 +451,7 @@ class _Overtaken:
 
 
 def test_an_episode_that_changes_while_it_is_searched_for_is_not_a_false_hit(tmp_path):
-    kept, shorter, gone = save(tmp_path / "data", *(episode(task, 0, 45) for task in range(3)))
+    saved, shorter, gone = save(tmp_path / "data", *(episode(task, 0, 45) for task in range(3)))
     archive, plan = tmp_path / "archive", WindowPlan(10, 7)
     ingest(archive, tmp_path / "data", windows=plan)
 
@@ -465,7 +465,7 @@ def test_an_episode_that_changes_while_it_is_searched_for_is_not_a_false_hit(tmp
         overtaken = replace(retriever._archive, index=_Overtaken(index, overtake))
         retriever._episodes = replace(retriever._episodes, archive=overtaken)
         hits = retriever.search_similar_timesteps(state(episode(1, 0, 45))[-10:], 18)
-    assert {hit.file_path for hit in hits} == {str(kept), str(shorter)}
+    assert {hit.file_path for hit in hits} == {str(saved), str(shorter)}
     assert {hit.span for hit in hits if hit.file_path == str(shorter)} == {(0, 8)}
 
 

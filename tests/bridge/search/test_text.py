@@ -34,7 +34,7 @@ class Meanings:
     name, version = "meanings", 1
 
     def __init__(self, weight=1.0) -> None:
-        self.asked = []
+        self.requested = []
         self._weight = weight
 
     def parameters(self):
@@ -44,7 +44,7 @@ class Meanings:
         return len(WORDS) + 1
 
     def encode(self, texts):
-        self.asked += texts
+        self.requested += texts
         heard = [[MEANT.get(word, word) for word in text.split()] for text in texts]
         rows = [[words.count(word) * (0.1 if word == "the" else 1) for word in WORDS] + [0.01] for words in heard]
         vectors = np.array(rows).reshape(len(texts), -1) ** self._weight
@@ -68,10 +68,10 @@ def archive(tmp_path, folder):
     return tmp_path / "archive"
 
 
-def tasks(archive, encoder=None, **asked):
+def tasks(archive, encoder=None, **requested):
     """Return which tasks the hits are of, in their order."""
     with TrajectoryRetriever(archive, sentences=encoder) as retriever:
-        return [int(hit.episode_id.split("-")[1]) for hit in retriever.search_similar_episodes(top_k=100, **asked)]
+        return [int(hit.episode_id.split("-")[1]) for hit in retriever.search_similar_episodes(top_k=100, **requested)]
 
 
 def embedded(archive):
@@ -102,22 +102,22 @@ def test_each_task_with_words_has_the_vector_of_its_text(archive):
 
 @pytest.mark.parametrize("query", [False, True])
 def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(archive, folder, query):
-    asked = {"query_obs": folder / "task-3" / "task-3-1.wshard"} if query else {}
+    requested = {"query_obs": folder / "task-3" / "task-3-1.wshard"} if query else {}
     with TrajectoryRetriever(archive) as plain, TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
-        text, held, encoder = "open the mug", embedded(archive), Meanings()
+        text, stored, encoder = "open the mug", embedded(archive), Meanings()
         (meant,) = encoder.encode([text])
         with looked_into(archive) as opened:
             ids = {row.episode_id: row.id for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()}
             words, weights = dict(opened.catalog.query.relevant(text)), opened.catalog.query.word_weights(text)
         assert weights["the"] < 0.3 * weights["mug"]
-        cosines = {ids[name]: float(vectors[0] @ meant) for name, vectors in held.items()}
+        cosines = {ids[name]: float(vectors[0] @ meant) for name, vectors in stored.items()}
         whole = sum(weights.values())
         expected = {id_: (cosine + 0.1 * words.get(id_, 0) / whole) / 1.1 for id_, cosine in cosines.items()}
         if query:
-            lists = [[ids[hit.episode_id] for hit in plain.search_similar_episodes(**asked, top_k=100)]]
+            lists = [[ids[hit.episode_id] for hit in plain.search_similar_episodes(**requested, top_k=100)]]
             lists.append(sorted(expected, key=lambda id_: (-round(expected[id_], 6), id_)))
             expected = reciprocal_ranks(lists)
-        hits = retriever.search_similar_episodes(**asked, text=text, top_k=100)
+        hits = retriever.search_similar_episodes(**requested, text=text, top_k=100)
         assert {ids[hit.episode_id]: hit.score for hit in hits} == pytest.approx(expected)
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
@@ -126,9 +126,9 @@ def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(arc
 
 def test_explained_says_what_was_asked(archive, folder):
     with TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
-        asked = {"text": "lift", "explain": True}
-        alone = retriever.search_similar_episodes(**asked).explained
-        beside = retriever.search_similar_episodes(files(folder)[0], plain=True, **asked).explained
+        requested = {"text": "lift", "explain": True}
+        alone = retriever.search_similar_episodes(**requested).explained
+        beside = retriever.search_similar_episodes(files(folder)[0], plain=True, **requested).explained
     assert alone.route == "words + sentences by scan"
     assert (alone.passing, alone.scored) == (9, 9)
     assert beside.route == "scan + words + sentences by scan"
@@ -139,11 +139,11 @@ def test_explained_says_what_was_asked(archive, folder):
 def test_each_text_is_encoded_once_and_nothing_again(archive, folder):
     again = Meanings()
     assert counts(ingest(archive, folder, sentences=again)) == {"unchanged": 12}
-    assert again.asked == []
+    assert again.requested == []
     first = Meanings()
     ingest(archive, folder, sentences=first)
     ingest(archive.with_name("other"), folder, sentences=first)
-    assert sorted(first.asked) == sorted(task for task in TASKS if task)
+    assert sorted(first.requested) == sorted(task for task in TASKS if task)
 
 
 def test_a_changed_file_loses_its_vector_until_it_is_ingested_with_the_encoder(archive, folder):
@@ -175,7 +175,7 @@ def test_notes_are_found_by_their_words_and_have_no_vector(archive, folder):
         opened.catalog.annotations.add_note(silent, "wave wildly", who="ann")
     encoder = Meanings()
     ingest(archive, folder, sentences=encoder)
-    assert encoder.asked == []
+    assert encoder.requested == []
     assert len(embedded(archive)) == 9
     assert set(tasks(archive, text="wildly")) == {2}
 
@@ -184,7 +184,7 @@ def test_several_texts_of_one_episode_are_encoded_together(tmp_path):
     save(tmp_path / "data", episode(0, 0, 12, metadata={"task": "wave", "instruction": [" lift the mug ", "  ", 7]}))
     encoder = Meanings()
     ingest(tmp_path / "archive", tmp_path / "data", sentences=encoder)
-    assert encoder.asked == ["wave\nlift the mug"]
+    assert encoder.requested == ["wave\nlift the mug"]
 
 
 def test_another_encoder_is_refused_with_advice_and_an_archive_without_stays_as_it_is(tmp_path, archive, folder):
@@ -270,7 +270,7 @@ def test_the_command_line_takes_a_folder(tmp_path, folder):
     assert "sentences" in run("index", "spaces").stdout
     hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["items"]
     assert [hit["metadata"]["env_id"] for hit in hits[:3]] == ["task-0"] * 3
-    told = run("search", "task-3-0", "--text", "lift cup", "--sentences", encoder, "--explain", "--plain").stdout
-    assert "index: scan + words + sentences by scan" in told
+    printed = run("search", "task-3-0", "--text", "lift cup", "--sentences", encoder, "--explain", "--plain").stdout
+    assert "index: scan + words + sentences by scan" in printed
     wrong = run("search", "--text", "lift cup", "--sentences", str(tmp_path), code=1)
     assert "expected tokenizer.json and model.onnx" in wrong.output

@@ -82,7 +82,7 @@ def test_an_episode_is_answered_by_all_views_of_it_together(retriever, archive):
 def test_all_that_could_be_asked_before_can_be_asked_of_several_views(retriever, folder):
     query, path = seen(1, 2), folder / "task-1" / "task-1-2.wshard"
     like, unlike = [seen(1, 3)], [seen(0, 0)]
-    for asked in (
+    for requested in (
         {"plain": True},
         {"expand": 3},
         {"like": like, "unlike": unlike},
@@ -92,10 +92,10 @@ def test_all_that_could_be_asked_before_can_be_asked_of_several_views(retriever,
         {"exclude_self": True, "alignment": True},
         {"text": "door"},
     ):
-        hits = retriever.search_similar_episodes(path if "exclude_self" in asked else query, 4, **asked)
-        assert hits, asked
+        hits = retriever.search_similar_episodes(path if "exclude_self" in requested else query, 4, **requested)
+        assert hits, requested
         assert {hit.metadata["env_id"] for hit in hits[:1]} == {"task-1"}
-        assert all(hit.alignment for hit in hits) == ("alignment" in asked)
+        assert all(hit.alignment for hit in hits) == ("alignment" in requested)
     least = retriever.search_similar_episodes(query, 3, least=True).answered
     assert (embedders(least.spaces), embedders(least.others)) == (["frames"], ["blocks"])
     for hit in retriever.search_similar_episodes(query, 14, plain=True, contributions=True):
@@ -191,18 +191,18 @@ def test_evaluate_scores_the_search_by_all_views(archive, folder, tmp_path):
 def test_the_command_line_says_which_spaces_answered(archive, folder):
     wshard = partial(command, folder=archive.parent)
     for verb in ("search", "moments"):
-        asked = (verb, folder / "task-1" / "task-1-2.wshard", "--archive", archive)
-        found = wshard(*asked)
+        requested = (verb, folder / "task-1" / "task-1-2.wshard", "--archive", archive)
+        found = wshard(*requested)
         assert found.exit_code == 0, found.output
         assert " over signal/state[4]" in found.stderr
         assert "frames over signal/cam[20, 20]" in found.stderr
         assert "fits too" not in found.stderr
-        about = json.loads(wshard(*asked, "--json").stdout)
+        about = json.loads(wshard(*requested, "--json").stdout)
         assert {one["about"].split()[0] for one in about["spaces"]} == {"blocks", "arcdct", "frames"} - (
             {"blocks"} if verb == "moments" else set()
         )
         assert (about["others"], about["notes"]) == ([], [])
-        assert "answered by" not in wshard(*asked, "--lanes", "state").stderr
+        assert "answered by" not in wshard(*requested, "--lanes", "state").stderr
     least = wshard("search", folder / "task-1" / "task-1-2.wshard", "--archive", archive, "--least")
     assert "searched frames" in least.stderr
     assert "also available (--embedder, --lanes, --windows or --env): blocks" in least.stderr
@@ -213,8 +213,8 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
 
 def test_a_text_that_nothing_holds_is_reported(retriever, archive, folder):
     query = folder / "task-1" / "task-1-2.wshard"
-    told = retriever.search_similar_episodes(query, 3, text="nothing")
-    assert (len(told), told.answered.notes) == (
+    message = retriever.search_similar_episodes(query, 3, text="nothing")
+    assert (len(message), message.answered.notes) == (
         3,
         ("no text matched: no task and no note of the episodes that pass has a word of 'nothing'",),
     )
@@ -232,8 +232,8 @@ def test_a_filter_that_excludes_all_is_reported_part_by_part(retriever, archive,
         retriever.search_moments,
     ):
 
-        def notes(asked, find=find):
-            hits = find(query, **asked)
+        def notes(requested, find=find):
+            hits = find(query, **requested)
             assert hits == []
             return hits.answered.notes
 
@@ -245,13 +245,13 @@ def test_a_filter_that_excludes_all_is_reported_part_by_part(retriever, archive,
         assert notes({"min_score": 2.0, "env_id": "task-1"}) == ()
     wshard = partial(command, folder=archive.parent)
     for verb in ("search", "moments"):
-        told = wshard(verb, query, "--env", "x", "--archive", archive)
-        assert "env:x alone matches 0 of 14 episodes" in told.stderr
+        output = wshard(verb, query, "--env", "x", "--archive", archive)
+        assert "env:x alone matches 0 of 14 episodes" in output.stderr
 
 
 def test_a_filter_that_only_episodes_of_other_lanes_pass_is_reported(tmp_path):
     save(tmp_path / "data", *(episode(0, n, lanes=("pose", "goal")) for n in range(3)), episode(1, 0))
     ingest(tmp_path / "archive", tmp_path / "data", windows="whole")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
-        told = retriever.search_similar_episodes(episode(1, 0), env_id="task-0").answered.notes
-    assert told == ("3 of 4 episodes pass the filter, none of them has vectors of this kind",)
+        message = retriever.search_similar_episodes(episode(1, 0), env_id="task-0").answered.notes
+    assert message == ("3 of 4 episodes pass the filter, none of them has vectors of this kind",)

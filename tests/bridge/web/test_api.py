@@ -80,9 +80,9 @@ def test_pages_are_those_of_ls(client, home):
 
 
 def test_facets_and_episodes_are_those_of_the_commands(client, home):
-    asked = {"field": ["env", "success"], "histogram": "length", "bins": 10, "where": "env:lift,push"}
-    told = printed(home, "facets", "env", "success", "--histogram", "length", "--where", "env:lift,push")
-    assert get(client, "/api/facets", **asked) == told
+    requested = {"field": ["env", "success"], "histogram": "length", "bins": 10, "where": "env:lift,push"}
+    message = printed(home, "facets", "env", "success", "--histogram", "length", "--where", "env:lift,push")
+    assert get(client, "/api/facets", **requested) == message
     uid = get(client, "/api/episodes")["items"][3]["uid"]
     (shown,) = printed(home, "show", uid)["items"]
     found = get(client, f"/api/episodes/{uid}")
@@ -229,9 +229,9 @@ def test_the_document_names_every_route_and_parameter(app, client):
     ids = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
     assert len(ids) == len(set(ids))
     for endpoint in ENDPOINTS:
-        told = document["paths"][re.sub(r":\w+}", "}", endpoint.path)][endpoint.method.lower()]
-        body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-        names = {one["name"] for one in told["parameters"]} | set(body.get("properties", {}))
+        message = document["paths"][re.sub(r":\w+}", "}", endpoint.path)][endpoint.method.lower()]
+        body = message.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        names = {one["name"] for one in message["parameters"]} | set(body.get("properties", {}))
         assert names == {one.name for one in endpoint.parameters}
         assert all(one.about for one in endpoint.parameters)
 
@@ -426,8 +426,8 @@ def ended(client, job):
 def test_exports_are_what_convert_writes_and_are_downloaded(client, home, tmp_path):
     rows = get(client, "/api/episodes", where="env:push", sort="episode_id")["items"][:2]
     chosen = {"episodes": [row["uid"] for row in rows]}
-    asked = {**chosen, "format": "wshard", "name": "two"}
-    job = ended(client, client.post("/api/exports", json=asked).json())
+    requested = {**chosen, "format": "wshard", "name": "two"}
+    job = ended(client, client.post("/api/exports", json=requested).json())
     assert (job["state"], job["result"]["episodes"], job["result"]["failures"]) == ("done", 2, 0), job
     assert (job["done"], job["total"], job["who"]) == (2, 2, "ann")
     packed = client.get(f"/api/exports/{job['id']}/file")
@@ -439,8 +439,8 @@ def test_exports_are_what_convert_writes_and_are_downloaded(client, home, tmp_pa
             open_wshard(tmp_path / "two" / f"{row['episode_id']}.wshard") as copy,
         ):
             assert copy.load() == truth.load()
-    asked = {"where": "env:push", "expect": 4, "format": "robomimic", "name": "arms"}
-    job = ended(client, client.post("/api/exports", json=asked).json())
+    requested = {"where": "env:push", "expect": 4, "format": "robomimic", "name": "arms"}
+    job = ended(client, client.post("/api/exports", json=requested).json())
     assert job["state"] == "done", job
     with h5py.File(BytesIO(client.get(f"/api/exports/{job['id']}/file").content)) as file:
         assert len(file["data"]) == 4
@@ -485,15 +485,15 @@ def test_exports_of_one_name_are_those_of_one_person(app, client):
     going = threading.Event()
     app.archive.jobs.start("busy with something", lambda _: going.wait(10))
     try:
-        asked = {"format": "wshard", "name": "shared"}
+        requested = {"format": "wshard", "name": "shared"}
         first, again, other = (
-            client.post("/api/exports", json={**asked, "episodes": some}).json()["id"]
+            client.post("/api/exports", json={**requested, "episodes": some}).json()["id"]
             for some in (uids[:1], uids[:1], uids[1:])
         )
         assert first == again != other, "the same is done once, and other episodes are added"
         app.sign_ins._accounts[hash_token("bob")] = Account("bob")
         bob = {"authorization": "Bearer bob"}
-        answer = httpx.post(f"{app.url}/api/exports", json={**asked, "episodes": uids}, headers=bob)
+        answer = httpx.post(f"{app.url}/api/exports", json={**requested, "episodes": uids}, headers=bob)
         assert (answer.status_code, "choose another name" in answer.text) == (409, True)
     finally:
         app.sign_ins._accounts.clear()

@@ -69,16 +69,16 @@ def test_cameras_and_plots_follow_one_clock(page, app):
 
 
 def test_a_camera_without_pictures_says_so_and_is_left_alone(page, app):
-    asked = []
+    requested = []
     missing = {"status": 404, "json": {"message": "expected the video, found no file"}}
-    page.route("**/pictures/**", lambda route: asked.append(route.request.url) or route.fulfill(**missing))
+    page.route("**/pictures/**", lambda route: requested.append(route.request.url) or route.fulfill(**missing))
     open_episode(page, app, "arm-00")
     page.locator(".camera .problem", has_text="found no file").wait_for()
     page.locator(".camera canvas").wait_for(state="hidden")
     for _ in range(20):
         page.keyboard.press("ArrowRight")
     page.locator(".transport .time", has_text=re.compile("20 / ")).wait_for()
-    assert len(asked) <= 9  # three, and those that were under way
+    assert len(requested) <= 9  # three, and those that were under way
 
 
 def test_an_address_leads_to_a_time_and_a_span(page, app):

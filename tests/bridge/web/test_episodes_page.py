@@ -38,16 +38,16 @@ def test_the_list_shows_rows_thumbnails_and_facets(listed):
 
 
 def test_pictures_that_are_missing_leave_their_lanes_alone(page, app):
-    asked = []
-    page.route("**/pictures/**", lambda route: asked.append(route.request.url) or route.fulfill(status=404))
+    requested = []
+    page.route("**/pictures/**", lambda route: requested.append(route.request.url) or route.fulfill(status=404))
     page.goto(app.url)
     page.locator(".thumbnail .spark").nth(3).wait_for()
     page.wait_for_function("() => !document.querySelector('.thumbnail img')")
-    count = len(asked)
+    count = len(requested)
     for key in "jjkk":  # each draws the list anew
         page.keyboard.press(key)
     page.locator("#row-0.current").wait_for()
-    assert (len(asked), len(set(asked))) == (count, 4)
+    assert (len(requested), len(set(requested))) == (count, 4)
     assert page.locator(".spark").count() == 13
 
 

@@ -43,12 +43,12 @@ def listed(where: str) -> list[str]:
 
 
 def test_tags_by_name_and_by_filter(archive: Path) -> None:
-    told = run("tag", "good", "episode_000003", "/data/set/episode_000004.wshard").stdout
-    assert told == "tag good added to 2 of 2 episodes\n"
+    output = run("tag", "good", "episode_000003", "/data/set/episode_000004.wshard").stdout
+    assert output == "tag good added to 2 of 2 episodes\n"
     assert run("tag", "good", "--where", "length:..103").stdout == "tag good added to 3 of 4 episodes\n"
     assert listed("tag:good") == [f"episode_00000{number}" for number in range(5)]
-    told = run("tag", "good", "-w", "tag:good", "episode_000009", "--remove").stdout
-    assert told == "tag good removed from 5 of 6 episodes\n"
+    output = run("tag", "good", "-w", "tag:good", "episode_000009", "--remove").stdout
+    assert output == "tag good removed from 5 of 6 episodes\n"
     assert listed("tag:good") == []
 
 
@@ -107,10 +107,10 @@ def test_columns_of_a_list(archive: Path) -> None:
     run("note", "slips", "episode_000003", "--who", "ann")
     names = "episode,reward,meta.task,tags,note_by,lane.signal/camera.shape,success"
     only = ("-w", "episode:episode_000003", "--columns", names)
-    heads, cells, told = run("ls", *only).stdout.splitlines()
+    heads, cells, output = run("ls", *only).stdout.splitlines()
     assert heads.split() == names.split(",")
     assert cells.split() == ["episode_000003", "3", "pick", "3", "good", "ann", "64x64x3", "yes"]
-    assert told == "1 of 1 episodes"
+    assert output == "1 of 1 episodes"
     (found,) = json.loads(run("ls", *only, "--json").stdout)["items"]
     assert list(found) == names.split(",")
     assert list(found.values()) == ["episode_000003", 3.0, "pick 3", ["good"], ["ann"], "64x64x3", True]
@@ -177,18 +177,18 @@ def test_a_name_in_a_filter_that_no_episode_has_is_reported(archive: Path, verb:
     names = ("lane.signal/stat.max", "meta.tsk", "score.qality.spike")
     assert run(*verb, "--where", where).stderr == "".join(f"no episode has {name}\n" for name in names)
     assert "no episode has" not in run(*verb, "--where", "env:env-1,enw-1 -tag:nope").stderr  # some match
-    told = run(*verb, "--where", "env:enw-1 tag:nope").stderr
-    assert told.startswith("no episode has env 'enw-1' (env-1?)\nno episode has tag 'nope'\n")
+    output = run(*verb, "--where", "env:enw-1 tag:nope").stderr
+    assert output.startswith("no episode has env 'enw-1' (env-1?)\nno episode has tag 'nope'\n")
 
 
 def test_what_a_filter_that_matches_nothing_may_have_meant_is_printed(archive: Path) -> None:
     assert run("ls", "-w", "meta.style:1").stderr == (
         'no episode has meta.style:1, a number; some have meta.style:"1", which is text\n'
     )
-    told = run("ls", "-w", 'length:>0 or meta.style:"1"').stderr
-    assert told == "'or' is a word of tasks and notes: the keyword is OR\n"
-    told = run("ls", "-w", "length:900..3").stderr
-    assert told == "length:900..3 matches nothing: its low end is above its high one\n"
+    output = run("ls", "-w", 'length:>0 or meta.style:"1"').stderr
+    assert output == "'or' is a word of tasks and notes: the keyword is OR\n"
+    output = run("ls", "-w", "length:900..3").stderr
+    assert output == "length:900..3 matches nothing: its low end is above its high one\n"
     for where in ('meta.style:"1"', "length:3..900", "meta.style:2 OR pick", "meta.task:1"):
         assert run("ls", "-w", where).stderr == ""
 
@@ -246,10 +246,10 @@ def test_sql_reads(archive: Path) -> None:
 def test_a_table_of_huge_values_is_drawn_at_once(archive: Path) -> None:
     many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT hex(zeroblob(2000000)) FROM n"
     begun = time.thread_time()
-    told = run("sql", many, "--seconds", "2").stdout
+    output = run("sql", many, "--seconds", "2").stdout
     assert time.thread_time() - begun < 3
-    assert "more available" in told
-    assert max(map(len, told.splitlines())) <= 10_000
+    assert "more available" in output
+    assert max(map(len, output.splitlines())) <= 10_000
 
 
 def test_collections_from_the_command_line(archive: Path) -> None:
@@ -281,8 +281,8 @@ def test_a_name_that_is_taken_over_says_from_what(archive: Path) -> None:
     assert run("collection", "save", "it", "-w", "env:env-1").stderr == ""
     (made,) = json.loads(run("collection", "ls", "--json").stdout)["items"]
     assert "replaced" not in made
-    told = run("collection", "save", "it", "--live", "-w", "env:env-2").stderr
-    assert told == f"it replaced 3 picks, {made['snapshot']['hash']}\n"
+    output = run("collection", "save", "it", "--live", "-w", "env:env-2").stderr
+    assert output == f"it replaced 3 picks, {made['snapshot']['hash']}\n"
     assert run("collection", "save", "it", "--live", "-w", "env:env-2").stderr == ""
     assert run("collection", "union", "it", "it", "it").stderr == "it replaced the query env:env-2\n"
     run("collection", "save", "live", "--live", "-w", "collection:it -env:env-3")
@@ -302,8 +302,8 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     ]
     assert not sides[0] & sides[1]
     assert "found 'meta.tsk'" in run("collection", "split", "all", "--by", "meta.tsk", code=1).stderr
-    told = run("collection", "split", "all", "--by", "success", "--fractions", "a=0.3,b=0.3,c=0.4").stderr
-    assert told == "empty: all/b: the groups that stay together are too large\n"
+    output = run("collection", "split", "all", "--by", "success", "--fractions", "a=0.3,b=0.3,c=0.4").stderr
+    assert output == "empty: all/b: the groups that stay together are too large\n"
     run("export-list", "all", "--to", str(tmp_path / "list.csv"))
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     refused = run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=2).stderr
@@ -312,8 +312,8 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
         catalog.episodes.remove(catalog.query.ids()[:2])
     assert "12 picks, 1266 timesteps; 2 of them removed or changed since" in run("collection", "show", "all").stdout
     assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
-    told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
-    assert "2 of 12 picks have no path" in told
+    output = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
+    assert "2 of 12 picks have no path" in output
     (tmp_path / "other.csv").write_text("a,b\n")
     assert "found another file" in run("export-list", "all", "--to", str(tmp_path / "other.csv"), code=1).stderr
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
@@ -331,10 +331,10 @@ def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path
     before = path.read_bytes()
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
     try:
-        told = run("export-list", "all", "--to", str(path), code=1).stderr
+        output = run("export-list", "all", "--to", str(path), code=1).stderr
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert told == f"error: {path}: File too large\n"
+    assert output == f"error: {path}: File too large\n"
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 

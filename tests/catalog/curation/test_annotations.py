@@ -122,9 +122,9 @@ def test_reviews_are_undone_one_by_one_and_the_audit_keeps_all(catalog: Catalog)
 
 def test_changes_are_reverted_only_where_nothing_else_has_changed(catalog: Catalog) -> None:
     said = catalog.annotations
-    mine = {one.episode_id: one.id for one in said.review([1, 2], "accepted", who="ann")}
+    own = {one.episode_id: one.id for one in said.review([1, 2], "accepted", who="ann")}
     said.review([1], "rejected", who="bob")
-    assert [one.episode_id for one in said.undo_review([1, 2], who="ann", reviews=mine.values())] == [2]
+    assert [one.episode_id for one in said.undo_review([1, 2], who="ann", reviews=own.values())] == [2]
     assert catalog.query.ids("review:rejected") == catalog.query.ids("review:*") == [1]
 
     assert said.swap_tag([1, 2, 99], "good", tagged=True) == [1, 2]

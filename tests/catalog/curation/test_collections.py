@@ -45,13 +45,13 @@ def of(catalog: Catalog, where: str) -> set[str]:
 
 def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) -> None:
     live = catalog.collections.save_query("live", F.env_id == "env-1", who="ann")
-    kept = catalog.collections.save_snapshot("kept", F.env_id == "env-1", who="ann")
+    saved = catalog.collections.save_snapshot("kept", F.env_id == "env-1", who="ann")
     assert (live.query, live.snapshot, live.who) == ("env:env-1", None, "ann")
-    assert kept.snapshot is not None
-    assert kept.snapshot.picks == 8
-    assert kept.snapshot.origin == {"made": "query", "where": "env:env-1"}
+    assert saved.snapshot is not None
+    assert saved.snapshot.picks == 8
+    assert saved.snapshot.origin == {"made": "query", "where": "env:env-1"}
     before = catalog.collections.picks("kept")
-    assert before == catalog.collections.picks("live") == catalog.collections.picks(kept.snapshot.hash)
+    assert before == catalog.collections.picks("live") == catalog.collections.picks(saved.snapshot.hash)
     catalog.episodes.register([make_record(50, env_id="env-1"), make_record(1, env_id="env-1", digest="new")])
     catalog.episodes.remove([7])
     assert catalog.collections.picks("kept") == before
@@ -63,13 +63,13 @@ def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) ->
 
 
 def test_filters_name_collections(catalog: Catalog) -> None:
-    kept = catalog.collections.save_snapshot("kept", "length:..110").snapshot
-    assert kept is not None
+    saved = catalog.collections.save_snapshot("kept", "length:..110").snapshot
+    assert saved is not None
     catalog.collections.save_query("live", "env:env-1")
     catalog.collections.save_query("both", "collection:live collection:kept")
     for where, same in (
         ("collection:kept", "length:..110"),
-        (f"collection:{kept.hash}", "length:..110"),
+        (f"collection:{saved.hash}", "length:..110"),
         ("collection:live", "env:env-1"),
         ("collection:kept,live", "length:..110 OR env:env-1"),
         ("collection:both", "length:..110 env:env-1"),
@@ -79,7 +79,7 @@ def test_filters_name_collections(catalog: Catalog) -> None:
     ):
         assert catalog.query.ids(where) == catalog.query.ids(same), where
         assert catalog.query.count(where) == len(catalog.query.ids(same))
-    assert catalog.query.facts([1])[1].collections == tuple(sorted(("kept", kept.hash)))
+    assert catalog.query.facts([1])[1].collections == tuple(sorted(("kept", saved.hash)))
     assert catalog.query.facets(["env_id"], "collection:live") == {"env_id": [("env-1", 8)]}
     with pytest.raises(FilterError, match="expected a collection's name or a snapshot's hash, found 'nobody'"):
         catalog.query.count("collection:nobody")
@@ -87,7 +87,7 @@ def test_filters_name_collections(catalog: Catalog) -> None:
 
 def test_a_member_of_any_collection_is_one_of_a_named_one(catalog: Catalog) -> None:
     assert catalog.query.count("collection:*") == 0
-    kept = catalog.collections.save_snapshot("kept", "length:..110").snapshot
+    saved = catalog.collections.save_snapshot("kept", "length:..110").snapshot
     catalog.collections.save_query("live", "env:env-1")
     catalog.collections.save_query("loose", "-collection:*")
     catalog.collections.save_query("of loose", "collection:loose length:..150")
@@ -100,8 +100,8 @@ def test_a_member_of_any_collection_is_one_of_a_named_one(catalog: Catalog) -> N
     )
     assert catalog.query.ids('collection:"of loose"') == catalog.query.ids("length:..150 -(length:..110 OR env:env-1)")
     catalog.collections.drop("kept")
-    assert kept is not None
-    assert catalog.query.ids(f"collection:{kept.hash}") == catalog.query.ids("length:..110")
+    assert saved is not None
+    assert catalog.query.ids(f"collection:{saved.hash}") == catalog.query.ids("length:..110")
     assert catalog.query.ids("collection:*") == catalog.query.ids("env:env-1")
     catalog.collections.save_query("of live", "collection:live")
     catalog.collections.drop("live")  # no longer can that be asked
@@ -159,15 +159,15 @@ def test_a_pick_that_cannot_be_is_refused(start, stop, weight) -> None:
 
 
 def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
-    kept = catalog.collections.save_snapshot("name", "env:env-1").snapshot
-    assert kept is not None
+    saved = catalog.collections.save_snapshot("name", "env:env-1").snapshot
+    assert saved is not None
     queried = catalog.collections.save_query("name", "env:env-2")
     assert queried.replaced is not None
-    assert queried.replaced.snapshot == kept
+    assert queried.replaced.snapshot == saved
     assert uids(catalog, "name") == of(catalog, "env:env-2")
     assert catalog.collections.save_query("name", "env:env-2").replaced is None  # the same again
     assert catalog.collections.drop("name").query == "env:env-2"
-    assert len(catalog.collections.picks(kept.hash)) == 8
+    assert len(catalog.collections.picks(saved.hash)) == 8
     for ask in (
         catalog.collections.picks,
         catalog.collections.snapshot,
@@ -178,7 +178,7 @@ def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
         with pytest.raises(EntryNotFoundError, match=r"found 'name' \(`wshard collection ls` lists them"):
             ask("name")
     with pytest.raises(CollectionError, match="not the hash of a snapshot"):
-        catalog.collections.save_query(kept.hash, "env:env-1")
+        catalog.collections.save_query(saved.hash, "env:env-1")
     with pytest.raises(FilterError, match="expected a collection's name"):
         catalog.collections.save_query(" ", "env:env-1")
 

@@ -40,8 +40,8 @@ def test_flags_and_bytes_are_stored_as_such_however_many_come_at_once(tmp_path: 
     numbers = LaneRecord("a", "f32", (), 1, spread=pack(Spread(0.0, 1.0, 0.5, 0.5)))
     pictures = LaneRecord("b", "u8", (), 1)
     several = [
-        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, spread=kept)))
-        for number, kept in enumerate((None, numbers.spread, None) * 67)
+        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, spread=saved)))
+        for number, saved in enumerate((None, numbers.spread, None) * 67)
     ]
     with Catalog.open(tmp_path / "at once.db", create=True) as catalog:
         catalog.episodes.register(several)

@@ -51,9 +51,9 @@ def children(program: str, *arguments: list[str]) -> list[str]:
     started = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
     ]
-    told = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0] * len(started), [errors for _, errors in told]
-    return [output for output, _ in told]
+    message = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0] * len(started), [errors for _, errors in message]
+    return [output for output, _ in message]
 
 
 def test_a_server_is_named_with_and_without_its_driver(url: str) -> None:

@@ -28,8 +28,8 @@ def catalog(location: Path | str) -> Iterator[Catalog]:
         yield opened
 
 
-def found(catalog: Catalog, where: Where | str, **asked: object) -> list[int]:
-    return [row.id for row in catalog.query.select(where, **{"order": "total_reward", "limit": 100, **asked}).rows]  # type: ignore[arg-type]
+def found(catalog: Catalog, where: Where | str, **requested: object) -> list[int]:
+    return [row.id for row in catalog.query.select(where, **{"order": "total_reward", "limit": 100, **requested}).rows]  # type: ignore[arg-type]
 
 
 def test_pages_of_one_filter_begin_and_end_where_they_are_asked_to(catalog: Catalog) -> None:

@@ -134,7 +134,7 @@ def test_other_ways_to_type_the_same(text: str, written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "told"),
+    ("text", "position", "message"),
     [
         ("env:", 4, "expected a value"),
         ("env:a lenght:5", 6, r"^expected a field, found 'lenght' \(did you mean length\?\), at character 7"),
@@ -162,8 +162,8 @@ def test_other_ways_to_type_the_same(text: str, written: str) -> None:
         (" ".join(["a"] * 501), 0, "at most 500 comparisons"),
     ],
 )
-def test_a_mistake_in_the_text_is_reported_with_its_position(text: str, position: int, told: str) -> None:
-    with pytest.raises(FilterSyntaxError, match=told) as caught:
+def test_a_mistake_in_the_text_is_reported_with_its_position(text: str, position: int, message: str) -> None:
+    with pytest.raises(FilterSyntaxError, match=message) as caught:
         parse_where(text)
     assert caught.value.position == position
 

@@ -178,12 +178,12 @@ def test_a_damaged_catalog_is_kept_aside(tmp_path: Path) -> None:
     for damage in (b"no database at all" * 500, b"", path.read_bytes()[:5000]):
         path.write_bytes(damage)
         path.with_name("catalog.db-wal").write_bytes(b"a log of something else")
-        kept = restore(file, path, force=True)
+        saved = restore(file, path, force=True)
         with Catalog.open(path) as catalog:
             assert catalog.maintenance.check(full=True) == []
         assert content(path) == content(file)
-        if kept is not None:
-            assert kept.read_bytes() == damage
+        if saved is not None:
+            assert saved.read_bytes() == damage
 
 
 def test_a_log_without_its_database_does_no_harm(tmp_path: Path) -> None:
@@ -294,28 +294,28 @@ def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Se
 def test_invalid_backup_of_a_server_is_refused_and_nothing_replaced(
     served: str, server: Server, tmp_path: Path, monkeypatch
 ) -> None:
-    mine, newer = tmp_path / "mine", tmp_path / "newer.dump"
-    mine.write_bytes(b"mine")
+    own, newer = tmp_path / "mine", tmp_path / "newer.dump"
+    own.write_bytes(b"mine")
     other = server.empty()
     Catalog.open(other, create=True).close()
     with Catalog.open(served) as catalog, Catalog.open(other) as strange:
         strange.maintenance.back_up(newer)
-        for taken in (mine, newer):
+        for taken in (own, newer):
             with pytest.raises(CatalogExistsError):
                 catalog.maintenance.back_up(taken)
         with strange._session.write() as connection:
             connection.exec_driver_sql("INSERT INTO migration VALUES (99, 'from the future', 'now')")
         strange.maintenance.back_up(newer)
-    assert mine.read_bytes() == b"mine"
+    assert own.read_bytes() == b"mine"
     with pytest.raises(CatalogVersionError, match=r"found version 99.*update"):
         restore_dump(newer, served, force=True)
     with pytest.raises(CatalogNotFoundError):
         restore_dump(tmp_path / "none", served, force=True)
     with pytest.raises(CatalogError, match="found another file"):
-        restore_dump(mine, served, force=True)
-    mine.write_bytes(newer.read_bytes()[:2000])
+        restore_dump(own, served, force=True)
+    own.write_bytes(newer.read_bytes()[:2000])
     with pytest.raises(CatalogError, match="pg_restore failed"):
-        restore_dump(mine, served, force=True)
+        restore_dump(own, served, force=True)
     with pytest.raises(CatalogError, match="found one of a catalog on a server"):
         restore(newer, tmp_path / "catalog.db")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -401,17 +401,15 @@ def test_the_next_backup_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     path, target = tmp_path / "catalog.db", tmp_path / "b.db"
     make(path)
     drafts = [tmp_path / f".b.db.0000000{number}.tmp{suffix}" for number, suffix in enumerate(("", "", "-journal"))]
-    mine = [
-        tmp_path / name for name in (".b.db.00000009.tmp", ".b.db.1.tmp", ".c.db.00000001.tmp", "b.db.00000001.tmp")
-    ]
+    own = [tmp_path / name for name in (".b.db.00000009.tmp", ".b.db.1.tmp", ".c.db.00000001.tmp", "b.db.00000001.tmp")]
     drafts[0].write_bytes(path.read_bytes())
     drafts[1].write_bytes(b"PGDMP and more")
     drafts[2].write_bytes(b"a journal")
     fresh = tmp_path / ".b.db.0000000a.tmp"
     fresh.write_bytes(path.read_bytes())
-    for other in mine:
+    for other in own:
         other.write_bytes(b"a file of mine")
-    for old in (*drafts, *mine):
+    for old in (*drafts, *own):
         os.utime(old, (time.time() - 3700, time.time() - 3700))
     back_up(path, target)
-    assert strangers(tmp_path, path.name, target.name) == sorted(other.name for other in (*mine, fresh))
+    assert strangers(tmp_path, path.name, target.name) == sorted(other.name for other in (*own, fresh))

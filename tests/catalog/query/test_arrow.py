@@ -179,11 +179,11 @@ def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -
     episodes = catalog.query.to_arrow()
     with duckdb.connect() as connection:
         connection.register("episodes", episodes)
-        asked = connection.sql(
+        requested = connection.sql(
             "SELECT env_id, count(*), max(CAST(metadata->>'$.seed' AS INTEGER)) FROM episodes "
             "WHERE list_contains(tags, 'good') GROUP BY 1 ORDER BY 1"
         ).fetchall()
-        assert asked == [("push", 2, 3), ("reach", 2, 2)]
+        assert requested == [("push", 2, 3), ("reach", 2, 2)]
         with pytest.raises(duckdb.Error):
             connection.execute("DELETE FROM episodes")
         pq.write_table(episodes, tmp_path / "episodes.parquet")

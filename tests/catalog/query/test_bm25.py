@@ -34,17 +34,17 @@ def catalog(location):
 
 def slow(text, numbers=range(6), tasks=TASKS):
     """Return {number: BM25} of those that hold any of the words."""
-    asked = dict.fromkeys(words(text))
-    held = {number: words(tasks[number] or "") for number in numbers}
-    some = {number: found for number, found in held.items() if set(found) & set(asked)}
+    requested = dict.fromkeys(words(text))
+    stored = {number: words(tasks[number] or "") for number in numbers}
+    some = {number: found for number, found in stored.items() if set(found) & set(requested)}
     lengths = [len(words(task)) for task in tasks if task][:256]
     usual = sum(lengths) / len(lengths)
     scores = {}
     for number, found in some.items():
         scores[number] = 0.0
-        for word in asked:
+        for word in requested:
             holding, times = sum(word in other for other in some.values()), found.count(word)
-            rarity = math.log(1 + (len(held) - holding + 0.5) / (holding + 0.5))
+            rarity = math.log(1 + (len(stored) - holding + 0.5) / (holding + 0.5))
             scores[number] += rarity * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * len(found) / usual))
     return scores
 
@@ -76,7 +76,7 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
     with Catalog.open(location, create=True) as catalog:
         made = [make_record(number, metadata={"task": task}) for number, task in enumerate(tasks)]
         ids = [done.id for done in catalog.episodes.register(made)]
-        asked, statements, looked_for = 0, [], 0
+        requested, statements, looked_for = 0, [], 0
         event.listen(
             catalog._session.database._engine, "before_cursor_execute", lambda *details: statements.append(details[2])
         )
@@ -88,9 +88,9 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
             statements.clear()
             for limit in (1, 3, 20, 200):
                 assert catalog.query.relevant(text, limit=limit) == found[:limit], (text, limit)
-                asked += sum(any(word in task.split() for task in tasks) for word in text.split())
+                requested += sum(any(word in task.split() for task in tasks) for word in text.split())
             looked_for += sum("JOIN episode" in statement for statement in statements)
-        assert 0 < looked_for < 0.9 * asked
+        assert 0 < looked_for < 0.9 * requested
 
 
 def test_a_text_of_more_words_than_a_filter_may_have_is_refused(catalog):

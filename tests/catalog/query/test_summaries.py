@@ -97,9 +97,9 @@ def comparable(value: Any) -> Any:
 def test_facets_count_the_matching_episodes(where, first, filled) -> None:
     facets = filled[0].query.facets(GROUPABLE, where)
     assert list(facets) == list(GROUPABLE)
-    held = values(filled, GROUPABLE, where)
+    stored = values(filled, GROUPABLE, where)
     for name, found in facets.items():
-        expected = Counter((type(value) is bool, value) for value in held[name])
+        expected = Counter((type(value) is bool, value) for value in stored[name])
         assert Counter({(type(value) is bool, value): count for value, count in found}) == expected, name
         assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
     some = GROUPABLE[first::4]
@@ -109,10 +109,10 @@ def test_facets_count_the_matching_episodes(where, first, filled) -> None:
 @settings(max_examples=12)
 @given(where=wheres(max_clauses=1))
 def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
-    asked = {"length": 7, "total_reward": 5, "score.quality": 3, 'meta."a.b"': 4}
-    held = values(filled, [*asked], where)
-    for name, bins in asked.items():
-        found = [v if type(v) in (int, float) else None for v in held[name]]
+    requested = {"length": 7, "total_reward": 5, "score.quality": 3, 'meta."a.b"': 4}
+    stored = values(filled, [*requested], where)
+    for name, bins in requested.items():
+        found = [v if type(v) in (int, float) else None for v in stored[name]]
         numbers = [value for value in found if value is not None and abs(value) != float("inf")]
         histogram = filled[0].query.histogram(name, where, bins=bins)
         assert histogram.missing == len(found) - len(numbers)

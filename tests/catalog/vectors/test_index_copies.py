@@ -17,7 +17,7 @@ def catalog(location):
 
 
 @pytest.fixture
-def held(catalog):
+def stored(catalog):
     """Commit six episodes of two 4-byte vectors each, and begin a shipment of the first four."""
     ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(6)])]
     space = catalog.vectors.add_space("f", "family", "{}").id
@@ -41,8 +41,8 @@ def arrive(catalog, copy, entries, first=1):
     return catalog.index_copies.mark_arrived(copy.id, "run", landed)
 
 
-def test_one_copy_per_place_and_space(catalog, held):
-    copy, _ = held
+def test_one_copy_per_place_and_space(catalog, stored):
+    copy, _ = stored
     assert (
         catalog.index_copies.open("http://h/p", copy.space_id)
         == catalog.index_copies.find("http://h/p", copy.space_id)
@@ -54,8 +54,8 @@ def test_one_copy_per_place_and_space(catalog, held):
     assert [found.id for found in catalog.index_copies.of_place("http://other/p")] == [other.id]
 
 
-def test_what_is_on_its_way_is_neither_pending_nor_held(catalog, held):
-    copy, entries = held
+def test_what_is_on_its_way_is_neither_pending_nor_held(catalog, stored):
+    copy, entries = stored
     assert [entry.seq for entry in catalog.index_copies.pending(copy)] == [entry.seq for entry in entries[4:]]
     assert catalog.index_copies.count(copy.id) == 0
     waiting = catalog.index_copies.find_in_transit(copy.id, 4)
@@ -71,8 +71,8 @@ def test_what_is_on_its_way_is_neither_pending_nor_held(catalog, held):
     ] == [(2, entries[0].episode_id, b"  -1")]
 
 
-def test_a_number_that_comes_twice_sends_its_first_holder_on_the_way_again(catalog, held):
-    copy, entries = held
+def test_a_number_that_comes_twice_sends_its_first_holder_on_the_way_again(catalog, stored):
+    copy, entries = stored
     assert arrive(catalog, copy, entries[:2]) == 0
     assert arrive(catalog, copy, entries[2:4], first=3) == 2
     again = {row.ref for row, _ in catalog.index_copies.find_in_transit(copy.id, 4)}
@@ -80,16 +80,16 @@ def test_a_number_that_comes_twice_sends_its_first_holder_on_the_way_again(catal
     assert catalog.index_copies.open(copy.place, copy.space_id).version == copy.version + 1
 
 
-def test_fields_that_differ_are_not_served(catalog, held):
-    copy, entries = held
+def test_fields_that_differ_are_not_served(catalog, stored):
+    copy, entries = stored
     catalog.index_copies.mark_arrived(copy.id, "run", [Landed(f"ref {entries[0].episode_id} 0", 7, "other")])
     (row,) = [found for found in catalog.index_copies.find_unserved(copy.id, 4) if found.document == 7]
     assert row.vector == b"   1"
     assert catalog.index_copies.known(copy.id, [row.ref])[row.ref] == Landed(row.ref, 7, "")
 
 
-def test_documents_of_the_dead_are_reported_unless_the_living_share_them(catalog, held):
-    copy, entries = held
+def test_documents_of_the_dead_are_reported_unless_the_living_share_them(catalog, stored):
+    copy, entries = stored
     arrive(catalog, copy, entries[:4])
     shared = Synced(entries[4].seq, 0, f"ref {entries[0].episode_id} 0", "x", document=1, served=False, run=None)
     catalog.index_copies.begin(copy.id, [shared])
@@ -100,8 +100,8 @@ def test_documents_of_the_dead_are_reported_unless_the_living_share_them(catalog
     assert catalog.index_copies.open(copy.place, copy.space_id).removed == 1
 
 
-def test_a_new_generation_holds_nothing(catalog, held):
-    copy, entries = held
+def test_a_new_generation_holds_nothing(catalog, stored):
+    copy, entries = stored
     arrive(catalog, copy, entries[:4])
     catalog.index_copies.mark_damaged(copy.id)
     assert catalog.index_copies.open(copy.place, copy.space_id).damaged
@@ -114,8 +114,8 @@ def test_a_new_generation_holds_nothing(catalog, held):
 
 
 @pytest.mark.parametrize("product", ["sqlite"], indirect=True)  # how its plans read
-def test_what_every_search_asks_is_answered_by_indexes(catalog, held):
-    copy, _ = held
+def test_what_every_search_asks_is_answered_by_indexes(catalog, stored):
+    copy, _ = stored
     seen = []
     engine = catalog._session.database._engine
     event.listen(engine, "before_cursor_execute", lambda *details: seen.append((details[2], details[3])))

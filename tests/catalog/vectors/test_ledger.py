@@ -121,7 +121,7 @@ def test_spreads_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> 
 def test_rates_are_those_of_a_lane_in_the_layouts_requested(catalog: Catalog) -> None:
     there = [("a", 1, 30.0), ("a", 1, 30.0), ("a", 2, 29.97), ("b", 1, None), ("a", 2, None)]
     lanes = [(LaneRecord(f"signal/{name}", "f32", (size,), 1, rate=rate),) for name, size, rate in there]
-    catalog.episodes.register([make_record(number, lanes=held) for number, held in enumerate(lanes)])
+    catalog.episodes.register([make_record(number, lanes=stored) for number, stored in enumerate(lanes)])
     scalar = catalog.episodes.get(1).layout_id
     assert catalog.query.rates([scalar], "signal/a") == {30.0}
     assert catalog.query.rates(layout_ids(catalog), "signal/a") == {30.0, 29.97, None}

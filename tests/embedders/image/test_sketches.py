@@ -61,6 +61,6 @@ def test_frames_without_contrast_are_zero():
 def test_invalid_image_is_refused_with_its_position():
     bad = np.zeros((3, 16, 16))
     bad[1, 2, 3] = np.nan
-    for images, told in ((bad, "there, timestep 1"), (np.zeros((3, 16)), "there: expected images")):
-        with pytest.raises(EmbedderError, match=told):
+    for images, message in ((bad, "there, timestep 1"), (np.zeros((3, 16)), "there: expected images")):
+        with pytest.raises(EmbedderError, match=message):
             sketches(images, "there")

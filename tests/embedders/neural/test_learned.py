@@ -159,8 +159,8 @@ def test_training_learns_to_distinguish_movements_and_repeats_itself():
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
     rng = np.random.default_rng(9)
     index = unit_rows(encoder.encode(windows))
-    asked = unit_rows(encoder.encode([disturb(window, rng) for window in windows]))
-    similar = asked @ index.T
+    requested = unit_rows(encoder.encode([disturb(window, rng) for window in windows]))
+    similar = requested @ index.T
     np.fill_diagonal(similar, -2)
     assert (kinds[similar.argmax(axis=1)] == kinds).mean() > 0.9
     again = train(windows, Shape(3, 16, 16), Training(steps=3, batch=64, seed=3))
@@ -170,9 +170,9 @@ def test_training_learns_to_distinguish_movements_and_repeats_itself():
 
 def test_training_stops_when_its_time_is_over():
     windows, _ = shapes(8, np.random.default_rng(0))
-    told = []
-    train(windows, Shape(3, 4, 4), Training(steps=10_000, seconds=0.0), lambda step, _: told.append(step))
-    assert told == [1]
+    message = []
+    train(windows, Shape(3, 4, 4), Training(steps=10_000, seconds=0.0), lambda step, _: message.append(step))
+    assert message == [1]
 
 
 def test_too_few_windows_are_refused():
@@ -193,9 +193,9 @@ def archive(tmp_path):
 def test_from_an_archive_to_hits_by_the_command_line(archive):
     out = archive / "encoder.shard"
     place = ["--archive", str(archive / "archive")]
-    told = CliRunner().invoke(app, ["train-embedder", str(out), *place, "--steps", "2", "--json"])
-    assert told.exit_code == 0, told.output
-    learnt = json.loads(told.stdout)
+    printed = CliRunner().invoke(app, ["train-embedder", str(out), *place, "--steps", "2", "--json"])
+    assert printed.exit_code == 0, printed.output
+    learnt = json.loads(printed.stdout)
     assert learnt["windows"] == FEWEST
     assert learnt["left_out"] == []
     ingested = CliRunner().invoke(app, ["ingest", str(archive / "episodes"), *place, "--embedder", f"learned:{out}"])

@@ -220,7 +220,7 @@ def test_more_coefficients_keep_the_order_of_events():
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (lambda batch: batch.sum(), r"expected features .*found \[\]"),
         (lambda batch: batch[:1], r"of 3 timesteps, found \[1, 5\]"),
@@ -230,8 +230,8 @@ def test_more_coefficients_keep_the_order_of_events():
         (lambda batch: batch @ batch, r"failed on a batch \[3, 5\]"),
     ],
 )
-def test_answers_that_are_not_features_are_refused(answer, told):
-    with pytest.raises(EmbedderError, match=told):
+def test_answers_that_are_not_features_are_refused(answer, message):
+    with pytest.raises(EmbedderError, match=message):
         TorchModule(Returning(answer)).embed(walks(3), FROZEN)
 
 

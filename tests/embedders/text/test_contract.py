@@ -138,7 +138,7 @@ class _Crooked(Letters):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (KeyError("wave"), "embedder 'letters' raised KeyError: 'wave'"),
         (None, r"expected real numbers \(1, 27\), found NoneType"),
@@ -148,8 +148,8 @@ class _Crooked(Letters):
         (EmbedderError("as it is"), "^as it is$"),
     ],
 )
-def test_what_an_encoder_does_wrong_is_reported_in_one_line(answer, told):
-    with pytest.raises(EmbedderError, match=told):
+def test_what_an_encoder_does_wrong_is_reported_in_one_line(answer, message):
+    with pytest.raises(EmbedderError, match=message):
         encode_by(as_text_encoder(_Crooked(answer)), ["wave"])
 
 

@@ -72,8 +72,8 @@ def test_words_of_one_meaning_have_one_vector_and_unknown_words_are_all_alike(fo
 
 def test_a_text_without_any_token_has_a_vector(tmp_path):
     made = write_folder(tmp_path)
-    told = json.loads((made / "tokenizer.json").read_text())
-    (made / "tokenizer.json").write_text(json.dumps(told | {"post_processor": None}))
+    message = json.loads((made / "tokenizer.json").read_text())
+    (made / "tokenizer.json").write_text(json.dumps(message | {"post_processor": None}))
     found = Sentences(made).encode(["", "wave"])
     assert found[0].tolist() == [0.0] * (DIM - 1) + [1.0]
 
@@ -88,12 +88,12 @@ def test_the_folder_says_how_to_pool_and_where_to_cut_off(tmp_path):
         (by_first / name).unlink()
     assert Sentences(by_first, max_tokens=9).parameters()["pooling"] == "mean"
     assert Sentences(by_first).parameters()["max_tokens"] == 256
-    for name, told, most in (
+    for name, message, most in (
         ("config.json", {"max_position_embeddings": 99}, 99),
         ("tokenizer_config.json", {"model_max_length": 10**30}, 99),
         ("tokenizer_config.json", {"model_max_length": 60}, 60),
     ):
-        (by_first / name).write_text(json.dumps(told))
+        (by_first / name).write_text(json.dumps(message))
         assert Sentences(by_first).parameters()["max_tokens"] == most
 
 
@@ -194,21 +194,21 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_folder_that_is_none_is_refused_by_name(tmp_path, monkeypatch, name):
-    damage, told = HOSTILE[name]
+    damage, message = HOSTILE[name]
     made = write_folder(tmp_path)
     monkeypatch.chdir(made / "onnx")  # where a library might look for weights
     damage(made)
-    with pytest.raises(EmbedderError, match=told):
+    with pytest.raises(EmbedderError, match=message):
         encode_by(as_text_encoder(made), ["wave"])
 
 
 def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path):
-    for options, told in (
+    for options, message in (
         ({"pooling": "max"}, "mean, cls"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"batch": 0}, "batch"),
     ):
-        with pytest.raises(EmbedderError, match=told):
+        with pytest.raises(EmbedderError, match=message):
             Sentences(tmp_path, **options)
     with pytest.raises(EmbedderError, match="expected the folder of a sentence encoder"):
         text_space(as_text_encoder(tmp_path / "nowhere"))
@@ -219,9 +219,9 @@ def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path):
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_no_more_tokens_are_taken_than_requested_not_even_the_marks_of_both_ends(tmp_path, most):
-    held = weights() | {"P": weights()["P"][:most]}  # the network has places for so many
+    stored = weights() | {"P": weights()["P"][:most]}  # the network has places for so many
     made = write_folder(tmp_path)
-    write_network(made / "onnx" / "model.onnx", held)
+    write_network(made / "onnx" / "model.onnx", stored)
     assert Sentences(made, max_tokens=most).encode(["wave the cup"]).shape == (1, DIM)
 
 

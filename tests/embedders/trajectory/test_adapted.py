@@ -141,10 +141,10 @@ def test_fitting_finds_disturbed_episodes_and_their_kinds_and_repeats_itself():
     fitted = fit(episodes, FitOptions(views=4, dim=32, seed=3))
     assert fitted.found > fitted.found_before
     rng = np.random.default_rng(9)
-    plain, asked = (Blocks().describe(rows) for rows in (episodes, [disturb(rows, rng) for rows in episodes]))
+    plain, requested = (Blocks().describe(rows) for rows in (episodes, [disturb(rows, rng) for rows in episodes]))
 
     def find(change):
-        similar = unit_rows(change(asked)) @ unit_rows(change(plain)).T
+        similar = unit_rows(change(requested)) @ unit_rows(change(plain)).T
         own = (similar.argmax(axis=1) == np.arange(len(similar))).mean()
         np.fill_diagonal(similar, -2)
         return own, (kinds[similar.argmax(axis=1)] == kinds).mean()

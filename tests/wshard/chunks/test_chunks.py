@@ -576,15 +576,15 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), UNFIT.values(), ids=UNFIT)
-def test_chunks_that_do_not_fit_together_are_readable_one_by_one(tmp_path, change, told):
+@pytest.mark.parametrize(("change", "message"), UNFIT.values(), ids=UNFIT)
+def test_chunks_that_do_not_fit_together_are_readable_one_by_one(tmp_path, change, message):
     first = replace(make_episode(), blocks={"debug/log": b"a"})
     writer = ChunkedEpisodeWriter(tmp_path, "run")
     writer.write_chunk(first)
     writer.write_chunk(change(replace(make_episode(seed=1), blocks={})))
     reader = ChunkedEpisodeReader(writer.finalize_manifest())
     assert len(list(reader.iter_chunks())) == 2
-    with pytest.raises(LaneError, match=told):
+    with pytest.raises(LaneError, match=message):
         reader.load()
 
 

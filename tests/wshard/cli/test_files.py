@@ -199,13 +199,13 @@ def test_verify_finds_what_no_checksum_tells(tmp_path):
 
 def test_a_cut_file_leads_to_repair_where_any_block_is_left(episode):
     whole = episode.read_bytes()
-    for kept, told in (
+    for saved, message in (
         (len(whole) - 1, "`wshard repair` saves the intact blocks"),
         (100, "no block of it is left"),
     ):
-        episode.write_bytes(whole[:kept])
+        episode.write_bytes(whole[:saved])
         result = run("verify", episode)
-        assert (result.exit_code, told in result.stdout) == (1, True)
+        assert (result.exit_code, message in result.stdout) == (1, True)
         assert run("repair", episode).exit_code == 1
 
 
@@ -262,14 +262,14 @@ def test_verify_with_nothing_to_check_fails(tmp_path):
     message = run("verify", tmp_path).stderr
     assert "nothing to verify" in message
     assert "give other formats by their own paths" in message
-    told = run("verify", tmp_path, tmp_path / "never")
-    assert (told.exit_code, told.stderr) == (1, f"error: {tmp_path / 'never'}: No such file or directory\n")
+    output = run("verify", tmp_path, tmp_path / "never")
+    assert (output.exit_code, output.stderr) == (1, f"error: {tmp_path / 'never'}: No such file or directory\n")
     (tmp_path / "fine").mkdir()
     (tmp_path / "empty").mkdir()
     save_wshard(make_episode(), tmp_path / "fine" / "a.wshard")
-    told = run("verify", tmp_path / "fine", tmp_path / "empty")
-    assert (told.exit_code, told.stdout) == (1, "")
-    assert told.stderr.startswith(f"error: {tmp_path / 'empty'}: nothing to verify: ")
+    output = run("verify", tmp_path / "fine", tmp_path / "empty")
+    assert (output.exit_code, output.stdout) == (1, "")
+    assert output.stderr.startswith(f"error: {tmp_path / 'empty'}: nothing to verify: ")
     assert run("verify").exit_code == 2
 
 
@@ -414,8 +414,8 @@ def with_lanes(tmp_path: Path, **lanes: np.ndarray) -> Path:
 def test_cat_gives_npy_that_numpy_loads(episode, tmp_path):
     assert run("cat", episode, "action/ctrl", "--format", "npy", "-o", tmp_path / "a.npy").exit_code == 0
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), make_episode(0, image_size=8).actions["ctrl"].data)
-    told = run("cat", episode, "camera/rgb", "-f", "npy", "--span", "3:5")
-    found = np.load(io.BytesIO(told.stdout_bytes))
+    output = run("cat", episode, "camera/rgb", "-f", "npy", "--span", "3:5")
+    found = np.load(io.BytesIO(output.stdout_bytes))
     np.testing.assert_array_equal(found, make_episode(0, image_size=8).observations["camera/rgb"].data[3:5])
 
 

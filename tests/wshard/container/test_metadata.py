@@ -311,9 +311,9 @@ def test_verify_and_inspect_know_manifests(data_set):
     assert [file["uri"] for file in shown["section"]["manifest"]["files"]] == ["a.shard", "below/b.shard"]
     assert "below/b.shard" in runner.invoke(app, ["inspect", str(data_set)]).stdout
     (data_set.parent / "a.shard").write_bytes(b"other")
-    told = runner.invoke(app, ["verify", str(data_set)])
-    assert told.exit_code == 1
-    assert told.stdout.startswith(f"FAIL  'a.shard': {data_set}: 'a.shard': SHA-256 mismatch")
+    output = runner.invoke(app, ["verify", str(data_set)])
+    assert output.exit_code == 1
+    assert output.stdout.startswith(f"FAIL  'a.shard': {data_set}: 'a.shard': SHA-256 mismatch")
 
 
 def test_keys_of_digits_are_found_as_numbers(data_set):

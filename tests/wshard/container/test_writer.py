@@ -84,11 +84,11 @@ def test_files_of_other_writers_are_written_again_byte_by_byte(wshard_fixtures):
         assert file.getvalue() == path.read_bytes(), path.name
 
 
-@pytest.mark.parametrize(("size", "kept"), [(255, False), (256, True)])
-def test_blocks_of_256_bytes_or_more_are_compressed(size, kept):
+@pytest.mark.parametrize(("size", "saved"), [(255, False), (256, True)])
+def test_blocks_of_256_bytes_or_more_are_compressed(size, saved):
     """C-24, as the other container writers do."""
     for codec in ("zstd", "lz4"):
-        assert ShardReader(written({"a": (bytes(size), codec, 0)})).entry("a").compressed is kept
+        assert ShardReader(written({"a": (bytes(size), codec, 0)})).entry("a").compressed is saved
 
 
 def test_second_reader_is_able_to_refuse():

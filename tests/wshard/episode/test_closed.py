@@ -63,13 +63,13 @@ def test_reading_a_closed_episode_is_refused(tmp_path, make, case, read_before):
 
 @pytest.mark.parametrize("make", [in_one_file, in_chunks])
 def test_a_closed_episode_still_reports_what_it_was_reported(tmp_path, make):
-    def told(file: EpisodeReader) -> tuple[object, ...]:
+    def describe(file: EpisodeReader) -> tuple[object, ...]:
         about = file.id, file.env_id, file.length, file.metadata, file.timebase, file.parts(), file.is_chunk
         return *about, file.lanes(), file.has("signal/gripper"), file.stored("signal/joint_pos")
 
     with open_episode(make(tmp_path)) as file:
-        before = told(file)
-    assert told(file) == before
+        before = describe(file)
+    assert describe(file) == before
     assert "signal/gripper" in file.lanes()
 
 

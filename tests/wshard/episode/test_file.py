@@ -81,8 +81,8 @@ def test_a_rate_that_no_one_gave_is_reported():
         assert b"assumed" not in saved(ep)
     ep = Episode("e", **lanes)
     with open_wshard(saved(ep)) as file:
-        told = json.loads(bytes(file.shard.read_entry("meta/episode")))["timebase"]
-    assert told == {"type": "ticks", "tick_hz": 30.0, "dt_ns": 33333333, "assumed": True}
+        message = json.loads(bytes(file.shard.read_entry("meta/episode")))["timebase"]
+    assert message == {"type": "ticks", "tick_hz": 30.0, "dt_ns": 33333333, "assumed": True}
     assert saved(load_wshard(saved(ep))) == saved(ep)
     for twin in (ep, load_wshard(saved(ep)), ep.clone(), pickle.loads(pickle.dumps(ep))):  # noqa: S301  (our own)
         assert twin.timebase.assumed

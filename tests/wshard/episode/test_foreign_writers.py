@@ -210,9 +210,14 @@ def test_every_file_of_the_safety_corpus_gets_its_verdict(wshard_fixtures):
     """Judged in a child with 1 GiB of memory: a crash, a MemoryError or a hang is a failure for every file."""
     corpus = json.loads((wshard_fixtures / "safety" / "expected.json").read_text())
     assert len(corpus) >= 50
-    asked = [json.dumps([str(wshard_fixtures / "safety" / case["file"]), case["kind"]]) for case in corpus]
+    requested = [json.dumps([str(wshard_fixtures / "safety" / case["file"]), case["kind"]]) for case in corpus]
     child = subprocess.run(
-        [sys.executable, "-c", JUDGE], input="\n".join(asked), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", JUDGE],
+        input="\n".join(requested),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     verdicts = [json.loads(line) for line in child.stdout.splitlines()]
     assert len(verdicts) == len(corpus), f"died at {corpus[len(verdicts)]['file']}: {child.stderr}"

@@ -74,9 +74,9 @@ def test_exact_rewards_of_the_golden_file_come_before_the_rounded_ones():
 def test_generator_reproduces_every_golden_file(tmp_path):
     subprocess.run([sys.executable, GOLDEN / "generate.py", tmp_path], check=True, timeout=60)
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    kept = {path.name: path.read_bytes() for path in GOLDEN.iterdir() if path.is_file() and path.suffix != ".py"}
-    assert sorted(written) == sorted(kept)
-    assert written == kept
+    saved = {path.name: path.read_bytes() for path in GOLDEN.iterdir() if path.is_file() and path.suffix != ".py"}
+    assert sorted(written) == sorted(saved)
+    assert written == saved
 
 
 def test_hash_and_checksum_have_the_reference_values():

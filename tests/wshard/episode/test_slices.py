@@ -116,7 +116,7 @@ def test_impossible_frames_are_refused(compression, frame_steps):
 
 
 @pytest.mark.parametrize(
-    ("compression", "frame_steps", "told"),
+    ("compression", "frame_steps", "message"),
     [
         ({"joint_pos": "zstd"}, None, "compression: 'joint_pos'"),
         ({"signal/joint_pos": "zstd", "meta/episode": "zstd"}, None, "compression: 'meta/episode'"),
@@ -124,9 +124,9 @@ def test_impossible_frames_are_refused(compression, frame_steps):
         ({"*": "zstd"}, {"signal/joint_pos": 4, "signal/rgb": 4}, "frame_steps: 'signal/rgb'"),
     ],
 )
-def test_a_codec_or_frames_for_a_block_that_is_not_there_are_refused(tmp_path, compression, frame_steps, told):
+def test_a_codec_or_frames_for_a_block_that_is_not_there_are_refused(tmp_path, compression, frame_steps, message):
     """What was named would be stored raw without a word. A pattern may match nothing: lanes differ among episodes."""
-    with pytest.raises(CodecError, match=f"{told}: expected a pattern or one of signal/joint_pos, signal/gripper, "):
+    with pytest.raises(CodecError, match=f"{message}: expected a pattern or one of signal/joint_pos, signal/gripper, "):
         save_wshard(make_episode(), tmp_path / "a.wshard", compression, frame_steps=frame_steps)
     assert list(tmp_path.iterdir()) == []
     save_wshard(

@@ -350,8 +350,11 @@ def test_other_packages_formats_are_named_by_their_place(tmp_path):
     assert_same_episode(ep, make_episode())
     with pytest.raises(MissingExtraError, match="install"):
         open_source(tmp_path, "no_such_package:Source")
-    for name, told in (("wshard.types:NoSuchThing", "'NoSuchThing' in module"), (":x", "'package.module:attribute'")):
-        with pytest.raises(FormatError, match=told):
+    for name, message in (
+        ("wshard.types:NoSuchThing", "'NoSuchThing' in module"),
+        (":x", "'package.module:attribute'"),
+    ):
+        with pytest.raises(FormatError, match=message):
             open_source(tmp_path, name)
 
 

@@ -100,13 +100,13 @@ def test_episodes_come_back_as_they_were(adapter, hub):
 
 def test_only_the_files_that_are_requested_are_fetched(adapter, hub):
     adapter.upload_episodes([make_episode(seed) for seed in range(5)], REPO, split="test")
-    told: list[tuple[int, int]] = []
+    message: list[tuple[int, int]] = []
     found = adapter.download_episodes(
-        REPO, "test", ["reach-0003", "reach-0001"], progress_callback=lambda *counts: told.append(counts)
+        REPO, "test", ["reach-0003", "reach-0001"], progress_callback=lambda *counts: message.append(counts)
     )
     assert [ep.id for ep in found] == ["reach-0003", "reach-0001"]
     assert hub.downloads == [f"test/episodes/{ep.id}.wshard" for ep in found]
-    assert told == [(1, 2), (2, 2)]
+    assert message == [(1, 2), (2, 2)]
     assert [ep.id for ep in adapter.download_episodes(REPO, "test", max_episodes=2)] == ["reach-0000", "reach-0001"]
 
 
@@ -127,16 +127,16 @@ def test_what_is_not_there_is_told(adapter):
 
 
 def test_uploads_are_split_into_commits(adapter, hub):
-    told: list[int] = []
+    message: list[int] = []
     adapter.upload_episodes(
         [make_episode(seed) for seed in range(7)],
         REPO,
         batch_size=3,
         commit_message="more",
-        progress_callback=lambda done, _: told.append(done),
+        progress_callback=lambda done, _: message.append(done),
     )
     assert hub.commits == [("more", 3), ("more", 3), ("more", 1 + 2)]
-    assert told == [1, 2, 3, 4, 5, 6, 7]
+    assert message == [1, 2, 3, 4, 5, 6, 7]
     adapter.upload_episode(make_episode(9), REPO)
     assert hub.commits[-1] == ("Upload episode reach-0009", 1)
     assert len(adapter.list_episodes(REPO)) == 8
@@ -330,12 +330,12 @@ def test_rows_of_other_programs(adapter):
 
 
 def test_rows_that_are_not_episodes_are_reported(adapter):
-    for rows, told in (
+    for rows, message in (
         ([{"obs_x": 1}], "episode_id"),
         ([{"episode_id": "a", "obs_x": [1, 2]}, {"episode_id": "a", "obs_x": [1]}], "obs_x"),
         ([{"episode_id": "a", "obs_x": 1}, {"episode_id": "a"}], "same columns"),
     ):
-        with pytest.raises(LaneError, match=told):
+        with pytest.raises(LaneError, match=message):
             adapter.from_hf_dataset(rows)
 
 

@@ -37,6 +37,6 @@ def test_its_program_finds_lanes_cameras_and_metadata(tmp_path):
         sink.write(episode)
     command = [sys.executable, "-m", "rerun", "rrd"]
     subprocess.run([*command, "verify", tmp_path / "a.rrd"], check=True, timeout=60)
-    told = subprocess.check_output([*command, "print", "-vvv", tmp_path / "a.rrd"], text=True, timeout=60)
-    assert all(text in told for text in ("/signal/state", "/signal/cam", "find me")), told
+    output = subprocess.check_output([*command, "print", "-vvv", tmp_path / "a.rrd"], text=True, timeout=60)
+    assert all(text in output for text in ("/signal/state", "/signal/cam", "find me")), output
     assert [path.name for path in tmp_path.iterdir()] == ["a.rrd"]

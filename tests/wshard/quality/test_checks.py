@@ -34,7 +34,7 @@ def test_nothing_is_found_in_a_fine_episode(seed):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda t: np.delete(t, slice(50, 53)), "clock: 3 timesteps missing before, first at timestep 50"),
         (
@@ -48,12 +48,12 @@ def test_nothing_is_found_in_a_fine_episode(seed):
     ],
     ids=["dropped", "repeated", "backward", "jitter", "drift", "period"],
 )
-def test_faults_of_the_clock_are_found_with_their_place(change, told):
+def test_faults_of_the_clock_are_found_with_their_place(change, message):
     lanes, times = arm(1, 120)
     changed = change(times)
     found = reasons(judged({name: rows[: len(changed)] for name, rows in lanes.items()}, changed))
     assert list(found) == ["clock"]
-    assert found["clock"].startswith(told)
+    assert found["clock"].startswith(message)
 
 
 def test_all_that_is_wrong_with_a_clock_is_reported():
@@ -66,9 +66,9 @@ def test_all_that_is_wrong_with_a_clock_is_reported():
     )
     assert reasons(judged(lanes, stamped))["clock"] == f"clock: {one}; {other} timestep 51"
     scattered = times + (np.random.default_rng(0).normal(0, 0.2, 120) * PERIOD_NS).astype(np.int64)
-    told = reasons(judged(lanes, scattered))["clock"]
-    assert "timesteps missing before" in told
-    assert "timesteps scatter by" in told
+    message = reasons(judged(lanes, scattered))["clock"]
+    assert "timesteps missing before" in message
+    assert "timesteps scatter by" in message
 
 
 def test_what_is_not_finite_is_found_with_lane_channel_and_timestep():
@@ -103,8 +103,8 @@ def test_a_clipped_channel_is_found_with_its_position():
     )
 
 
-@pytest.mark.parametrize(("trembling", "told"), [(1e-8, set()), (1e-3, {"frozen", "saturated"})])
-def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling, told):
+@pytest.mark.parametrize(("trembling", "message"), [(1e-8, set()), (1e-3, {"frozen", "saturated"})])
+def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling, message):
     """One channel stands still for half of an episode; in the others it moves a little, or as a last bit does."""
 
     def noisy(seed, still=0):
@@ -118,11 +118,11 @@ def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
     _, vector = measure(noisy(30, still=60), 120)
     (verdict,) = judge(form.read(vector[None]), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
-    assert set(reasons(verdict)) == told
+    assert set(reasons(verdict)) == message
 
 
 @pytest.mark.parametrize(
-    ("level", "other", "told"),
+    ("level", "other", "message"),
     [
         (0.0, 1e-7, set()),  # rounding
         (3.0, 3.0 + 2e-6, set()),
@@ -131,10 +131,10 @@ def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling
     ],
 )
 @pytest.mark.parametrize("lane", ["signal/joints", "signal/gripper"])  # beside channels that move, and alone
-def test_a_channel_that_usually_keeps_one_value(lane, level, other, told):
+def test_a_channel_that_usually_keeps_one_value(lane, level, other, message):
     """A verdict on an episode in which it has another value from timestep 40 on."""
     if lane == "signal/gripper" and not level:
-        told = told or {"spike", "unusual"}  # nothing there says what is little
+        message = message or {"spike", "unusual"}  # nothing there says what is little
 
     def still(seed, value=level):
         lanes, _ = arm(seed)
@@ -146,7 +146,7 @@ def test_a_channel_that_usually_keeps_one_value(lane, level, other, told):
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
     _, vector = measure(still(30, other), 120)
     (verdict,) = judge(form.read(vector[None]), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
-    assert set(reasons(verdict)) == told
+    assert set(reasons(verdict)) == message
     assert all(score < 100 for score in verdict.scores.values())
     if other == 4.0:
         spike = f"{lane}[3]: timestep 39 lies 0.5 from its neighbours, in a channel that usually keeps one value"
@@ -171,14 +171,14 @@ def test_a_stall_is_found_with_its_position_also_below_noise():
     assert found["stall"].startswith("nothing moves for 2")
 
 
-@pytest.mark.parametrize(("shift", "told"), [(3, "actions are 3 timesteps too late"), (-2, "2 timesteps too early")])
-def test_a_shift_between_actions_and_observations_is_found_either_way(shift, told):
+@pytest.mark.parametrize(("shift", "message"), [(3, "actions are 3 timesteps too late"), (-2, "2 timesteps too early")])
+def test_a_shift_between_actions_and_observations_is_found_either_way(shift, message):
     lanes, _ = arm(6, 140)
     moved = {
         "signal/joints": lanes["signal/joints"][10:130],
         "action/ctrl": lanes["action/ctrl"][10 - shift : 130 - shift],
     }
-    assert told in reasons(judged(moved))["lag"]
+    assert message in reasons(judged(moved))["lag"]
 
 
 def test_the_lag_that_is_usual_is_not_a_fault():

@@ -527,9 +527,9 @@ def broken_off(path, error, steps=1, **options: object):
 def test_an_error_inside_with_leaves_nothing_where_that_is_requested(tmp_path):
     """J-8."""
     (tmp_path / "a.wshard").write_bytes(b"earlier")
-    with pytest.raises(RuntimeError) as told:
+    with pytest.raises(RuntimeError) as message:
         broken_off(tmp_path / "a.wshard", RuntimeError(), on_error="discard")
-    assert not hasattr(told.value, "__notes__")
+    assert not hasattr(message.value, "__notes__")
     assert [path.name for path in tmp_path.iterdir()] == ["a.wshard"]
     assert (tmp_path / "a.wshard").read_bytes() == b"earlier"
     with pytest.raises(EpisodeError, match="'keep' or 'discard', found 'forget'"):
@@ -539,15 +539,15 @@ def test_an_error_inside_with_leaves_nothing_where_that_is_requested(tmp_path):
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
 def test_a_program_that_is_ended_keeps_every_timestep_and_says_where(tmp_path, end):
     """J-8."""
-    with pytest.raises(end) as told:
+    with pytest.raises(end) as message:
         broken_off(tmp_path / "a.wshard", end(), steps=10)
     partial = tmp_path / "a.wshard.partial"
-    assert any(str(partial) in note for note in told.value.__notes__)
+    assert any(str(partial) in note for note in message.value.__notes__)
     recover(partial)
     record(tmp_path / "b.wshard", 10)
-    kept, whole = (load_wshard(tmp_path / name) for name in ("a.wshard", "b.wshard"))
-    assert kept.metadata.pop("recovered")
-    assert_same_episode(kept, whole)
+    saved, whole = (load_wshard(tmp_path / name) for name in ("a.wshard", "b.wshard"))
+    assert saved.metadata.pop("recovered")
+    assert_same_episode(saved, whole)
 
 
 def test_a_program_that_is_ended_before_the_first_timestep_leaves_nothing(tmp_path):

@@ -79,13 +79,13 @@ def test_the_imitation_writes_what_the_reference_wrote(wshard_fixtures):
         for t in range(length):
             given = ({"state": lanes["signal/state"][t].tobytes()}, {"ctrl": lanes["action/ctrl"][t].tobytes()})
             stream.step(int(lanes["time/ticks"][t]), *given, float(lanes["reward"][t]), int(lanes["done"][t]))
-        mine, theirs = stream.end(), (folder / f"py_stream_{length}.wshard").read_bytes()
-        first = mine.index(b'{"format"')
-        assert mine[448:first] == theirs[448:first], "names and interleaved rows"
-        rows = [struct.unpack_from("<QQQ", data, 64 + 48 * 3 + 16) for data in (mine, theirs)]
+        own, theirs = stream.end(), (folder / f"py_stream_{length}.wshard").read_bytes()
+        first = own.index(b'{"format"')
+        assert own[448:first] == theirs[448:first], "names and interleaved rows"
+        rows = [struct.unpack_from("<QQQ", data, 64 + 48 * 3 + 16) for data in (own, theirs)]
         assert rows[0][1:] != (0, 0)
         for number in (0, 1, 5, 6, 7):
-            places = [struct.unpack_from("<QIHHQQQI", data, 64 + 48 * number) for data in (mine, theirs)]
+            places = [struct.unpack_from("<QIHHQQQI", data, 64 + 48 * number) for data in (own, theirs)]
             assert places[0] == places[1]
 
 
@@ -171,8 +171,8 @@ def test_rows_that_no_checksum_covers_are_reported(length, proved, tmp_path):
     start = min(entry.data_offset for entry in entries)
     covered = max(entry.data_offset + entry.disk_size for entry in entries)
     assert proved == (covered - start) // (64 * (12 + 48 + 8 + 4 + 1 + 4)) * 64
-    told = f"no checksum covers the rows from timestep {proved} on: that writer left none"
-    assert repair(written(tmp_path, data)).notes == (told,)
+    message = f"no checksum covers the rows from timestep {proved} on: that writer left none"
+    assert repair(written(tmp_path, data)).notes == (message,)
 
 
 def test_streams_of_one_flush_are_intact(tmp_path):
@@ -518,9 +518,9 @@ def test_links_are_followed_and_stay_links(tmp_path):
 
 def test_verify_names_the_repair_and_repair_reports_what_it_did(tmp_path):
     path = written(tmp_path, recorded(100)[0], "it's a.wshard")
-    told = run("verify", path)
-    assert told.exit_code == 1
-    command = told.stdout.splitlines()[-1].strip().removeprefix("try: ")
+    output = run("verify", path)
+    assert output.exit_code == 1
+    command = output.stdout.splitlines()[-1].strip().removeprefix("try: ")
     assert command == f"wshard repair '{tmp_path}/it'\"'\"'s a.wshard'"
     done = run("repair", path)
     assert done.exit_code == 0
@@ -533,12 +533,12 @@ def test_verify_names_the_repair_and_repair_reports_what_it_did(tmp_path):
 
 def test_losses_are_exit_code_1_and_reported_line_by_line_or_as_json(tmp_path):
     path = written(tmp_path, damaged(saved(make_episode()), "reward")[:-5])
-    told = run("repair", path, "-o", tmp_path / "b.wshard")
-    assert told.exit_code == 1
-    assert told.stdout.startswith("LOST       'reward': block 'reward': Checksum mismatch")
-    assert "LOST       'time/ticks'" in told.stdout
-    assert "note       the file should have" in told.stdout
-    assert told.stdout.endswith(f"repaired   {tmp_path / 'b.wshard'}  (7 block(s) recovered, 2 lost)\n")
+    output = run("repair", path, "-o", tmp_path / "b.wshard")
+    assert output.exit_code == 1
+    assert output.stdout.startswith("LOST       'reward': block 'reward': Checksum mismatch")
+    assert "LOST       'time/ticks'" in output.stdout
+    assert "note       the file should have" in output.stdout
+    assert output.stdout.endswith(f"repaired   {tmp_path / 'b.wshard'}  (7 block(s) recovered, 2 lost)\n")
     report = json.loads(run("repair", path, "--in-place", "--json").stdout)
     assert (report["damage"], report["output"], sorted(report["unrecovered"])) == (
         "damaged",
@@ -550,9 +550,9 @@ def test_losses_are_exit_code_1_and_reported_line_by_line_or_as_json(tmp_path):
 
 def test_files_that_cannot_be_repaired_are_one_line_and_not_offered(tmp_path):
     path = written(tmp_path, b"SHRD nothing of the kind")
-    told = run("repair", path)
-    assert (told.exit_code, told.stdout) == (1, "")
-    assert told.stderr.count("\n") == 1
+    output = run("repair", path)
+    assert (output.exit_code, output.stdout) == (1, "")
+    assert output.stderr.count("\n") == 1
     assert "wshard repair" not in run("verify", path).stdout
     assert json.loads(run("verify", path, "--json").stdout)["items"][0]["repair"] is None
     assert run("repair", path, "-o", tmp_path / "x", "--in-place").exit_code == 2

@@ -90,8 +90,8 @@ def test_what_is_written_is_read_in_every_way(rows, codec, key_table, most):
                 assert key == found_key
                 assert found_about == (about if isinstance(about, RecordMetadata) else RecordMetadata.of(about))
                 assert [(e.name, e.data) for e in files] == [(name, data) for name, _, data in found_files]
-                asked = [e.content_type for e in files]
-                assert all(ask in (None, kind) for ask, (_, kind, _) in zip(asked, found_files, strict=True))
+                requested = [e.content_type for e in files]
+                assert all(ask in (None, kind) for ask, (_, kind, _) in zip(requested, found_files, strict=True))
             assert [values(pack[key]) for key, *_ in rows] == found
             assert "a key that is not there" not in pack
             for which in [*range(len(rows)), *(key for key, *_ in rows)] * 2:  # at first, and by what is remembered

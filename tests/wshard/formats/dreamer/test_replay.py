@@ -206,9 +206,9 @@ def test_episodes_across_files_of_other_programs(dataset_fixtures):
 def test_a_file_of_other_programs_that_tears_episodes_is_refused_alone(dataset_fixtures, tmp_path):
     folder = dataset_fixtures / "other" / "dreamerv3_replay"
     first, second = sorted(folder.iterdir())
-    for path, told in ((first, f"goes on in {second.name}"), (second, f"begins in {first.name}")):
+    for path, message in ((first, f"goes on in {second.name}"), (second, f"begins in {first.name}")):
         for read in (load, lambda path: convert(path, tmp_path / "out.wshard")):
-            with pytest.raises(FormatError, match=told):
+            with pytest.raises(FormatError, match=message):
                 read(path)
     assert not list(tmp_path.iterdir())
 
@@ -354,9 +354,9 @@ def test_files_without_flags_and_arrays_without_time(tmp_path):
 def test_files_that_do_not_fit_together_are_reported(tmp_path):
     one, two = parts([3, 3], first={0})
     stored(one, tmp_path / name(0, "a", "b", 3))
-    for changed, told in (({"more": np.zeros((3, 2))}, "more"), ({"obs": np.zeros(3)}, "obs")):
+    for changed, message in (({"more": np.zeros((3, 2))}, "more"), ({"obs": np.zeros(3)}, "obs")):
         stored(two | changed, tmp_path / name(1, "b", "c", 3))
-        with pytest.raises(LaneError, match=told):
+        with pytest.raises(LaneError, match=message):
             DreamerSource(tmp_path).load("a")
     stored({"obs": np.zeros(3), "is_first": np.zeros((3, 1))}, tmp_path / name(1, "b", "c", 3))
     with pytest.raises(LaneError, match="is_first"):

@@ -80,9 +80,9 @@ def path(tmp_path):
 def test_nothing_leads_out_of_an_episode(path, tmp_path, spoil):
     with h5py.File(path, "r+") as file:
         spoil(file["data/demo_0"], tmp_path)
-    error, told = HOSTILE[spoil]
+    error, message = HOSTILE[spoil]
     with open_source(path, "robomimic") as source:
-        with pytest.raises(error, match=told) as caught:
+        with pytest.raises(error, match=message) as caught:
             source.info("demo_0")
         assert "demos.hdf5#demo_0" in str(caught.value)
         assert source.load("demo_3").length == 7

@@ -34,7 +34,7 @@ def write(path, *episodes: Episode, mode="append"):
         return [sink.write(ep) for ep in episodes]
 
 
-def kept(ep):
+def saved(ep):
     """Return what of an episode the format holds."""
     args = {"env_name": ep.env_id, "env_kwargs": {"control_freq": ep.timebase.tick_hz}}
     metadata = {"operator": "me", "env_args": args}
@@ -108,7 +108,7 @@ def episodes(draw):
 def test_round_trips_keep_all_that_the_format_holds(tmp_path, ep):
     path = tmp_path / "a.hdf5"
     (key,) = write(path, ep, mode="overwrite")
-    assert_same_episode(read(path)[key], kept(ep))
+    assert_same_episode(read(path)[key], saved(ep))
     with RobomimicSink(path) as sink:
         assert sink.losses(EpisodeInfo.of(MemoryReader(ep, "ep"))) == []
 

@@ -142,11 +142,11 @@ def test_more_is_appended_to_what_minari_wrote(dataset_fixtures, tmp_path):
     shutil.copytree(dataset_fixtures / "other" / "minari_hdf5" / "toy" / "hdf5-v0", folder)
     (folder / "data" / "notes.txt").write_text("mine")
     before = read(folder)
-    kept = tmp_path / "kept.hdf5"
-    kept.hardlink_to(folder / "data" / "main_data.hdf5")
-    content = kept.read_bytes()
+    saved = tmp_path / "kept.hdf5"
+    saved.hardlink_to(folder / "data" / "main_data.hdf5")
+    content = saved.read_bytes()
     assert write(folder, replace(before[0], id="more")) == ["2"]
-    assert kept.read_bytes() == content
+    assert saved.read_bytes() == content
     after = read(folder)
     assert after[:2] == before
     assert (after[2].id, after[2].length) == ("more", 5)

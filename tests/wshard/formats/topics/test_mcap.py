@@ -112,8 +112,8 @@ def test_the_clock_can_be_chosen(robot):
         assert (stamps[0], rated.info("").timebase.tick_hz) == (first, 20.0)
         assert np.diff(stamps).tolist() == [50_000_000] * (len(stamps) - 1)
         assert last - 50_000_000 < stamps[-1] <= last
-        held = [max(time for time in joints if time <= stamp) for stamp in stamps]
-        assert rated.lane("", "aux/stamps_ns/joint_states").tolist() == held
+        stored = [max(time for time in joints if time <= stamp) for stamp in stamps]
+        assert rated.lane("", "aux/stamps_ns/joint_states").tolist() == stored
     for clock, error in (("/none", EntryNotFoundError), ("0hz", FormatError), ("1000000000Hz", FormatError)):
         with pytest.raises(error), open_location(robot, f";{clock}=clock") as source:
             source.info("")
