@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PEER = "stable_worldmodel"
+_FORMAT_NAMES = {"LanceVideo": "lance_video"}
 
 
 class _Alias(MetaPathFinder, Loader):
@@ -32,13 +33,14 @@ class _Alias(MetaPathFinder, Loader):
 
 
 def _find(name: str) -> Any:
-    """Return a public name of wshard.data or its modules. Format classes have shorter names there."""
+    """Return a public name of wshard.data or its modules, or the class of a format."""
     if not name.startswith("_"):
         for room in (wshard.data, *_modules()):
             if hasattr(room, name):
                 return getattr(room, name)
-        if hasattr(registry, f"{name}Format"):
-            return getattr(registry, f"{name}Format")
+        format_name = _FORMAT_NAMES.get(name, name.lower())
+        if format_name in registry.FORMATS:
+            return registry.FORMATS[format_name]
     raise AttributeError(name)
 
 

@@ -167,11 +167,11 @@ class CollectionSinkContract(OthersContract):
         self._assert_there(tmp_path, 0, 1)
         with pytest.raises(FileExistsError):
             self._write(tmp_path, 2, mode="error")
-        more = self._write(tmp_path, 2)
-        assert len({*keys, *more}) == 3
-        self._assert_there(tmp_path, 0, 1, 2)
-        self._write(tmp_path, 3, mode="overwrite")
-        self._assert_there(tmp_path, 3)
+        more = [*self._write(tmp_path, 2), *self._write(tmp_path, 3)]
+        assert len({*keys, *more}) == 4
+        self._assert_there(tmp_path, 0, 1, 2, 3)
+        self._write(tmp_path, 4, mode="overwrite")
+        self._assert_there(tmp_path, 4)
 
     def test_what_was_written_is_known_and_not_written_twice(self, tmp_path: Path) -> None:
         self._write(tmp_path, 0)

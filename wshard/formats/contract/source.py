@@ -92,6 +92,18 @@ class SourceContract:
                 with reader:
                     assert_same(reader.load(), expected[key])
 
+    def test_a_span_is_the_part_of_the_episode(self, tmp_path: Path) -> None:
+        for source, expected in self._each(tmp_path):
+            with source:
+                for key, episode in expected.items():
+                    start, stop = episode.length // 3, episode.length // 3 + (episode.length + 1) // 2
+                    with source.open(key) as reader:
+                        part = reader.slice(start, stop)
+                    assert part.length == stop - start
+                    for name, lane in episode.lanes().items():
+                        assert np.array_equal(part.lanes()[name].data, lane.data[start:stop])
+                        assert np.array_equal(source.lane(key, name, start, stop), lane.data[start:stop])
+
     def test_fingerprints_stay_as_long_as_the_data_do(self, tmp_path: Path) -> None:
         for source, expected in self._each(tmp_path):
             with source:

@@ -53,7 +53,7 @@ def read_tasks(folder: Place, info: DatasetInfo) -> dict[int, str]:
     return dict(zip(table["task_index"].to_pylist(), map(str, texts[0]), strict=True))
 
 
-def _read_task(path: Path, row: dict[str, Any] | None, error: str) -> tuple[int, str]:
+def _read_task(path: Place, row: dict[str, Any] | None, error: str) -> tuple[int, str]:
     number, text = integer((row or {}).get("task_index")), (row or {}).get("task")
     if number is None or not isinstance(text, str):
         raise FormatError(error or f"{path}: expected lines with task_index and task, found {shown(row)}")

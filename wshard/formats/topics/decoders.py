@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.errors import FormatError, UnsupportedFormatError
 from wshard.formats.topics.ros_message import RosMessages
-from wshard.formats.topics.standard_types import define_standard_type
 from wshard.formats.topics.values import Stamp
 from wshard.messages import shown
 from wshard.plugins import import_library
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wshard.formats.topics.message_log import Topic
 
+_OLDER: Final = "ros2_humble"  # the last distribution whose bags lack definitions
 _ROS2_ENCODINGS: Final = frozenset({"ros2msg", ""})
 _SECOND: Final = 1_000_000_000
 _STAMP_PARTS: Final = (frozenset({"sec", "nsec"}), frozenset({"sec", "nanosec"}), frozenset({"secs", "nsecs"}))
@@ -59,7 +60,7 @@ def _cdr_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, Any]
             problem = error if isinstance(error, FormatError) else FormatError(str(error))
         else:
             return messages.decode
-    text = define_standard_type(topic.type, topic.distribution)
+    text = _define_standard_type(topic.type, topic.distribution)
     if text is None:
         raise problem or UnsupportedFormatError(f"expected the definition of {topic.type!r} in the file, found none")
     messages = RosMessages(topic.type, text, ros1=False)
@@ -139,3 +140,22 @@ def _struct(message: Any, depth: int) -> Any:
     if message.DESCRIPTOR.full_name in _PROTOBUF_STAMPS:
         return Stamp(message.seconds * _SECOND + message.nanos)
     return _plain_protobuf(message, depth + 1)
+
+
+def _define_standard_type(name: str, distribution: str) -> str | None:
+    """Return the definition of a type with all that it refers to, None for a type that ROS 2 does not bring.
+
+    distribution: such as "jazzy"; one that is not known, or "", counts as "humble". Raises MissingExtraError.
+    """
+    try:
+        text, _ = _open_store(f"ros2_{distribution}").generate_msgdef(name, ros_version=2)
+    except Exception:  # noqa: BLE001  (of the library's own kind, for names that it does not know)
+        return None
+    return str(text)
+
+
+@lru_cache(maxsize=4)
+def _open_store(name: str) -> Any:
+    library = import_library("rosbags.typesys", "mcap")
+    known = {store.value: store for store in library.Stores}
+    return library.get_typestore(known.get(name, known[_OLDER]))

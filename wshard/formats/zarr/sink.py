@@ -19,7 +19,6 @@ from wshard.files.listed import is_nameable
 from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink, list_losses
 from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN_ATTRIBUTE, as_object
-from wshard.formats.zarr.owned_files import METADATA_FILES, list_node
 from wshard.formats.zarr.source import ReplayBufferSource
 from wshard.plugins import import_library
 
@@ -28,8 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.files.place import Place
     from wshard.types import Array, Channel, Episode
 
+_METADATA_FILES: Final = (".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json")
+_CHUNK_NAME: Final = re.compile(r"(c[./])?\d+([./]\d+)*|c")
 _CHUNK_SIZE: Final = 2_000_000  # bytes, as Diffusion Policy aims at
 _MAX_ROWS: Final = 1 << 16
 _BATCH: Final = 64
@@ -131,8 +133,8 @@ class ReplayBufferSink(DraftSink):
         """Return the files of the root, and those of the groups and arrays of data and meta."""
         if not location.is_dir() or not ReplayBufferSource.matches(location):
             return []
-        return [name for name in METADATA_FILES if (location / name).exists()] + [
-            f"{top}/{name}" for top in ("data", "meta") for name in list_node(place_of(location / top))
+        return [name for name in _METADATA_FILES if (location / name).exists()] + [
+            f"{top}/{name}" for top in ("data", "meta") for name in _list_node(place_of(location / top))
         ]
 
     def _finish(self, draft: Path) -> None:
@@ -243,3 +245,15 @@ def _name_arrays(lanes: Mapping[str, _Lane], *, single_action: bool) -> dict[str
 def _note(ep: Episode | EpisodeInfo) -> dict[str, Any]:
     """Return the description of an episode in the attributes of the root."""
     return {"id": ep.id, "env_id": ep.env_id, **json.loads(encode_note(ep))}
+
+
+def _list_node(folder: Place) -> Iterator[str]:
+    """Yield the names of the files of a group or array below its folder; those of other folders are left out."""
+    metadata = [name for name in _METADATA_FILES if (folder / name).is_file()]
+    yield from metadata
+    if ".zarray" in metadata or ("zarr.json" in metadata and (folder / "c").exists()):
+        found = (file.relative_to(folder) for file in folder.walk())
+        yield from (name for name in found if _CHUNK_NAME.fullmatch(name))
+    elif metadata:
+        for child in sorted(entry.name for entry in folder.entries() if entry.is_dir() and not entry.is_symlink()):
+            yield from (f"{child}/{name}" for name in _list_node(folder / child))
