@@ -42,7 +42,7 @@ _MAX_LISTED: Final = 10  # of these, the number in the message
 _FORMAT_VALUES: Final = frozenset(member.value for member in Format)
 
 
-def detect_format(location: Location) -> str:
+def detect_format(path: Location) -> str:
     """Return the format of a location: a member of types.Format, or the name of another format.
 
     An episode file of this project is detected by its suffix; other files and folders by their contents
@@ -50,7 +50,7 @@ def detect_format(location: Location) -> str:
     UNKNOWN, which is false, for other locations.
     Raises AmbiguousFormatError for a location that fits two formats.
     """
-    look = look_at(location)
+    look = look_at(path)
     by_suffix = _SUFFIXES.get(look.suffix)
     name = Format.WSHARD if by_suffix is Format.WSHARD else match_format(look) or _detect_file(look) or _by_suffix(look)
     return Format(name) if name in _FORMAT_VALUES else name
