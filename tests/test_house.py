@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PAGES = sorted((ROOT / "bridge" / "web" / "pages").rglob("*.js"))
 MOST_LINES = 300
 MOST_MODULES = 20
@@ -111,6 +112,12 @@ def given_name(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
         return node.id if isinstance(node, ast.Name) else node.attr
     return node.arg if isinstance(node, ast.arg) else None
+
+
+def test_tests_name_values_in_plain_words():
+    words = {"told", "asked", "held", "kept", "looked", "mine"}
+    places = {(name_of(path), given_name(node)) for path in TESTS for node in nodes_of(path, words)}
+    assert sorted(place for place in places if place[1] and place[1].strip("_").lower() in words) == []
 
 
 def test_values_are_named_by_what_they_are():

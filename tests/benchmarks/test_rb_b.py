@@ -117,7 +117,7 @@ def mass(query, rows):
 """What stumpy.mass computes, by its definition: still windows are 0 apart, and the root of their length from others."""
 
 
-def test_a_peer_is_asked_over_its_pipes_and_says_what_our_shapes_say(modules, monkeypatch, tmp_path):
+def test_a_peer_is_queried_over_its_pipes_and_agrees_with_our_shapes(modules, monkeypatch, tmp_path):
     (tmp_path / "stumpy.py").write_text(MASS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     query, rows = walk(9, 1, 3), walk(31, 2, 3)

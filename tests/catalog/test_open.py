@@ -88,7 +88,7 @@ def test_a_server_without_its_driver_says_what_is_missing_and_keeps_the_password
     assert "secret" not in str(caught.value)
 
 
-def test_an_empty_file_becomes_a_catalog_only_when_asked(tmp_path: Path) -> None:
+def test_an_empty_file_becomes_a_catalog_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     path.touch()
     with pytest.raises(CatalogNotFoundError, match="empty database: `wshard restore`"):
@@ -426,7 +426,7 @@ def test_a_full_disk_is_a_clean_error_and_the_catalog_goes_on(tmp_path: Path) ->
         assert len(catalog.vectors.write(space.id, rows)) == 1
 
 
-def test_a_lock_held_for_too_long_is_reported(tmp_path: Path, monkeypatch) -> None:
+def test_a_long_lock_is_reported(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
     path = tmp_path / "catalog.db"
     make(path)

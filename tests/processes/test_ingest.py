@@ -19,7 +19,7 @@ from bridge_episodes import (
     assert_complete,
     episode,
     ingest,
-    looked_into,
+    opened_archive,
     save,
     spaces_of,
     start,
@@ -30,7 +30,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from bridge.support import batches
 from bridge.support.blas_threads import blas_threads
-from bridge.support.workers import interrupts_held, workers
+from bridge.support.workers import interrupts_deferred, workers
 from embedders.space import WindowPlan
 from wshard.errors import IngestError
 
@@ -93,7 +93,7 @@ def test_an_interrupted_run_is_resumed(tmp_path, data, count):
     _, errors = victim.communicate(timeout=60)
     assert victim.returncode in (0, 1, -signal.SIGINT, 130)
     assert errors == "" or "KeyboardInterrupt" in errors
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.query.count() == EPISODES
     assert ingest(archive, folder).ok
     assert_complete(archive, paths)
@@ -167,7 +167,7 @@ def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, mom
     assert ingest(archive, *own, windows=windows, progress=watch).ok
     if watch.left >= 0:
         overtake()
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert [row.state for row in opened.catalog.vectors.spaces()][-1:] == ["active"]
         assert {row.state for row in opened.catalog.vectors.spaces()} <= {"active", "retired"}
     assert {path for _, path in vectors_of(archive)} == {str(path) for path in (*first, *own, *other)}
@@ -261,7 +261,7 @@ def test_a_ctrl_c_that_another_thread_takes_waits_until_the_processes_are_starte
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupted_while_starting():
-        with interrupts_held():
+        with interrupts_deferred():
             os.kill(os.getpid(), signal.SIGINT)
             for _ in range(20):  # moments in which Python looks for signals
                 time.sleep(0.01)

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 
-from bridge_episodes import assert_complete, episode, files, ingest, looked_into, save, start
+from bridge_episodes import assert_complete, episode, files, ingest, opened_archive, save, start
 from databases import SQLITE_FIRST
 
 SECONDS = float(os.environ.get("WSHARD_MINUTE", "0.5"))
@@ -88,7 +88,7 @@ def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
     one, two, said, walks = message
     assert min(len(one), len(two), len(said), walks) > 0
     assert_complete(archive, [*one, *two])
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         tags = {row.id: list(row.tags) for row in opened.catalog.episodes.rows(map(int, said)).values()}
         assert tags == {int(id_): [name] for id_, name in said.items()}
         rounds = len(set(said.values()))
@@ -117,7 +117,7 @@ def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
     archive, data = tmp_path / "archive", tmp_path / "data"
     save(data / "one", *(episode(0, number, 8) for number in range(20)))
     assert ingest(archive, data).ok
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.annotations.tag(opened.catalog.query.ids(), "good")
     save(data / "two", *(episode(1, number, 8) for number in range(150)))
     limit = (archive / "catalog.db").stat().st_size + 30_000
@@ -129,9 +129,9 @@ def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
     with sqlite3.connect(archive / "catalog.db") as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     raw.close()
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.query.count("tag:good") == 20
     assert ingest(archive, data).ok
     assert_complete(archive, files(data))
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.query.count("tag:good") == 20

@@ -78,7 +78,7 @@ def rewrite(path, changed):
 
 
 def episodes_by_path(archive):
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         return {Path(row.path): row for row in opened.catalog.query.select(limit=10_000).rows}
 
 
@@ -130,21 +130,21 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def looked_into(archive):
+def opened_archive(archive):
     """Open an archive for inspection."""
     with open_archive(archive) as opened:
         yield opened
 
 
 def spaces_of(archive, state="active"):
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         return [Space.from_json(row.definition) for row in opened.catalog.vectors.spaces(state)]
 
 
 def vectors_of(archive):
     """Return {(fingerprint, path): vectors} of everything that is embedded, from the ledger."""
     found = {}
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         paths = {id_: str(address) for id_, address in opened.catalog.episodes.places()}
         for row in opened.catalog.vectors.spaces():
             for entry in opened.catalog.vectors.ledger(row.id):
@@ -168,7 +168,7 @@ def copies(archive):
 
 def assert_complete(archive, paths):
     """Check that catalog, ledger and index agree: every file once, in its one active Space, with the right vectors."""
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         catalog = opened.catalog
         assert sorted(str(address) for _, address in catalog.episodes.places()) == sorted(map(str, paths))
         assert catalog.vectors.spaces("building") == []

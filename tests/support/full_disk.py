@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import typer.testing
-from bridge_episodes import command, copies, episode, ingest, looked_into, save, vectors_of
+from bridge_episodes import command, copies, episode, ingest, opened_archive, save, vectors_of
 from ways_to_write import TRAINING_WAYS, Way, nothing
 
 from bridge.archive import restore_archive
@@ -186,7 +186,7 @@ def archived(folder):
     """Return the episodes and vectors of a sound archive, None where there is none."""
     if not (folder / "ia" / "catalog.db").exists():
         return None
-    with looked_into(folder / "ia") as opened:
+    with opened_archive(folder / "ia") as opened:
         assert opened.catalog.maintenance.check(full=True) == []
         rows = sorted((row.path, row.digest) for row in opened.catalog.query.select(limit=1000).rows)
     found = sorted((path, hashlib.sha256(data).hexdigest()) for (_, path), data in vectors_of(folder / "ia").items())
@@ -304,7 +304,7 @@ def annotate(folder):
 
 def annotations(folder):
     """Return what was said."""
-    with looked_into(folder / "ia") as opened:
+    with opened_archive(folder / "ia") as opened:
         assert opened.catalog.maintenance.check(full=True) == []
         said = [opened.catalog.query.count(text) for text in ("tag:good", '"word"', "review:accepted")]
         return [*said, *(len(opened.catalog.collections.picks(one.name)) for one in opened.catalog.collections.all())]

@@ -83,7 +83,7 @@ def test_not_a_number_equals_itself_and_dtypes_are_those_that_channels_declare()
     assert Episode("e", ticks=np.arange(3)) == Episode("e", ticks=np.arange(3, dtype=np.int32))
 
 
-def test_they_can_be_looked_for_in_lists_and_no_hash_pretends_that_they_do_not_change():
+def test_values_can_be_found_in_lists_and_have_no_hash():
     all_of = [make_episode(0), make_episode(1)]
     assert all_of.index(make_episode(1)) == 1
     assert make_episode(2) not in all_of

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from bridge_episodes import assert_complete, copies, counts, episode, files, ingest, looked_into, save
+from bridge_episodes import assert_complete, copies, counts, episode, files, ingest, opened_archive, save
 from paths import ROOT
 from typer.testing import CliRunner
 
@@ -44,7 +44,7 @@ def wshard(*arguments, **changes):
 
 
 def catalogued(archive):
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         return opened.catalog.query.count()
 
 
@@ -131,7 +131,7 @@ def test_one_lane_may_be_named_without_a_list(tmp_path, folder):
     ingest(tmp_path / "list", folder, lanes=["state"])
     with TrajectoryRetriever(tmp_path / "one", lanes="state") as retriever:
         assert len(retriever.search_similar_episodes(episode(0, 0, 8), 3)) == 3
-    with looked_into(tmp_path / "one") as one, looked_into(tmp_path / "list") as listed:
+    with opened_archive(tmp_path / "one") as one, opened_archive(tmp_path / "list") as listed:
         families = [{row.family for row in opened.catalog.vectors.spaces()} for opened in (one, listed)]
         assert families[0] == families[1]
 
@@ -139,7 +139,7 @@ def test_one_lane_may_be_named_without_a_list(tmp_path, folder):
 def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "8 episodes" in wshard("backup", "kept.db", "-a", "archive").stdout
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
     copies(archive)
     refused = wshard("restore", "kept.db", "-a", "archive")
@@ -170,7 +170,7 @@ def test_backup_and_restore_of_a_server(place, folder, server, tmp_path, monkeyp
     ingest(place, folder)
     saved = str(tmp_path / "kept.dump")
     assert "8 episodes" in wshard("backup", saved).stdout
-    with looked_into(place) as opened:
+    with opened_archive(place) as opened:
         opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
     assert "--force" in wshard("restore", saved).stderr
     assert "8 episodes" in wshard("restore", saved, "--force").stdout

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, files, ingest, looked_into, rewrite, save
+from bridge_episodes import episode, files, ingest, opened_archive, rewrite, save
 from typer.testing import CliRunner
 
 from bridge.cli import curate
@@ -112,7 +112,7 @@ EXPECTED = {
 
 
 def test_copies_are_found_and_nothing_else(home):
-    with looked_into(home) as archive:
+    with opened_archive(home) as archive:
         twins = find_duplicates(archive)
         assert unordered(twins) == EXPECTED
         by_ids = {frozenset((twin.left.episode_id, twin.right.episode_id)): twin for twin in twins}
@@ -129,12 +129,12 @@ def test_without_their_files_only_what_is_equal_is_found(tmp_path):
     save(tmp_path / "data", *made())
     ingest(tmp_path / "archive", tmp_path / "data")
     shutil.rmtree(tmp_path / "data")
-    with looked_into(tmp_path / "archive") as archive:
+    with opened_archive(tmp_path / "archive") as archive:
         assert unordered(find_duplicates(archive)) == {(frozenset({"task-0-0", "renamed"}), "vector")}
 
 
 def test_leaks_between_two_sets(home):
-    with looked_into(home) as archive:
+    with opened_archive(home) as archive:
         twins = find_leaks(archive, "meta.number:0..3 -episode:noisy", "episode:noisy")
         assert pairs(twins) == {("task-1-3", "noisy", "near")}
         assert find_leaks(archive, "env:task-1", "env:task-3") == []
@@ -143,7 +143,7 @@ def test_leaks_between_two_sets(home):
 
 
 def test_outliers_subsets_weights_and_labels(home):
-    with looked_into(home) as archive:
+    with opened_archive(home) as archive:
         found = find_outliers(archive, neighbours=5)
         assert found[0].episode.episode_id == "odd"
         assert len(found) == archive.catalog.query.count()
@@ -175,7 +175,7 @@ def test_outliers_subsets_weights_and_labels(home):
 
 
 def test_counts_and_differences_that_are_none_are_refused(home):
-    with looked_into(home) as archive:
+    with opened_archive(home) as archive:
         for neighbours, message in ((0, "at least 1, found 0"), (-3, "at least 1, found -3"), (1.5, "a whole number")):
             for find in (find_outliers, lambda stored, **requested: find_mislabeled(stored, "env", **requested)):
                 with pytest.raises(QueryError, match=f"neighbours: expected {message}"):
@@ -210,7 +210,7 @@ class _Distant:
 
 def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(own, data):
     ingest(own, data, embedder=_Distant())
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         distant = next(space for space in find_whole_spaces(archive) if space.embedder == "distant")
         stored = read_chosen_vectors(archive, "", distant.fingerprint)
         assert np.linalg.norm(stored.vectors, axis=1).min() > 50
@@ -227,7 +227,7 @@ def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(o
 
 
 def test_a_swapped_label_comes_first(own):
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         ids = {row.episode_id: row.id for row in archive.catalog.episodes.rows(archive.catalog.query.ids()).values()}
         for name, id_ in ids.items():
             archive.catalog.annotations.tag(
@@ -239,7 +239,7 @@ def test_a_swapped_label_comes_first(own):
 
 def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):
     ingest(own, data, embedder="dct")
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         arc, dct = find_whole_spaces(archive)
         assert choose_space(archive, "") == (dct, [arc])
         assert find_outliers(archive) == find_outliers(archive, space=dct.fingerprint)
@@ -252,7 +252,7 @@ def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):
 
 
 def test_episodes_of_several_spaces_are_compared_group_by_group(own, tmp_path):
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         alone = {
             "outliers": find_outliers(archive),
             "weights": weigh(archive, "env:task-1"),
@@ -262,7 +262,7 @@ def test_episodes_of_several_spaces_are_compared_group_by_group(own, tmp_path):
     others = [episode(9, number, lanes=("pose",)) for number in range(3)]
     single = episode(8, 0, lanes=("gripper",))
     ingest(own, *save(tmp_path, *others, single), windows="whole")
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         groups, _ = group_by_space(archive, "")
         assert [len(ids) for _, ids in groups] == [38, 3, 1]
         with pytest.raises(QueryError, match=r"choose one by its fingerprint(.|\n)*3 episodes by blocks"):
@@ -311,14 +311,14 @@ def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
     assert both.exit_code == 0
     assert "using dct over signal/state" in both.stderr
     assert f"also available (--space): blocks version {Blocks.version} over" in both.stderr
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         arc = find_whole_spaces(archive)[0].fingerprint
     assert "compared by" not in wshard(*verb, "--space", arc).stderr
 
 
 def test_evaluation_is_leave_one_out_in_every_space(own, data):
     ingest(own, data, embedder="arcdct", windows=WindowPlan(20, 10))
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         found = {one.space.windows.whole: one for one in evaluate_label(archive, "task")}
         stored = read_chosen_vectors(archive, "")
         named = [
@@ -375,7 +375,7 @@ def test_leaks_on_the_command_line(own):
     assert pair["apart"] < 0.02
 
 
-def test_values_are_kept_and_can_be_requested(own):
+def test_values_are_stored_and_can_be_requested(own):
     output = wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
     assert "odd" in output[1]
     listed = json.loads(wshard("ls", "--json", "-w", "score.outlier:>3", "--sort", "-score.outlier").stdout)
@@ -423,7 +423,7 @@ def test_evaluate_reports_how_the_search_ranks_that_takes_several_spaces(own, da
     every = json.loads(wshard("evaluate", "--label", "task", "--where", some, "--json").stdout)["items"]
     assert [one["space"] is None for one in every] == [True, False, False]
     assert every[0]["about"] == "search, default ranking"
-    with TrajectoryRetriever(own) as retriever, looked_into(own) as archive:
+    with TrajectoryRetriever(own) as retriever, opened_archive(own) as archive:
         rows = archive.catalog.episodes.rows(archive.catalog.query.ids(some)).values()
         labels = {row.uid: row.metadata["task"] for row in rows}
         firsts = []
@@ -435,7 +435,7 @@ def test_evaluate_reports_how_the_search_ranks_that_takes_several_spaces(own, da
     assert every[0]["precision_at_1"] == pytest.approx(np.mean(firsts))
 
 
-def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
+def test_evaluation_queries_episodes_that_can_be_queries(tmp_path, monkeypatch):
     rows = episode(1, 0).observations["state"].data.copy()
     rows[3:13, 1] = np.nan
     broken = replace(changed(episode(1, 0), "broken", lambda _: rows), env_id="task-1")
@@ -443,7 +443,7 @@ def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
     monkeypatch.setattr(compare, "_OF_WINDOWS", (2, 3))
     monkeypatch.setattr(compare, "_WORK", 1)
-    with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+    with opened_archive(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
         found = [*evaluate_label(archive, "env"), evaluate_search(retriever, archive, "env")]
         for one in found:
             (of_label,) = one.scores.of_labels
@@ -462,7 +462,7 @@ def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path, monkeypatc
     raw[there] ^= 0xFF
     broken.write_bytes(raw)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
-    with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+    with opened_archive(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
         opened, load = [], EpisodeRef.load
         monkeypatch.setattr(EpisodeRef, "load", lambda ref: opened.append(ref.episode_id) or load(ref))
         found = evaluate_search(retriever, archive, "env")
@@ -490,7 +490,7 @@ def halves(tmp_path, monkeypatch):
 
 
 def test_pieces_are_found_with_their_bounds(halves):
-    with looked_into(halves) as archive:
+    with opened_archive(halves) as archive:
         assert find_duplicates(archive) == []
         found = {}
         for twin in find_pieces(archive):
@@ -523,7 +523,7 @@ def test_still_moments_are_not_pieces(tmp_path):
         one.observations["state"].data[:60] = 0.25
     save(tmp_path / "data", *still)
     ingest(tmp_path / "archive", tmp_path / "data", windows=WindowPlan(30, 15))
-    with looked_into(tmp_path / "archive") as archive:
+    with opened_archive(tmp_path / "archive") as archive:
         assert find_pieces(archive) == []
 
 
@@ -538,7 +538,7 @@ def test_a_set_without_episodes_is_not_a_proof_on_the_command_line(own):
 
 
 def test_empty_sets_have_nothing_in_common(home):
-    with looked_into(home) as archive:
+    with opened_archive(home) as archive:
         assert find_duplicates(archive, "env:nothing") == []
         assert find_leaks(archive, "env:nothing", "env:task-1") == []
         assert find_leaks(archive, "env:task-1", "env:nothing") == []
@@ -548,13 +548,13 @@ def test_empty_sets_have_nothing_in_common(home):
 
 def test_an_embedder_without_statistics_finds_copies_too(home, data):
     ingest(home.parent / "mean", data, embedder="mean")
-    with looked_into(home.parent / "mean") as archive:
+    with opened_archive(home.parent / "mean") as archive:
         assert find_whole_spaces(archive)[0].statistics is None
         assert unordered(find_duplicates(archive)) == EXPECTED
 
 
 def test_the_most_uncertain_episodes_are_not_yet_marked(own):
-    with looked_into(own) as archive:
+    with opened_archive(own) as archive:
         ids = archive.catalog.query.ids()
         marked = [ids[0], ids[1], ids[-1]]
         probe = train_probe(archive, marked[:2], marked[2:])

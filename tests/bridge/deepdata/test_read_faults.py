@@ -206,7 +206,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(("own", "refusals"), [(10, 0), (0, 1)], ids=["throttled", "refused and patient"])
-def test_s6_the_rate_limit_is_kept_or_waited_out(tmp_path, own, refusals):
+def test_s6_the_rate_limit_is_respected(tmp_path, own, refusals):
     with bench(tmp_path, rpm=10) as made:
         clock = Clock()
         made.fake.clock = clock

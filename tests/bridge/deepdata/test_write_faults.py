@@ -52,7 +52,7 @@ def test_s7_import_is_never_used(filled):
 @pytest.mark.parametrize(
     ("arrived", "again"), [(0, "killed"), (1, "same process"), (13, "killed"), (20, "same process")]
 )
-def test_s8_an_interrupted_batch_is_looked_up_before_anything_is_sent_again(filled, arrived, again):
+def test_s8_an_interrupted_batch_is_compared_before_anything_is_sent_again(filled, arrived, again):
     filled.commit(50)
     filled.fake.faults = [f"batch breaks:{arrived}"]
     with pytest.raises(IndexUnreachableError):

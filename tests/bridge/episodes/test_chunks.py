@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import counts, episode, episodes_by_path, ingest, looked_into, save, vectors_of
+from bridge_episodes import counts, episode, episodes_by_path, ingest, opened_archive, save, vectors_of
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
@@ -57,7 +57,7 @@ def manifest(tmp_path, archive):
     save(tmp_path / "data", *(episode(1, number, 40) for number in range(5)))
     manifest = chunked(tmp_path / "data", episode(0, 3, 60))
     assert ingest(archive, tmp_path / "data", windows=(WindowPlan(), PLAN)).ok
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.annotations.tag(opened.catalog.query.ids("asset:chunk"), "good")
     return manifest
 
@@ -84,7 +84,7 @@ def test_an_episode_in_chunks_is_the_same_episode_as_in_one_file(tmp_path):
     for name in ("single", "several"):
         report = ingest(tmp_path / name / "archive", tmp_path / name, windows=(WindowPlan(), PLAN))
         assert (report.new, report.embedded, report.failed) == (6, 6, [])
-        with looked_into(tmp_path / name / "archive") as opened:
+        with opened_archive(tmp_path / name / "archive") as opened:
             rows = {row.episode_id: row for row in opened.catalog.query.select().rows}
             facts = opened.catalog.query.facts(row.id for row in rows.values())
             layouts = [layout.lanes for layout in opened.catalog.query.layouts()]
@@ -147,7 +147,7 @@ def test_a_growing_episode_is_read_again_and_stays_the_same(tmp_path, archive):
         writer.write_chunk(cut(ep, 20 * number, 20 * number + 20))
         report = ingest(archive, tmp_path / "data", windows=PLAN)
         assert counts(report, without="embedded") == ({"changed": 1, "unchanged": 1} if number else {"new": 2})
-        with looked_into(archive) as opened:
+        with opened_archive(archive) as opened:
             (id_,) = opened.catalog.query.ids("asset:manifest")
             opened.catalog.annotations.tag([id_], f"seen-{number}")
             before = opened.catalog.episodes.get(id_)
@@ -166,7 +166,7 @@ def test_a_moved_episode_is_known_again(tmp_path, archive, manifest):
     (tmp_path / "data").rename(tmp_path / "elsewhere")
     report = ingest(archive, tmp_path / "elsewhere", windows=(WindowPlan(), PLAN))
     assert counts(report) == {"moved": 6}
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (id_,) = opened.catalog.query.ids("tag:good")
         parts = opened.catalog.episodes.assets([id_])[id_]
         assert {Path(part.path).parent for part in parts} == {tmp_path / "elsewhere"}
@@ -269,7 +269,7 @@ def test_its_annotations_of_chunks_that_were_episodes_is_stated_of_the_whole(tmp
         (path,) = save(tmp_path, part)
         path.rename(tmp_path / f"{ep.id}_chunk_{number:04d}.wshard")
     assert ingest(archive, tmp_path).new == 3
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         ids = opened.catalog.query.ids()
         opened.catalog.annotations.tag(ids[:1], "good")
         opened.catalog.annotations.add_note(ids[1:2], "wobbles", who="ann")
@@ -311,7 +311,7 @@ def test_a_missing_chunk_is_reported_until_it_is_back(archive, manifest):
     chunk.with_suffix(".away").rename(chunk)
     assert codes(archive) == ["unembedded"]  # vectors of what could not be read were buried
     assert mended(archive) == []
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.query.count("tag:good asset:chunk") == 1
         assert sum(health.stale for health in examine(opened)) == 0
 
@@ -329,7 +329,7 @@ def test_a_damaged_chunk_is_found_by_its_bytes(archive, manifest):
     flip(chunks_of(manifest)[1])
     assert codes(archive) == []
     assert codes(archive, data=True) == ["corrupt"]
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (checkup,) = check_episodes(opened.catalog, [manifest])
         assert "SHA-256 mismatch" in checkup.findings[0].reason
         assert opened.catalog.query.count("flag:integrity") == 1
@@ -349,7 +349,7 @@ def test_what_a_manifest_says_can_be_reported_whatever_it_is(archive, manifest):
     write_manifest(listed, manifest)
     (failure,) = ingest(archive, manifest.parent, windows=(WindowPlan(), PLAN)).failed
     assert "the manifest says \\ud800\\0, the file has" in failure.error
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (id_,) = opened.catalog.query.ids("flag:integrity")
         assert opened.catalog.checks.findings([id_])[id_][0].reason == failure.error
 
@@ -362,7 +362,7 @@ def test_a_changed_episode_is_read_and_embedded_again(archive, manifest):
             hit.load()
     assert codes(archive) == ["changed"]
     assert mended(archive) == []
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (id_,) = opened.catalog.query.ids("asset:chunk tag:good")
         assert opened.catalog.episodes.get(id_).metadata["number"] == 4
 
@@ -385,7 +385,7 @@ def test_an_episode_that_lost_a_chunk_is_found_where_all_of_it_is(archive, manif
     chunks_of(manifest)[1].unlink()
     assert codes(archive) == ["moved"]
     assert mended(archive) == []
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (row,) = opened.catalog.query.select("asset:chunk").rows
         assert (row.path, row.tags) == (str(away / manifest.name), ("good",))
 

@@ -100,7 +100,7 @@ def test_what_is_equally_similar_favours_no_label(labels):
         assert one.figures.precision_at_10 == pytest.approx(by_chance, abs=0.35)
 
 
-def test_windows_are_held_once_more_and_not_in_double_precision():
+def test_windows_are_in_memory_once_more_and_not_in_double_precision():
     items, each = 1000, 100
     vectors = np.random.default_rng(1).normal(size=(items * each, 64)).astype(np.float32)
     starts, labels = np.arange(items + 1) * each, [str(number % 2) for number in range(items)]

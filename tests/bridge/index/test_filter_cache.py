@@ -9,7 +9,7 @@ from catalog.filters.where import EVERYTHING, build_where
 from catalog.testing.contract import make_record
 
 
-def test_a_filter_is_asked_once_per_clock(tmp_path):
+def test_a_filter_is_evaluated_once_per_clock(tmp_path):
     where = build_where(min_length=1)
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         catalog.episodes.register([make_record(number) for number in range(3)])

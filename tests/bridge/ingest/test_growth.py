@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from bridge_episodes import assert_complete, episode, ingest, looked_into, save, spaces_of
+from bridge_episodes import assert_complete, episode, ingest, opened_archive, save, spaces_of
 
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.spaces.lanes import LaneChoice
@@ -32,7 +32,7 @@ def quality(vectors, tasks):
 
 def quality_of(archive):
     """Return the quality of what the archive's one Space holds."""
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (row,) = opened.catalog.vectors.spaces("active")
         points = {point.episode: point.vectors for point in opened.index.scan(Space.from_json(row.definition))}
         tasks = {id_: found.env_id for id_, found in opened.catalog.episodes.rows(points).items()}
@@ -68,7 +68,7 @@ def paths(tmp_path_factory):
 
 def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
     grown, at_once, spaces = tmp_path / "grown", tmp_path / "at-once", []
-    with TrajectoryIngestor(grown, "arcdct") as ingestor, looked_into(grown) as opened:
+    with TrajectoryIngestor(grown, "arcdct") as ingestor, opened_archive(grown) as opened:
         catalog = opened.catalog
         for number, path in enumerate(paths):
             ingestor.ingest_episode(path, windows="whole")

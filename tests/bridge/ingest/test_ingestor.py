@@ -16,7 +16,7 @@ from bridge_episodes import (
     episodes_by_path,
     files,
     ingest,
-    looked_into,
+    opened_archive,
     rewrite,
     save,
     shifted,
@@ -73,10 +73,10 @@ def test_the_first_run_takes_everything_in(archive, folder):
 def test_a_second_run_changes_nothing(archive, folder):
     ingest(archive, folder)
     before = vectors_of(archive)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         clock = opened.catalog.clock()
     assert counts(ingest(archive, folder, files(folder)[0])) == {"unchanged": 12}
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.clock() == clock
     assert vectors_of(archive).keys() == before.keys()
 
@@ -138,7 +138,7 @@ def test_episodes_whose_files_are_gone_do_not_block_others(archive, folder):
 def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
     ingest(archive, folder)
     before, vectors = episodes_by_path(archive), vectors_of(archive)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.annotations.tag([row.id for row in before.values()], "kept")
     moved = folder.parent / "moved"
     (folder / "task-1").rename(moved)
@@ -159,14 +159,14 @@ def test_a_moved_file_whose_name_another_episode_took_keeps_its_annotations(arch
     ingest(archive, folder)
     path = files(folder)[0]
     before = episodes_by_path(archive)[path]
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.annotations.review([before.id], "accepted")
     moved = path.rename(path.with_name("z.wshard"))  # behind the other in every order of names
     save_wshard(episode(7), path)
     assert counts(ingest(archive, folder), "embedded") == {"unchanged": 11, "moved": 1, "new": 1}
     after = episodes_by_path(archive)
     assert (after[moved].uid, after[path].uid == before.uid) == (before.uid, False)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.query.ids("review:accepted") == [after[moved].id]
     assert_complete(archive, files(folder))
 
@@ -190,7 +190,7 @@ def test_renumbered_files_keep_its_annotations_of_their_episodes(archive, folder
         os.utime(path, (number, number))  # so that none looks like another: they are of one size
     ingest(archive, folder)
     before = [episodes_by_path(archive)[path] for path in paths]
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         for row in before:
             opened.catalog.annotations.tag([row.id], row.episode_id)
     renamed(paths, numbers)
@@ -214,7 +214,7 @@ def test_renumbered_files_keep_its_annotations_of_their_episodes(archive, folder
 def test_what_lost_its_file_is_not_pruned_by_the_run_that_finds_so(archive, folder):
     ingest(archive, folder)
     first, *_, last = files(folder)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.annotations.tag([episodes_by_path(archive)[first].id], "good")
     moved = first.rename(last.with_name("z.wshard"))
     save_wshard(episode(7), first)
@@ -228,7 +228,7 @@ def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
     ingest(archive, folder)
     first, second = files(folder)[:2]
     before = episodes_by_path(archive)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.annotations.add_note([before[second].id], "spilled")
     saved = second.rename(folder.parent / "kept.wshard")
     first.rename(second)
@@ -454,7 +454,7 @@ def test_a_file_that_goes_before_it_is_embedded_is_not_a_failure(archive, folder
 
 def test_what_others_brought_is_embedded_once_batch_by_batch(archive, folder, monkeypatch):
     ingest(archive, folder)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         ids = opened.catalog.query.ids()
         opened.catalog.episodes.withdraw(ids)
     seen, real = [], bridge.ingest.fill.embed_episodes
@@ -532,7 +532,7 @@ def test_the_catalog_knows_how_the_lanes_are_in_their_file(archive, tmp_path):
     path = tmp_path / "one.wshard"
     save_wshard(one, path, {"signal/state": "zstd:3", "action/ctrl": "lz4", "*": "none"})
     ingest(archive, path)
-    with looked_into(archive) as opened, open_wshard(path) as file:
+    with opened_archive(archive) as opened, open_wshard(path) as file:
         (lanes,) = (facts.lanes for facts in opened.catalog.query.facts(opened.catalog.query.ids()).values())
         assert {name: lane.rate for name, lane in lanes.items() if name != "signal/state"} == dict.fromkeys(
             set(lanes) - {"signal/state"}, 20.0

@@ -38,7 +38,7 @@ def test_rows_say_of_which_format_a_location_is(tmp_path, lines):
         assert {row.address.read_as for row in rows(ingestor)} == {"", "jsonl"}
 
 
-def test_a_lane_map_is_kept_and_hits_load_by_it(tmp_path, lines):
+def test_a_lane_map_is_remembered_and_hits_load_by_it(tmp_path, lines):
     renamed = encode_lane_map(["joint_pos=robot/state"])
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
         assert ingestor.ingest(EpisodeAddress(str(lines), read_as=read_as("", renamed))).new == 3

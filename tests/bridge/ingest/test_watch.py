@@ -55,7 +55,7 @@ def watched(archive, *folders, **changes):
         said.update(err=err, code=process.returncode)
 
 
-def until_told(said, pattern=r"(\d+) {}", **counts):
+def until_stopped(said, pattern=r"(\d+) {}", **counts):
     """Wait until so many were told of, in all batches: what is interrupted before that is in no summary."""
     deadline = time.monotonic() + PATIENCE
     for name, wanted in counts.items():
@@ -97,7 +97,7 @@ def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
         (folder / ".hidden").mkdir()
         shutil.copy(rest[0], folder / ".hidden" / "x.wshard")
         save(folder / "last", episode(2, 0, 8))
-        until_told(said, new=10, moved=1)
+        until_stopped(said, new=10, moved=1)
     assert said["code"] == 0
     assert said["err"] == ""
     assert "10 new" in said["out"][-1]
@@ -111,7 +111,7 @@ def test_whose_file_another_episode_took_is_reported(tmp_path):
     ingest(archive, folder)
     with watched(archive, folder, "--json") as said:
         first.rename(second)
-        until_told(said, moved=1, pattern=r'"{}": (\d+)')
+        until_stopped(said, moved=1, pattern=r'"{}": (\d+)')
     message = [one for line in said["out"] for one in json.loads(line)["replaced"]]
     assert [one.pop("id") for one in message] == [2]
     assert message == [{"file_path": str(second), "before": episode(0, 1).id, "now": episode(0, 0).id}]

@@ -19,7 +19,7 @@ from bridge_episodes import (
     episodes_by_path,
     files,
     ingest,
-    looked_into,
+    opened_archive,
     rewrite,
     save,
     spaces_of,
@@ -59,7 +59,7 @@ def folder(tmp_path):
 def archive(place, folder):
     """Return an archive of twelve episodes, of which people have said something."""
     ingest(place, folder)
-    with looked_into(place) as opened:
+    with opened_archive(place) as opened:
         ids = opened.catalog.query.ids()
         opened.catalog.annotations.tag(ids, "good")
         opened.catalog.annotations.add_note(ids, "a note", who="ann")
@@ -80,12 +80,12 @@ def mended(archive, **options):
 
 def said(archive):
     """Return how many episodes have kept what people said of them."""
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         return opened.catalog.query.count('tag:good review:accepted "a note"')
 
 
 def sql(archive, *statements):
-    with looked_into(archive) as opened, opened.catalog._session.write() as connection:
+    with opened_archive(archive) as opened, opened.catalog._session.write() as connection:
         for statement in statements:
             assert connection.exec_driver_sql(statement).rowcount
 
@@ -287,7 +287,7 @@ def test_vectors_of_a_retired_space_are_dropped(archive, folder):
 
 
 def test_episodes_without_vectors_are_embedded(archive, folder):
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         opened.catalog.episodes.withdraw(opened.catalog.query.ids()[:3])
     assert codes(archive) == ["unembedded"]
     assert mended(archive) == []
@@ -446,7 +446,7 @@ def test_mending_embeds_as_it_was_embedded_before(place, folder, options):
     rewrite(files(folder)[0], episode(0, 99, 12, id="task-0-0"))
     assert mended(archive) == []
     assert [(space.family, space.fingerprint) for space in spaces_of(archive)] == before
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert [len(opened.catalog.vectors.embedded(row.id)) for row in opened.catalog.vectors.spaces()] == [12] * len(
             before
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import command, episode, ingest, looked_into, save, spaces_of
+from bridge_episodes import command, episode, ingest, opened_archive, save, spaces_of
 
 from bridge.archive import open_archive
 from bridge.index.base import Request
@@ -33,7 +33,7 @@ def archive(tmp_path):
 
 
 def test_figures_of_a_small_archive(archive):
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (found,) = examine(opened)
         assert (found.episodes, found.vectors, found.stale) == (22, 22, 0)
         assert found.duplicates == pytest.approx(2 / 22)
@@ -48,7 +48,7 @@ def test_figures_of_a_small_archive(archive):
 def test_an_archive_without_vectors_is_healthy(tmp_path):
     save(tmp_path / "data", episode())
     ingest(tmp_path / "archive", tmp_path / "data")
-    with looked_into(tmp_path / "archive") as opened:
+    with opened_archive(tmp_path / "archive") as opened:
         opened.catalog.episodes.withdraw(opened.catalog.query.ids())
         (found,) = examine(opened)
     assert (found.episodes, found.vectors, found.stale, found.duplicates, found.certified) == (0, 0, 0, 0, 1)
@@ -96,7 +96,7 @@ class _Distant:
 
 def test_answers_by_distance_are_proven_by_a_scan(archive):
     ingest(archive, archive.parent / "data", embedder=_Distant(), windows=WindowPlan(4, 1))
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (space,) = (space for space in spaces_of(archive) if space.metric == "l2")
         index = EmbeddedIndex(opened.catalog, archive / "lists", tail_rows=0, lists_rows=1, direct_rows=0)
         index.rebuild(space)
@@ -131,7 +131,7 @@ def test_the_command_line_reports_health_and_how_hits_were_found(archive):
     assert "explained" not in json.loads(wshard("search task-1-1 --json"))
 
 
-def test_the_retriever_explains_when_asked(archive):
+def test_the_retriever_explains_on_request(archive):
     with TrajectoryRetriever(archive) as retriever:
         query = episode(1, 1)
         assert retriever.search_similar_episodes(query).explained is None

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 
 import pytest
-from bridge_episodes import assert_complete, copies, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from bridge_episodes import assert_complete, copies, episode, files, ingest, opened_archive, rewrite, save, spaces_of
 from index_folders import home_of
 from typer.testing import CliRunner
 
@@ -222,5 +222,5 @@ def test_a_damaged_checksum_is_reported_like_a_damaged_vector(tmp_path):
         raw.execute("UPDATE embedding SET checksum = checksum + 1 WHERE seq = (SELECT max(seq) FROM embedding)")
     with index_of(tmp_path) as shelf, pytest.raises(VectorsDamagedError):
         shelf.index.search(SPACE, unit_vectors(1)[0], top(3))
-    with looked_into(tmp_path) as opened:
+    with opened_archive(tmp_path) as opened:
         assert [stray.reason for stray in opened.catalog.maintenance.strays({}, full=True)] == ["torn"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import command, counts, files, ingest, looked_into, save
+from bridge_episodes import command, counts, files, ingest, opened_archive, save
 from databases import SQLITE_ALONE, SQLITE_FIRST
 from quality_arms import PERIOD_NS, arm
 
@@ -73,7 +73,7 @@ def archive(place):
 
 def flags(archive):
     """Return what was found, by episode id."""
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         rows = opened.catalog.episodes.rows(opened.catalog.query.ids())
         found = opened.catalog.checks.findings(list(rows))
         message = {rows[id_].episode_id: {one.check: one.reason for one in some} for id_, some in found.items()}
@@ -103,7 +103,7 @@ def test_ingest_finds_faults_and_says_where(archive, folder):
 
 def test_findings_are_fields_of_filters(archive, folder):
     ingest(archive, folder)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         catalog = opened.catalog
 
         def ids(text):
@@ -121,13 +121,13 @@ def test_findings_are_fields_of_filters(archive, folder):
 @SQLITE_FIRST
 def test_a_rescan_looks_only_at_what_changed(archive, folder):
     ingest(archive, folder)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         row = next(row for row in opened.catalog.query.select(limit=99).rows if row.episode_id == "arm-00")
         opened.catalog.annotations.set_scores(
             "quality.spike", {row.id: 0.123}
         )  # would be replaced if it were judged again
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT}
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.query.facts([row.id])[row.id].scores["quality.spike"] == 0.123
     save(folder, episode(3))
     for path in files(folder)[3:4]:
@@ -169,7 +169,7 @@ def test_what_an_ingest_left_unchecked_the_next_one_checks(archive, folder):
 
 
 @SQLITE_FIRST
-def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
+def test_only_some_measures_of_a_family_are_stored(archive, tmp_path):
     count = MAX_EPISODES + 6
     paths = [tmp_path / "data" / f"{n:03d}.wshard" for n in range(count)]
     paths[0].parent.mkdir()
@@ -177,7 +177,7 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
         save_wshard(episode(n, change=spike if n == count - 1 else None), path)
     ingest(archive, tmp_path / "data")
     assert list(flags(archive)) == [f"arm-{count - 1:02d}"]
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         query = "SELECT count(*), count(measures), count(DISTINCT family) FROM checked"
         assert list(opened.catalog.query.sql(query).rows) == [(count, MAX_EPISODES, 1)]
 
@@ -203,12 +203,12 @@ def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folde
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
-def test_check_finds_damage_that_no_one_has_looked_at(archive, folder):
+def test_check_finds_damage_in_episodes_that_were_never_read(archive, folder):
     ingest(archive, folder)
     path = files(folder)[5]
     damage(path)
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT}  # the file looks as it did
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         done = {one.path: one for one in check_episodes(opened.catalog)}
         assert len(done) == COUNT
         assert done[str(path)].scores == {"integrity": 1.0}
@@ -264,7 +264,7 @@ def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, f
         with TrajectoryIngestor(archive, limits=None) as ingestor:
             ingestor.ingest(folder, windows="whole")
         damage(broken)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         if command == "check":
             check_episodes(opened.catalog)
         else:
@@ -282,7 +282,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
 
     def overtaken(checker):
         damage(broken)
-        with looked_into(archive) as opened, monkeypatch.context() as inner:
+        with opened_archive(archive) as opened, monkeypatch.context() as inner:
             inner.setattr(Checker, "finish", finish)
             check_episodes(opened.catalog, [broken])
         finish(checker)
@@ -292,7 +292,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
         ingest(archive, folder)
     assert list(flags(archive)["arm-05"]) == ["integrity"]
     broken.write_bytes(whole)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         check_episodes(opened.catalog, [broken])
     assert "arm-05" not in flags(archive)
 
@@ -311,7 +311,7 @@ def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypat
         return found
 
     monkeypatch.setattr(bridge.quality.check, "examine", counted)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert len(check_episodes(opened.catalog)) == COUNT
     assert not alive
 
@@ -321,7 +321,7 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
     ingest(archive, folder)
     save(tmp_path / "new", episode(20, change=spike), episode(21))
     (tmp_path / "new" / "broken.wshard").write_bytes(b"nothing")
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         found = {Path(one.path).stem: one for one in check_episodes(opened.catalog, [tmp_path / "new"])}
         assert {name: [f.check for f in one.findings] for name, one in found.items()} == {
             "arm-20": ["spike"],
@@ -361,7 +361,7 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
 @SQLITE_ALONE
 def test_workers_find_the_same(archive, folder):
     ingest(archive, folder)
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert check_episodes(opened.catalog, workers_count=2) == check_episodes(opened.catalog)
 
 
@@ -401,7 +401,7 @@ def test_an_episode_without_a_lane_to_embed_is_catalogued_and_reported(archive, 
         pytest.warns(NotEmbeddedWarning, match="catalogued, not embedded: no observation lane to embed"),
     ):
         uid = ingestor.ingest_episode(path, windows="whole")
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         assert opened.catalog.episodes.get(uid).episode_id == "arm-31"
         assert (
             opened.catalog.query.facts([opened.catalog.episodes.get(uid).id])[

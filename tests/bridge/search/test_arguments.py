@@ -268,7 +268,7 @@ def test_invalid_archive_no_lane_and_no_path_is_refused(tmp_path):
 # ---- hits -----------------------------------------------------------------------------------------------------------
 
 
-def test_hits_can_be_kept_in_sets(place, retriever):
+def test_hits_can_be_members_of_sets(place, retriever):
     path = files(place / "data")[0]
     first, again = (retriever.search_moments(path, 4) for _ in range(2))
     assert first == again

@@ -119,7 +119,7 @@ def test_examples_that_fit_nothing_are_refused(retriever):
 
 def test_examples_on_the_command_line(archive, retriever):
     path, (start, stop), (begin, end) = name_of(archive, 6), span_of(6, "reach"), span_of(7, "press")
-    told_so = run(
+    reported_so = run(
         archive,
         (
             *("moments", path, "--from", start, "--to", stop, "--like", f"play-7@{begin}:{end}"),
@@ -129,7 +129,7 @@ def test_examples_on_the_command_line(archive, retriever):
     expected = retriever.search_moments(
         (path, start, stop), 6, like=[(name_of(archive, 7), begin, end)], unlike=[(name_of(archive, 1), 0, 12)]
     )
-    assert [(hit["episode_id"], tuple(hit["span"])) for hit in json.loads(told_so)["items"]] == [
+    assert [(hit["episode_id"], tuple(hit["span"])) for hit in json.loads(reported_so)["items"]] == [
         (hit.episode_id, hit.span) for hit in expected
     ]
     assert len(json.loads(run(archive, ("moments", "--like", path, "-k", 2, "--json")))["items"]) == 2

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, save
+from bridge_episodes import episode, ingest, opened_archive, save
 from sqlalchemy import event
 
 from bridge.episodes.open import OpenLocations
@@ -86,7 +86,7 @@ def test_a_search_after_the_first_reads_no_rows_of_episodes_again(paths, retriev
 
 
 def test_ids_of_catalogued_episodes_are_queries(paths, retriever):
-    with looked_into(paths[0].parents[2] / "archive") as archive:
+    with opened_archive(paths[0].parents[2] / "archive") as archive:
         row = archive.catalog.query.select("episode:task-2-1").rows[0]
     for search in (retriever.search_similar_episodes, retriever.search_similar_timesteps, retriever.search_moments):
         for options in ({}, {"exclude_self": True}):

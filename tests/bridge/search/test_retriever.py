@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, save, spaces_of
+from bridge_episodes import episode, ingest, opened_archive, save, spaces_of
 
 import bridge
 import catalog
@@ -165,7 +165,7 @@ def test_numbers_that_are_not_finite_are_refused(retriever):
 @pytest.mark.parametrize(
     "query", [["a.wshard", "b.wshard"], [Path("a.wshard")], b"a", {1}, 1j, 3.5, True, "", {}, {1: 2}, [], np.array(3.0)]
 )
-def test_what_is_no_query_is_told_what_one_may_be(retriever, query):
+def test_an_invalid_query_raises_an_error_that_says_what_is_valid(retriever, query):
     found = (
         rf"query: expected an episode_id, .*\{{lane: array\}}, found {type(query).__name__} .*; several are given by"
     )
@@ -369,7 +369,7 @@ def test_a_hit_reports_its_episode_and_loads_it(own):
     archive, paths = own
     with TrajectoryRetriever(archive) as retriever:
         hit = retriever.search_similar_episodes(episode(1, 2), 1)[0]
-        with looked_into(archive) as opened:
+        with opened_archive(archive) as opened:
             row = opened.catalog.episodes.get(hit.uid)
         assert (hit.episode_id, hit.file_path, hit.span) == ("task-1-2", str(paths[6]), (0, 30))
         known = {"env_id": "task-1", "length": 30, "total_reward": 60.0, "success": True, "tags": []}

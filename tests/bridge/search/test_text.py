@@ -8,7 +8,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from bridge_episodes import counts, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from bridge_episodes import counts, episode, files, ingest, opened_archive, rewrite, save, spaces_of
 from sentence_folders import write_folder
 from typer.testing import CliRunner
 
@@ -76,7 +76,7 @@ def tasks(archive, encoder=None, **requested):
 
 def embedded(archive):
     """Return {episode id: vector} of what the Space of texts holds, in ledger and index."""
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         (space,) = [space for space in spaces_of(archive) if space.of_text]
         points = {point.episode: point.vectors for point in opened.index.scan(space)}
         rows = {row.fingerprint: row.id for row in opened.catalog.vectors.spaces("active")}
@@ -106,7 +106,7 @@ def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(arc
     with TrajectoryRetriever(archive) as plain, TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
         text, stored, encoder = "open the mug", embedded(archive), Meanings()
         (meant,) = encoder.encode([text])
-        with looked_into(archive) as opened:
+        with opened_archive(archive) as opened:
             ids = {row.episode_id: row.id for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()}
             words, weights = dict(opened.catalog.query.relevant(text)), opened.catalog.query.word_weights(text)
         assert weights["the"] < 0.3 * weights["mug"]
@@ -124,7 +124,7 @@ def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(arc
         assert hits.exact
 
 
-def test_explained_says_what_was_asked(archive, folder):
+def test_explained_says_what_was_searched(archive, folder):
     with TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
         requested = {"text": "lift", "explain": True}
         alone = retriever.search_similar_episodes(**requested).explained
@@ -166,7 +166,7 @@ def _names(archive, text):
 
 
 def test_notes_are_found_by_their_words_and_have_no_vector(archive, folder):
-    with looked_into(archive) as opened:
+    with opened_archive(archive) as opened:
         silent = [
             row.id
             for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()
@@ -230,7 +230,7 @@ def test_an_encoder_that_fails_is_reported_before_anything_is_written_or_costs_o
 
     with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: no weights"):
         ingest(tmp_path / "archive", folder, sentences=Failing())
-    with looked_into(tmp_path / "archive") as opened:
+    with opened_archive(tmp_path / "archive") as opened:
         assert opened.catalog.query.count() == 0
     with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: a drawer"):
         ingest(tmp_path / "archive", folder, sentences=Stumbling())

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from bridge_episodes import command, episode, ingest, looked_into, save, spaces_of
+from bridge_episodes import command, episode, ingest, opened_archive, save, spaces_of
 
 from bridge.evaluation.compare import evaluate_search
 from bridge.search.retriever import TrajectoryRetriever
@@ -79,7 +79,7 @@ def test_an_episode_is_answered_by_all_views_of_it_together(retriever, archive):
         assert hit.score == pytest.approx(np.mean(scores), abs=1e-9)
 
 
-def test_all_that_could_be_asked_before_can_be_asked_of_several_views(retriever, folder):
+def test_every_option_works_with_several_views(retriever, folder):
     query, path = seen(1, 2), folder / "task-1" / "task-1-2.wshard"
     like, unlike = [seen(1, 3)], [seen(0, 0)]
     for requested in (
@@ -182,7 +182,7 @@ def test_evaluate_scores_the_search_by_all_views(archive, folder, tmp_path):
     for embedder in (None, "frames"):
         ingest(tmp_path, folder, embedder=embedder, windows="whole")
     for place in (archive, tmp_path):
-        with looked_into(place) as opened, TrajectoryRetriever(place) as retriever:
+        with opened_archive(place) as opened, TrajectoryRetriever(place) as retriever:
             scored = evaluate_search(retriever, opened, "env")
             assert scored is not None
             assert scored.scores.precision_at_1 == 1.0

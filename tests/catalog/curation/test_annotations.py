@@ -272,7 +272,7 @@ def test_a_removed_episode_takes_everything_along(catalog: Catalog) -> None:
     assert catalog.query.facts([2]) == {}
 
 
-def test_statistics_of_lanes_are_kept_by_channel_and_as_a_whole(catalog: Catalog) -> None:
+def test_statistics_of_lanes_are_stored_by_channel_and_as_a_whole(catalog: Catalog) -> None:
     spreads = (Spread(-1.0, 1.0, 0.0, 0.5), Spread(2.0, 4.0, 3.0, 1.0))
     catalog.episodes.register([make_record(7, lanes=(replace(LANES[1], spread=pack(*spreads)), LANES[2]))])
     lanes = catalog.query.facts([7])[7].lanes

@@ -261,7 +261,7 @@ def test_no_group_and_no_copy_is_on_two_sides(groups: list[tuple[int, int]], see
     assert parts == algebra.split(list(reversed(picks)), named, fractions=SHARES, seed=seed)
 
 
-def test_parts_are_as_large_as_asked_and_another_seed_is_another_split() -> None:
+def test_parts_have_the_requested_sizes_and_another_seed_is_another_split() -> None:
     picks = [Pick(f"uid {number}", f"digest {number}", 0, 5) for number in range(1000)]
     parts = algebra.split(picks, {}, fractions=SHARES)
     assert {name: len(part) for name, part in parts.items()} == {"train": 800, "val": 100, "test": 100}

@@ -63,7 +63,7 @@ def test_an_id_that_is_taken_spoils_nothing_that_was_there(tmp_path: Path) -> No
         assert content(catalog) == before
 
 
-def test_new_files_have_large_pages_and_old_ones_are_kept(tmp_path: Path) -> None:
+def test_new_files_have_large_pages_and_old_files_their_own(tmp_path: Path) -> None:
     def page(path: Path) -> int:
         with sqlite3.connect(path) as raw:
             return int(raw.execute("PRAGMA page_size").fetchone()[0])

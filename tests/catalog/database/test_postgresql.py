@@ -65,7 +65,7 @@ def test_a_server_is_named_with_and_without_its_driver(url: str) -> None:
                 assert again.query.count() == 1
 
 
-def test_an_empty_database_becomes_a_catalog_only_when_asked(server: Server) -> None:
+def test_an_empty_database_becomes_a_catalog_only_on_request(server: Server) -> None:
     url = server.empty()
     with pytest.raises(CatalogNotFoundError, match="empty database"):
         Catalog.open(url)
@@ -160,7 +160,7 @@ def test_a_reader_sees_one_state_and_never_waits_for_a_writer(url: str) -> None:
             reader.exec_driver_sql("UPDATE archive SET clock = 0")
 
 
-def test_a_lock_held_for_too_long_is_reported(url: str, monkeypatch) -> None:
+def test_a_long_lock_is_reported(url: str, monkeypatch) -> None:
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
     holder = create_engine(url, poolclass=NullPool)
     with Catalog.open(url) as catalog:

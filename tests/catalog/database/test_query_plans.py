@@ -65,7 +65,7 @@ def test_no_query_reads_whole_tables(watch: Watch, call: str) -> None:
 
 
 @pytest.mark.parametrize("call", [*ABOUT_VECTORS, "count", "ids", "longest"])
-def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: str) -> None:
+def test_frequent_queries_are_answered_by_indexes_alone(watch: Watch, call: str) -> None:
     searched = [line for line in watch.plans(lambda: CALLS[call](watch)) if line.startswith(("SEARCH", "SCAN"))]
     about = "embedding" if call in ABOUT_VECTORS else "episode"
     lines = [line for line in searched if line.split()[1] == about or "episode_layout" in line]

@@ -46,7 +46,7 @@ def test_statements_that_read_are_answered(catalog: Catalog, shared_location: Pa
     ],
     indirect=["product"],
 )
-def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, text: str) -> None:
+def test_full_text_queries_take_the_syntax_of_the_database(catalog: Catalog, text: str) -> None:
     assert catalog.query.sql(text).rows == ((8,),)
 
 

@@ -32,7 +32,7 @@ def found(catalog: Catalog, where: Where | str, **requested: object) -> list[int
     return [row.id for row in catalog.query.select(where, **{"order": "total_reward", "limit": 100, **requested}).rows]  # type: ignore[arg-type]
 
 
-def test_pages_of_one_filter_begin_and_end_where_they_are_asked_to(catalog: Catalog) -> None:
+def test_pages_of_one_filter_begin_at_the_cursor_and_end_at_the_limit(catalog: Catalog) -> None:
     for order in ("total_reward", "-total_reward", "id", "-id"):
         everything = found(catalog, "length:>=0", order=order)
         for limit in (1, 3, 11):
@@ -52,7 +52,7 @@ def test_values_that_python_calls_equal_are_not_taken_for_each_other(catalog: Ca
         assert row.episode_id == name
 
 
-def test_what_follows_from_other_tables_is_asked_again(catalog: Catalog) -> None:
+def test_values_from_other_tables_are_read_again(catalog: Catalog) -> None:
     new = make_record(100, folder="/elsewhere")
     new = replace(new, lanes=tuple(replace(lane, dtype="f16") for lane in new.lanes))
     filters = ("root:/elsewhere", "path:/elsewhere/*", f"lane.{new.lanes[0].name}.dtype:f16")
@@ -61,7 +61,7 @@ def test_what_follows_from_other_tables_is_asked_again(catalog: Catalog) -> None
     assert [found(catalog, where) for where in filters] == [[done.id]] * 3
 
 
-def test_few_are_kept_and_no_long_lists(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_small_and_has_no_long_lists(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_cache, "_MAX_STATEMENTS", 4)
     monkeypatch.setattr(statement_cache, "_statements", {})
     for length in range(9):

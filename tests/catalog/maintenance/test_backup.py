@@ -82,7 +82,7 @@ def test_what_is_restored_is_what_was_backed_up(tmp_path: Path) -> None:
         catalog.annotations.tag(catalog.query.ids(), "goes on")
 
 
-def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
+def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     path, other, file = tmp_path / "catalog.db", tmp_path / "other.db", tmp_path / "backup.db"
     make(path)
     make(other, 3)
@@ -171,7 +171,7 @@ def test_copies_in_other_indexes_begin_again_after_restoring(tmp_path: Path) -> 
         assert after.generation != before.generation
 
 
-def test_a_damaged_catalog_is_kept_aside(tmp_path: Path) -> None:
+def test_a_damaged_catalog_is_moved_aside(tmp_path: Path) -> None:
     path, file = tmp_path / "a" / "catalog.db", tmp_path / "backup.db"
     make(path)
     back_up(path, file)

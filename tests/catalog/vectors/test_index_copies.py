@@ -54,7 +54,7 @@ def test_one_copy_per_place_and_space(catalog, stored):
     assert [found.id for found in catalog.index_copies.of_place("http://other/p")] == [other.id]
 
 
-def test_what_is_on_its_way_is_neither_pending_nor_held(catalog, stored):
+def test_vectors_in_transit_are_neither_pending_nor_stored(catalog, stored):
     copy, entries = stored
     assert [entry.seq for entry in catalog.index_copies.pending(copy)] == [entry.seq for entry in entries[4:]]
     assert catalog.index_copies.count(copy.id) == 0

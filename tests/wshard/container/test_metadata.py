@@ -214,7 +214,7 @@ def test_section_and_tags_are_written_and_found_again(kind, tmp_path):
         assert [reader.read_entry(name) for name in "bxy"] == [b"2", b"3", b""]
 
 
-def test_a_given_schema_id_is_kept_and_none_is_made_of_nothing():
+def test_a_given_schema_id_is_preserved_and_none_is_invented():
     for about, expected in ((ShardMetadata(schema_id="mine", tag_dictionary=["t"]), "mine"), (ShardMetadata(), "")):
         file = io.BytesIO()
         with ShardWriter(file) as writer:

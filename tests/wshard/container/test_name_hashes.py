@@ -376,7 +376,7 @@ def test_two_entries_that_take_one_name_from_one_place_are_reported(wshard_fixtu
     assert "another entry has the same name" in check_file(path)[1]["header"]
 
 
-def test_a_container_that_says_it_is_an_episode_is_reported_and_kept(tmp_path):
+def test_a_container_that_says_it_is_an_episode_is_reported_and_preserved(tmp_path):
     """R-11."""
     file = io.BytesIO()
     with ShardWriter(file, role=1) as writer:

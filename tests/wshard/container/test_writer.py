@@ -303,7 +303,7 @@ def test_digest_covers_what_no_checksum_covers():
 
 
 @given(payloads, st.sampled_from(["zstd", "zstd:1", "zstd:19", "lz4", "lz4:1"]))
-def test_compressing_is_kept_only_where_it_pays_and_undone_exactly(data, text):
+def test_blocks_are_compressed_only_where_it_pays_and_decoded_exactly(data, text):
     """C-24."""
     codec = Codec.parse(text)
     packed = compress(data, codec)

@@ -70,7 +70,7 @@ POINTS = {  # section 19 of what is known of the original: what must be better, 
     "5 images are what is declared so": "test_writers.test_arrays_with_the_shape_of_images_are_converted_as_they_are",
     "6 readers get options of convert": "test_writers.test_readers_and_writers_get_their_options_and_sets_of_any_kind_"
     "are_converted",
-    "7 the working directory is first": "test_writers.test_names_are_looked_for_here_then_in_the_caches",
+    "7 the working directory is first": "test_writers.test_names_are_searched_here_then_in_the_caches",
     "8 goals are of seed, epoch, clip": "test_goals.test_workers_and_epochs_draw_other_goals_but_the_same_in_every_run",
     "9 goals over derived sets": "test_goals.test_goals_over_concatenated_merged_and_replayed_sets",
     "10 rows of concatenated sets": "test_clips.test_concatenated_and_merged_sets_give_the_originals_items",

@@ -392,7 +392,7 @@ def test_episode_data_of_two_types_are_left_out_with_a_warning(tmp_path):
 # ---- names ---------------------------------------------------------------------------------------------------------
 
 
-def test_formats_are_asked_in_the_order_of_the_original(dataset_fixtures, tmp_path):
+def test_formats_are_detected_in_the_order_of_the_original(dataset_fixtures, tmp_path):
     assert list(FORMATS) == ["lance", "folder", "lerobot", "hdf5", "video", "lance_video"]
     assert list_formats()[:6] == list(FORMATS)
     assert {"wshard", "dreamerv3"} <= set(list_formats())
@@ -440,7 +440,7 @@ def homes(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_names_are_looked_for_here_then_in_the_caches(homes):
+def test_names_are_searched_here_then_in_the_caches(homes):
     cached = homes / "STABLEWM_HOME" / "datasets"
     hub = homes / "HF_HOME" / "hub" / "datasets--me--table"
     (hub / "refs").mkdir(parents=True)

@@ -297,7 +297,7 @@ def test_lane_of_zero_size_has_its_shape():
         assert file["empty"][2].shape == (0, 3)
 
 
-def test_slices_of_an_uncompressed_lane_are_checked_where_asked_and_whole_lanes_always():
+def test_slices_of_an_uncompressed_lane_are_checked_on_request_and_whole_lanes_always():
     """E-31."""
     data = damaged(saved(steady(), "none"), 0)
     with open_wshard(data) as file:

@@ -197,11 +197,11 @@ class Shredding(WShardSource):
 class Undated(WShardSource):
     """Its fingerprint is another one each time."""
 
-    _asked = 0
+    _calls = 0
 
     def fingerprint(self, key):
-        self._asked += 1
-        return replace(super().fingerprint(key), mtime_ns=self._asked)
+        self._calls += 1
+        return replace(super().fingerprint(key), mtime_ns=self._calls)
 
 
 class Leaving(WShardSource):

@@ -110,7 +110,7 @@ def test_only_the_files_that_are_requested_are_fetched(adapter, hub):
     assert [ep.id for ep in adapter.download_episodes(REPO, "test", max_episodes=2)] == ["reach-0000", "reach-0001"]
 
 
-def test_what_is_not_there_is_told(adapter):
+def test_missing_files_are_reported(adapter):
     adapter.upload_episodes([make_episode()], REPO)
     for call in (
         lambda: adapter.download_episodes(REPO, "validation"),

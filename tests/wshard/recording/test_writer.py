@@ -423,7 +423,7 @@ def test_ticks_that_are_not_32_bit_integers_are_refused(tmp_path, t):
             recording.write_timestep(t, {"state": [0, 0]}, {"ctrl": 0}, 0, done=False)
 
 
-def test_infinite_and_undefined_values_are_kept(tmp_path):
+def test_infinite_and_undefined_values_are_preserved(tmp_path):
     with writer(tmp_path / "a.wshard") as recording:
         recording.begin_episode()
         write(recording, 0, observations={"state": np.array([np.nan, -np.inf])}, reward=float("inf"))
@@ -588,7 +588,7 @@ def test_second_writer_in_another_process_is_refused(tmp_path):
     subprocess.run(command, check=True, timeout=60)
 
 
-def test_interrupted_recording_is_refused_and_kept_until_someone_decides(tmp_path):
+def test_an_interrupted_recording_is_refused_and_preserved_until_someone_decides(tmp_path):
     """J-6."""
     partial = interrupted(tmp_path / "a.wshard", 9)
     before = partial.read_bytes()

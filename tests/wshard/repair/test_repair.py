@@ -268,7 +268,7 @@ def damaged(data: bytes, block: str) -> bytes:
     return bytes(changed)
 
 
-def kept_blocks(path: str) -> dict[str, bytes]:
+def saved_blocks(path: str) -> dict[str, bytes]:
     with ShardReader(path) as reader:
         return {name: reader.read_entry(name) for name in reader.names()}
 
@@ -282,8 +282,8 @@ def test_blocks_with_right_checksums_are_saved_and_the_others_are_reported(codec
     report = repair(path)
     assert report.damage is Damage.DAMAGED
     assert sorted(report.unrecovered) == ["action/ctrl", "signal/gripper"]
-    truth = kept_blocks(written(tmp_path, good, "good.wshard"))
-    assert kept_blocks(report.output) == {name: data for name, data in truth.items() if name not in report.unrecovered}
+    truth = saved_blocks(written(tmp_path, good, "good.wshard"))
+    assert saved_blocks(report.output) == {name: data for name, data in truth.items() if name not in report.unrecovered}
     assert sorted(report.recovered) == sorted(set(truth) - set(report.unrecovered))
     found = load_wshard(report.output)
     np.testing.assert_array_equal(found.observations["joint_pos"].data, ep.observations["joint_pos"].data)
@@ -312,7 +312,7 @@ def test_cut_files_give_back_what_is_in_front_of_the_cut(tmp_path):
                 repair(path, output)
             continue
         report = repair(path, output)
-        assert kept_blocks(report.output) == {name: truth[name] for name in whole}
+        assert saved_blocks(report.output) == {name: truth[name] for name in whole}
         assert f"the file should have {len(good)} bytes and has {cut}" in report.notes
         assert set(report.unrecovered) == set(truth) - set(whole)
         saved_some += 1
@@ -352,7 +352,7 @@ def test_metadata_tags_types_and_role_survive(tmp_path):
         assert reader.read_metadata().producer == "me"
 
 
-def test_blocks_without_a_checksum_are_kept_and_named(tmp_path):
+def test_blocks_without_a_checksum_are_saved_and_named(tmp_path):
     changed = bytearray(damaged(saved(make_episode(0)), "action/ctrl"))
     struct.pack_into("<H", changed, 6, 0)
     number = ShardReader(bytes(changed)).names().index("reward")
@@ -386,26 +386,26 @@ def test_a_name_that_its_hash_does_not_fit_is_not_believed(tmp_path):
     data = path.read_bytes()
     path.write_bytes(data.replace(b"a\0b\0c\0", b"a\0a\0c\0"))
     report = repair(path)
-    assert kept_blocks(report.output) == {name: name.encode() * 100 for name in "abc"}
+    assert saved_blocks(report.output) == {name: name.encode() * 100 for name in "abc"}
     assert report.complete
     Path(report.output).unlink()
     changed = bytearray(data.replace(b"a\0b\0c\0", b"a\0a\0c\0"))
     changed[64 + 48 : 64 + 56] = bytes(8)  # nor does the hash tell any more
     path.write_bytes(changed)
     report = repair(path)
-    assert kept_blocks(report.output) == {"a": b"a" * 100, "c": b"c" * 100, "unproved/1": b"b" * 100}
+    assert saved_blocks(report.output) == {"a": b"a" * 100, "c": b"c" * 100, "unproved/1": b"b" * 100}
     why = "block 'a': another entry has this name by its hash; its bytes are kept as 'unproved/1'"
     assert report.unrecovered == {"entry 1": why}
 
 
-def test_of_two_blocks_that_were_written_under_one_name_the_later_is_kept(wshard_fixtures, tmp_path):
+def test_the_later_of_two_blocks_of_one_name_is_saved(wshard_fixtures, tmp_path):
     """C-12: and none where that one is damaged."""
     good = (wshard_fixtures / "other-writers" / "go_duplicate.shard").read_bytes()
     names = ShardReader(good).names()
     (twice,) = {name for name in names if names.count(name) > 1}
     path = written(tmp_path, good + b"!", "a.shard")
     report = repair(path)
-    assert kept_blocks(report.output)[twice] == ShardReader(good).read_entry(twice)
+    assert saved_blocks(report.output)[twice] == ShardReader(good).read_entry(twice)
     assert len(report.unrecovered) == 1
     path.write_bytes(damaged(good, twice))
     try:
@@ -432,7 +432,7 @@ def test_random_damage_never_gives_a_block_that_no_one_wrote(tmp_path):
         except FormatError:
             continue
         if report.output:
-            assert set(kept_blocks(report.output).values()) <= truth | {b""}
+            assert set(saved_blocks(report.output).values()) <= truth | {b""}
             repaired += 1
     assert repaired > 50
 

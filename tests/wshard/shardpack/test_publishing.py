@@ -81,7 +81,7 @@ def test_the_next_writer_waits_for_the_active_one_and_finishes_what_a_killed_one
     assert list(ShardPackSet(shards).keys()) == NEW
 
 
-def test_a_file_that_another_program_removed_while_it_was_written_is_told(tmp_path):
+def test_a_file_removed_by_another_program_while_it_is_written_is_reported(tmp_path):
     write(tmp_path / "a.shardpack", 2)
     writer = ShardPackWriter(tmp_path / "a.shardpack", overwrite=True)
     writer.write_record("new", {"a": b"1"})
@@ -102,7 +102,7 @@ def test_a_note_that_is_damaged_says_nothing(tmp_path, note):
 
 
 @pytest.mark.timeout(10)
-def test_a_note_of_more_files_than_there_are_is_told(tmp_path):
+def test_a_note_of_more_files_than_there_are_is_reported(tmp_path):
     shards = tmp_path / "a-{0..}.shardpack"
     write(shards, 4)
     (tmp_path / "a-0.shardpack.publishing").write_bytes(b'{"shard_count": 9999999}')

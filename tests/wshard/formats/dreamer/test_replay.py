@@ -531,7 +531,7 @@ def test_a_damaged_archive_is_refused_or_still_right(tmp_path_factory, data):
             assert array.tobytes() == arrays[key].tobytes()
 
 
-def test_kept_blocks_are_parsed_with_the_same_care(tmp_path):
+def test_saved_blocks_are_parsed_with_the_same_care(tmp_path):
     ep = replace(make_episode(), blocks={"aux/npz/x.npy": HOSTILE["objects"]})
     with pytest.raises(FormatError, match="never loaded"):
         save_dreamer(ep, tmp_path / "x.npz")
