@@ -3,45 +3,54 @@
 from __future__ import annotations
 
 import re
-import warnings
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from bridge.index.embedded import disk_copy
 from bridge.index.registry import EMBEDDED, open_index
-from bridge.results import Hits, make_ref
-from bridge.support.batches import batches
+from bridge.names import EpisodeNames
+from bridge.picks import load_refs, select_refs
+from bridge.results import Hits
 from catalog.database.postgresql import is_server
-from catalog.filters.to_text import where_text
 from catalog.filters.where import EVERYTHING
 from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
 from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
-from wshard.errors import (
-    EntryNotFoundError,
-    NoClipsError,
-    QueryError,
-    SkippedEpisodeWarning,
-    StaleEpisodeError,
-)
-from wshard.messages import shown
+from wshard.errors import QueryError
+from wshard.messages import plural, shown
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from bridge.curation.duplicates import Twin
     from bridge.episodes.clips import Missing
+    from bridge.evaluation.compare import Evaluated
     from bridge.index.base import VectorIndex
+    from bridge.ingest.report import IngestReport
+    from bridge.quality.check import Checkups
     from bridge.results import EpisodeRef
+    from bridge.search.query.fit import Query
+    from bridge.search.retriever import TrajectoryRetriever
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from catalog.location import ArchivePlace
+    from embedders.base import Embedder
+    from embedders.text.base import AnyTextEncoder
+    from embedders.trajectory.pooled import PooledFunction
     from wshard.data.derived.spans import SpanDataset
+    from wshard.quality.thresholds import Thresholds
 
-_COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
+    AnyEmbedder: TypeAlias = str | Embedder | PooledFunction | None
+    Lanes: TypeAlias = str | Sequence[str] | Mapping[str, float] | None
+
+_MAX_RETRIEVERS: Final = 4
+_MAX_SHOWN: Final = 10  # environments
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters, unlike a drive of Windows
 
 
@@ -49,12 +58,23 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters, u
 class Archive:
     """An open archive: the catalog, which is the source of truth, and a vector index on top of it.
 
-    `len(archive)` is the number of episodes; iteration yields them as EpisodeRefs.
+    Everything begins here:
+
+        lab = wshard.open_archive("lab", create=True)
+        lab.ingest("recordings")
+        for hit in lab.search("recordings/0.wshard", 10, where="env:reach-v3"):
+            print(hit.score, hit.load().length)
+
+    `len(lab)` is the number of episodes; iteration yields them as EpisodeRefs. Use it as a context manager, or close
+    it.
+
+    place: where it is. catalog: tags, notes, collections and everything else in SQL. index: the vectors.
     """
 
     place: ArchivePlace
     catalog: Catalog
     index: VectorIndex
+    _retrievers: dict[object, TrajectoryRetriever] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def folder(self) -> Path:
@@ -63,6 +83,15 @@ class Archive:
 
     def __repr__(self) -> str:
         return f"<archive {self.place.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return the view for notebooks: how many episodes there are, by environment."""
+        count = plural(len(self), "episode")
+        environments = self.catalog.query.facets(["env_id"], limit=_MAX_SHOWN)["env_id"]
+        rows = "".join(f"<tr><td>{escape(str(name))}</td><td>{number}</td></tr>" for name, number in environments)
+        return (
+            f"<p>{escape(repr(self))}: {count}</p><table><tr><th>environment</th><th>episodes</th></tr>{rows}</table>"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -76,8 +105,96 @@ class Archive:
 
     def __iter__(self) -> Iterator[EpisodeRef]:
         """Yield every episode, by id, as a reference that loads it from its file."""
-        for batch in batches(self.catalog.query.ids()):
-            yield from self._refs(batch)
+        return load_refs(self.catalog, self.catalog.query.ids())
+
+    def where(self, where: Where | str) -> Hits:
+        """Return all episodes that match a filter, by id: `lab.where("env:reach-v3 reward:0.8..")`."""
+        return Hits(load_refs(self.catalog, self.catalog.query.ids(where)))
+
+    def episode(self, name: str) -> EpisodeRef:
+        """Return the episode of that id, uid, path or PATH#KEY, or timesteps of it: `lab.episode("e1@20:60")`.
+
+        Raises EntryNotFoundError for none, QueryError for several.
+        """
+        return EpisodeNames(self.catalog).find(name)
+
+    def ingest(
+        self,
+        paths: Any,
+        *,
+        embedder: AnyEmbedder = None,
+        lanes: Lanes = None,
+        limits: Thresholds | None = DEFAULT_THRESHOLDS,
+        **options: Any,
+    ) -> IngestReport:
+        """Ingest files and folders; unchanged episodes are skipped. Parameters as for TrajectoryIngestor.ingest."""
+        from bridge.ingest.ingestor import TrajectoryIngestor
+
+        return TrajectoryIngestor(self, embedder, lanes=lanes, limits=limits).ingest(paths, **options)
+
+    def search(
+        self,
+        query: Query | None = None,
+        top_k: int = 10,
+        *,
+        embedder: AnyEmbedder = None,
+        lanes: Lanes = None,
+        sentences: AnyTextEncoder | None = None,
+        **options: Any,
+    ) -> Hits:
+        """Return the top_k episodes most similar to a query; with windows_only=True, or windows=, windows.
+
+        Options as for TrajectoryRetriever.search_similar_episodes and search_similar_timesteps: where, text, like, ...
+        """
+        return self.retriever(embedder, lanes=lanes, sentences=sentences).search(query, top_k, **options)
+
+    def moments(
+        self,
+        query: Query | None = None,
+        top_k: int = 10,
+        *,
+        embedder: AnyEmbedder = None,
+        lanes: Lanes = None,
+        **options: Any,
+    ) -> Hits:
+        """Return the top_k moments most similar to a query. Options as for TrajectoryRetriever.search_moments."""
+        return self.retriever(embedder, lanes=lanes).search_moments(query, top_k, **options)
+
+    def retriever(
+        self, embedder: AnyEmbedder = None, *, lanes: Lanes = None, sentences: AnyTextEncoder | None = None
+    ) -> TrajectoryRetriever:
+        """Return the retriever that searches for these; the last ones are reused, as they remember what they read."""
+        from bridge.search.retriever import TrajectoryRetriever
+
+        key = (embedder, repr(lanes), sentences)
+        try:
+            known = self._retrievers.get(key)
+        except TypeError:  # an embedder that cannot be compared
+            return TrajectoryRetriever(self, embedder, lanes=lanes, sentences=sentences)
+        if known is None:
+            known = TrajectoryRetriever(self, embedder, lanes=lanes, sentences=sentences)
+            while len(self._retrievers) >= _MAX_RETRIEVERS:
+                del self._retrievers[next(iter(self._retrievers))]
+            self._retrievers[key] = known
+        return known
+
+    def check(self, paths: Sequence[str | os.PathLike[str]] = (), **options: Any) -> Checkups:
+        """Check the quality of episodes: of files, or of all that match where=... Parameters as for check_episodes."""
+        from bridge.quality.check import check_episodes
+
+        return check_episodes(self, paths, **options)
+
+    def duplicates(self, where: Where | str = "", **options: Any) -> list[Twin]:
+        """Return pairs of episodes with the same data. Parameters as for find_duplicates."""
+        from bridge.curation.duplicates import find_duplicates
+
+        return find_duplicates(self, where, **options)
+
+    def evaluate(self, label: str, where: Where | str = "", **options: Any) -> list[Evaluated]:
+        """Return how well searches find episodes of the same label. Parameters as for evaluate_label."""
+        from bridge.evaluation.compare import evaluate
+
+        return evaluate(self, label, where, **options)
 
     def dataset(self, where: Where | str = EVERYTHING, *, missing: Missing = "raise", **options: Any) -> SpanDataset:
         """Return the episodes that match a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
@@ -89,33 +206,8 @@ class Archive:
         that is missing. Raises DatasetError if columns differ, NoClipsError if no episode matches or none is as long
         as a clip.
         """
-        collection = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
-        picked = self.catalog.collections.picked(collection[1]) if collection else []
-        for uid in [pick.uid for pick, row in picked if row is None]:
-            problem = f"collection {collection and collection[1]!r}: {self._explain_pick(uid)}"
-            if missing != "skip":
-                raise StaleEpisodeError(f"{problem}: restore it, or leave it out by missing='skip'")
-            warnings.warn(f"left out of training: {problem}", SkippedEpisodeWarning, 2)
-        picked = [(pick, row) for pick, row in picked if row is not None]
-        refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in picked if row is not None]
-        weights = [pick.weight for pick, _ in picked] if collection else None
-        if collection is None:
-            refs = [ref for batch in batches(self.catalog.query.ids(where)) for ref in self._refs(batch)]
-        if not refs:
-            text = where if isinstance(where, str) else where_text(where)
-            raise NoClipsError(f"no episode of the archive matches the filter {text!r}")
+        refs, weights = select_refs(self.catalog, where, missing)
         return Hits(refs).dataset(weights=weights, missing=missing, **options)
-
-    def _explain_pick(self, uid: str) -> str:
-        try:
-            address = self.catalog.episodes.get(uid).address
-        except EntryNotFoundError:
-            return f"episode {uid} is not in the archive"
-        return f"episode {uid} has changed since the collection was saved: {address}"
-
-    def _refs(self, ids: Sequence[int]) -> Iterator[EpisodeRef]:
-        rows = self.catalog.episodes.rows(ids)
-        return (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in ids if id_ in rows)
 
     def __bool__(self) -> bool:
         """Return True, also for an archive without episodes."""
@@ -167,14 +259,18 @@ def open_archive(
 
 
 def archive_of(
-    target: str | os.PathLike[str] | Archive, *, archive: str | os.PathLike[str] | None = None, token: str | None = None
+    target: str | os.PathLike[str] | Archive,
+    *,
+    archive: str | os.PathLike[str] | None = None,
+    create: bool = False,
+    token: str | None = None,
 ) -> tuple[Archive, Callable[[], None]]:
     """Return an open archive and what closes it: nothing for one that is passed open. Raises as open_archive."""
     if isinstance(target, Archive):
         if archive is not None or token is not None:
             raise QueryError("archive, token: expected neither of them with an open Archive")
         return target, lambda: None
-    opened = open_archive(target, archive=archive, token=token)
+    opened = open_archive(target, archive=archive, create=create, token=token)
     return opened, opened.close
 
 

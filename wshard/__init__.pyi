@@ -1,3 +1,4 @@
+from bridge import Archive as Archive
 from catalog import Catalog as Catalog
 from wshard.types import Channel as Channel
 from wshard.recording.channel_defs import ChannelDef as ChannelDef
@@ -5,8 +6,11 @@ from wshard.types import Episode as Episode
 from wshard.episode.protocol import EpisodeAddress as EpisodeAddress
 from wshard.episode.file import EpisodeFile as EpisodeFile
 from wshard.episode.protocol import EpisodeReader as EpisodeReader
+from bridge import EpisodeRef as EpisodeRef
+from catalog import F as F
 from wshard.errors import FormatError as FormatError
 from wshard.errors import FormatWarning as FormatWarning
+from bridge import Hits as Hits
 from wshard.episode.memory_reader import MemoryReader as MemoryReader
 from wshard.types import Modality as Modality
 from wshard.quality.thresholds import Thresholds as Thresholds
@@ -16,9 +20,11 @@ from bridge import TrajectoryIngestor as TrajectoryIngestor
 from bridge import TrajectoryRetriever as TrajectoryRetriever
 from wshard.errors import WShardError as WShardError
 from wshard.recording.writer import WShardStreamWriter as WShardStreamWriter
+from bridge.maintenance import check_archive as check_archive
 from wshard.convert import convert as convert
 from wshard.conversion.location import convert_location as convert_location
 from wshard.recording.recover import discard as discard
+from bridge.curation import find_outliers as find_outliers
 from wshard.open import list_episodes as list_episodes
 from wshard.convert import load as load
 from wshard.episode.file import load_wshard as load_wshard
@@ -29,9 +35,11 @@ from wshard.formats.base import open_sink as open_sink
 from wshard.formats.base import open_source as open_source
 from wshard.episode.file import open_wshard as open_wshard
 from wshard.recording.recover import recover as recover
+from bridge.maintenance import repair_archive as repair_archive
 from wshard.repair.repair import repair_file as repair_file
 from wshard.convert import save as save
 from wshard.episode.file import save_wshard as save_wshard
+from bridge.curation import weigh as weigh
 from wshard.container.manifest import write_manifest as write_manifest
 
 __version__: str

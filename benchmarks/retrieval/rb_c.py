@@ -27,9 +27,8 @@ from rb_c_baselines import BASELINES
 from rb_c_faults import FAULTS, clip_of, inject
 from rb_c_plot import Result, draw
 
+from bridge.archive import open_archive
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.quality.check import check_episodes
-from catalog.catalog import Catalog
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.quality.baseline import fit_baseline
 from wshard.quality.checks import CHECKS, judge
@@ -152,8 +151,8 @@ def damaged_files(recorded: Sequence[Recorded]) -> list[Result]:
             if number % 5 == 0:
                 damaged[str(path.resolve())] = kind = DAMAGES[number // 5 % 2]
                 damage(path, kind, rng)
-        with Catalog.open(Path(folder, "archive", "catalog.db")) as catalog:
-            for found in check_episodes(catalog):
+        with open_archive(Path(folder, "archive")) as archive:
+            for found in archive.check():
                 scores[damaged.get(found.path, "")].append(found.scores.get("integrity", 0.0))
     clean = np.array(scores[""])
     return [

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli.options import LimitOption, LimitsOption, ReadersOption, read_quality_limits
-from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown, shorten
+from bridge.cli.options import LimitOption, LimitsOption, ReadersOption, open_named, read_quality_limits
+from catalog.cli.common import ArchiveOption, WhereOption, print_table, report_unknown, shorten
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, printable, reported
 
 if TYPE_CHECKING:
@@ -32,17 +32,14 @@ def check(
 
     Exits 1 if any episode is flagged.
     """
-    from bridge.quality.check import check_episodes
     from bridge.support.progress import show_progress
 
     if paths and where is not None:
         raise typer.BadParameter("expected either files or --where, found both")
     thresholds = read_quality_limits(limits)
-    with open_catalog(archive) as catalog, show_progress() as progress:
-        report_unknown(catalog, where)
-        done = check_episodes(
-            catalog, paths or (), where=where or "", limits=thresholds, workers_count=workers, progress=progress
-        )
+    with open_named(archive) as opened, show_progress() as progress:
+        report_unknown(opened.catalog, where)
+        done = opened.check(paths or (), where=where or "", limits=thresholds, workers_count=workers, progress=progress)
     flagged = [one for one in done if one.findings]
     shown = sorted(done if every else flagged, key=lambda one: (-one.worst, one.path))
     if as_json:

@@ -9,7 +9,7 @@ import typer
 from bridge.cli.curation_output import OutputOptions, print_ranked, report_spaces
 from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import ArchiveOption, WhereOption, find_episode, print_table, report_unknown, shorten
+from catalog.cli.common import ArchiveOption, WhereOption, print_table, report_unknown, shorten
 from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
 
 if TYPE_CHECKING:
@@ -63,23 +63,20 @@ def evaluate(
     one lists the results of the first ranking per label, worst first. mAP is 1 if all episodes with the label rank
     before all others.
     """
-    from bridge.evaluation.compare import evaluate_label, evaluate_search
-    from bridge.search.retriever import TrajectoryRetriever
     from bridge.support.progress import show_progress
 
     with open_named(archive) as opened, show_progress() as progress:
         report_unknown(opened.catalog, where)
-        evaluated = evaluate_label(opened, label, where or "", k=k, progress=progress)
-        default = evaluate_search(TrajectoryRetriever(opened), opened, label, where or "", k=k, progress=progress)
-    every = evaluated if default is None else [default, *evaluated]
+        evaluated = opened.evaluate(label, where or "", k=k, progress=progress)
     if as_json:
         from bridge.present.reports import present_evaluation
 
-        print_items(map(present_evaluation, every))
+        print_items(map(present_evaluation, evaluated))
         return
-    _print_scores(every, f">recall@{k}")
-    if evaluated[0].labels > 1:
-        _print_labels(evaluated[0], f">recall@{k}", limit)
+    _print_scores(evaluated, f">recall@{k}")
+    largest = next(one for one in evaluated if one.space is not None)
+    if largest.labels > 1:
+        _print_labels(largest, f">recall@{k}", limit)
 
 
 @reported()
@@ -105,6 +102,7 @@ def probe(
     from bridge.curation.probe import save_probe, train_probe
     from bridge.present.probe import present_probe
     from catalog.cli.annotate import account
+    from catalog.names import find_episode
 
     with open_named(archive) as opened:
         report_unknown(opened.catalog, where)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bridge.search.query.options import options_of
 from wshard.cli.common import option_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from bridge.archive import Archive
+    from bridge.search.query.options import CommonOptions, Option
     from embedders.windows import WindowPlan
     from wshard.quality.thresholds import Thresholds
 
@@ -36,10 +42,6 @@ PlansOption = Annotated[
         "SIZE:STRIDE; may be repeated. Default: both for a new archive, else what the archive already has.",
         metavar="PLAN",
     ),
-]
-WindowsOption = Annotated[
-    str | None,
-    typer.Option("--windows", help="Window plan to search, if several were ingested.", metavar="PLAN"),
 ]
 SearchedLanesOption = Annotated[
     str | None, typer.Option("--lanes", help="Search only Spaces of exactly these lanes, e.g. state,reward.")
@@ -72,16 +74,41 @@ NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Numb
 LabelOption = Annotated[
     str, typer.Option("--label", help="Label: a metadata key, or a field such as env, tag or meta.a.b.")
 ]
-TopOption = Annotated[int, typer.Option("--top", "-k", min=1, help="Number of hits.")]
-LikeOption = Annotated[
-    list[str] | None, typer.Option(help="Additional example, given like QUERY; may be repeated.", metavar="QUERY")
-]
-UnlikeOption = Annotated[
-    list[str] | None, typer.Option(help="Counter-example, given like QUERY; may be repeated.", metavar="QUERY")
-]
-MinScoreOption = Annotated[float | None, typer.Option(help="Minimum score of a hit.")]
-ExcludeSelfOption = Annotated[bool, typer.Option("--exclude-self", help="Exclude the query episodes from the results.")]
-ExplainOption = Annotated[bool, typer.Option("--explain", help="Show how the index found the hits.")]
+
+
+def searching(kind: type[CommonOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb all options of one kind of search, in place of its `**chosen`."""
+
+    def give(verb: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(verb, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        made = [_make_parameter(one) for one in options_of(kind) if one.offered]
+        setattr(verb, "__signature__", signature.replace(parameters=[*own, *made]))  # noqa: B010  (of any callable)
+        verb.__annotations__ = {one.name: one.annotation for one in (*own, *made)}
+        return verb
+
+    return give
+
+
+def _make_parameter(option: Option) -> inspect.Parameter:
+    flags = option.flags or (f"--{option.name.replace('_', '-')}",)
+    bounds = {"min": option.least, "max": option.most} if option.kind in (int, float) else {}
+    limits = {name: option.kind(bound) for name, bound in bounds.items() if not math.isinf(bound)}
+    kind: Any = list[str] if option.many else option.kind
+    optional = option.many or option.default is None
+    described = typer.Option(*flags, help=option.help, metavar=option.metavar, **limits)
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None if optional else option.default,
+        annotation=Annotated[kind | None if optional else kind, described],
+    )
+
+
+def read_chosen(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a search that were given, with their window plan parsed."""
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return given | ({"windows": parse_windows(given["windows"])} if "windows" in given else {})
 
 
 def read_quality_limits(path: Path | None) -> Thresholds:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli.common import ArchiveOption, find_episode, open_catalog, print_table
+from catalog.cli.common import ArchiveOption, open_catalog, print_table
 from wshard.cli.common import JsonOption, named_path, print_items, printable, reported
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def show(
 ) -> None:
     """Show everything the archive knows about episodes."""
     from bridge.present.episodes import present_details
+    from catalog.names import find_episode
 
     if opened_there:
         if len(episodes) != 1 or as_json:
@@ -86,17 +87,14 @@ def _print_courses(row: EpisodeRow) -> None:
 def _open_in_browser(name: str, archive: str | None) -> None:
     """Serve the archive until Ctrl-C, and open the page of an episode, at a span if the name has one."""
     from bridge.cli.serve import run_server
-    from bridge.results import resolve_span
+    from bridge.names import EpisodeNames
     from catalog.location import archive_named
-    from wshard.episode.protocol import EpisodeSpan
 
-    named, span = archive_named(archive), EpisodeSpan.parse(name)
+    named = archive_named(archive)
     with open_catalog(named) as catalog:
-        row = find_episode(catalog, str(span.address))
-    query = ""
-    if (span.start, span.stop) != (0, None):
-        query = "?span={}:{}".format(*resolve_span(span.start, span.stop, row.episode_id, row.length))
-    run_server(named, lambda make: make(port=0, path=f"/episodes/{row.uid}{query}"))
+        ref = EpisodeNames(catalog).find(name)
+    query = "" if ref.span == (0, ref.metadata["length"]) else "?span={}:{}".format(*ref.span)
+    run_server(named, lambda make: make(port=0, path=f"/episodes/{ref.uid}{query}"))
 
 
 def _print(description: dict[str, Any]) -> None:
@@ -166,8 +164,8 @@ def plot(
 
 def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
     """Yield what a name means: an episode, a span of it, or the hits in a file."""
-    from bridge.results import make_ref, resolve_span
-    from wshard.episode.protocol import EpisodeSpan
+    from bridge.names import EpisodeNames
+    from bridge.results import make_ref
     from wshard.errors import QueryError
 
     path = Path(name)
@@ -181,11 +179,7 @@ def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
         for uid, (start, stop), score in hits:
             yield make_ref(catalog.episodes.get(uid), score, (start, stop))
         return
-    span = EpisodeSpan.parse(name)
-    row = find_episode(catalog, str(span.address))
-    whole = (span.start, span.stop) == (0, None)
-    steps = (0, row.length) if whole else resolve_span(span.start, span.stop, row.episode_id, row.length)
-    yield make_ref(row, 1.0, steps)
+    yield EpisodeNames(catalog).find(name)
 
 
 def _draw(sketches: list[Sketch], form: str) -> bytes:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.curation.archive_vectors import EpisodeVectors
-    from bridge.search.retriever import TrajectoryRetriever
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -47,6 +46,18 @@ class Evaluated:
     scores: Scores
     episodes: int
     labels: int
+
+
+def evaluate(
+    archive: Archive, label: str, where: Where | str = "", *, k: int = 10, progress: Progress | None = None
+) -> list[Evaluated]:
+    """Evaluate the default ranking of the search, if it combines several Spaces, then each Space alone.
+
+    Parameters and errors as for evaluate_label.
+    """
+    spaces = evaluate_label(archive, label, where, k=k, progress=progress)
+    default = evaluate_search(archive, label, where, k=k, progress=progress)
+    return spaces if default is None else [default, *spaces]
 
 
 def evaluate_label(
@@ -92,15 +103,9 @@ def evaluate_label(
 
 
 def evaluate_search(
-    retriever: TrajectoryRetriever,
-    archive: Archive,
-    label: str,
-    where: Where | str = "",
-    *,
-    k: int = 10,
-    progress: Progress | None = None,
+    archive: Archive, label: str, where: Where | str = "", *, k: int = 10, progress: Progress | None = None
 ) -> Evaluated | None:
-    """Evaluate search_similar_episodes with its defaults, on up to 100 evenly spread query episodes.
+    """Evaluate Archive.search with its defaults, on up to 100 evenly spread query episodes.
 
     Episodes beyond the first 1,000 hits rank last. Otherwise like evaluate_label. Returns None if there are no queries,
     if only one Space ranks, or if the search needs an embedder to be passed.
@@ -123,7 +128,7 @@ def evaluate_search(
                 similar[:] = np.nan
                 continue
             read.append(place)
-            hits = retriever.search_similar_episodes(episode, _HITS, where=where)
+            hits = archive.search(episode, _HITS, where=where)
             for rank, hit in enumerate(hits):
                 if hit.uid in places:
                     similar[places[hit.uid]] = -rank

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from bridge.archive import Archive, open_archive
+from bridge.archive import archive_of
 from bridge.episodes.discover import discover, listed_paths
 from bridge.episodes.files import locate
 from bridge.episodes.open import known_episodes
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
+    from bridge.archive import Archive
     from bridge.episodes.read import Failure
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
@@ -64,9 +65,9 @@ _WHOLE: Final = WindowPlan()
 class TrajectoryIngestor:
     """Ingests episodes into an archive: catalog, embeddings and search index.
 
-    deepdata_url (the name in the reference package): an archive folder, created if missing ("demo-archive": catalog.db
-    and index/; episode files can be anywhere), or the URL of a vector index, in which case `archive` names the folder
-    of the catalog (see open_archive).
+    deepdata_url (the name in the reference package): an open Archive, which stays open; an archive folder,
+    created if missing ("demo-archive": catalog.db and index/; episode files can be anywhere); or the URL of a vector
+    index, in which case `archive` names the folder of the catalog (see open_archive).
 
     embedder: a name ("combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
     "blocks" = blocks for whole episodes, arcdct for windows. lanes: what to embed, e.g. "state" or ["state", "reward"];
@@ -81,7 +82,7 @@ class TrajectoryIngestor:
 
     def __init__(
         self,
-        deepdata_url: PathLike,
+        deepdata_url: PathLike | Archive,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -96,7 +97,7 @@ class TrajectoryIngestor:
         if self._embedder is not None and self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
-        self._archive: Archive = open_archive(deepdata_url, archive=archive, create=True, token=token)
+        self._archive, self._close = archive_of(deepdata_url, archive=archive, create=True, token=token)
 
     def __repr__(self) -> str:
         return f"<TrajectoryIngestor of {self._archive.place.name!r}>"
@@ -108,8 +109,8 @@ class TrajectoryIngestor:
         self.close()
 
     def close(self) -> None:
-        """Close the archive."""
-        self._archive.close()
+        """Close the archive, unless it was passed open."""
+        self._close()
 
     def ensure_collection(self, dim: int, collection: str = "traj_episodes") -> None:
         """Do nothing: a method of the reference package, whose servers need to know the vector size in advance.

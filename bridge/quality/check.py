@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from bridge.archive import Archive
     from bridge.support.progress import Progress
     from bridge.support.workers import Workers
     from catalog.catalog import Catalog
@@ -94,7 +95,7 @@ class _Checkups:
 
 
 def check_episodes(
-    catalog: Catalog,
+    archive: Archive,
     paths: Sequence[str | os.PathLike[str]] = (),
     *,
     where: Where | str = "",
@@ -108,6 +109,7 @@ def check_episodes(
     why. Raises SourceNotFoundError, FilterError.
     """
     unreadable: Sequence[Failure] = ()
+    catalog = archive.catalog
     if paths:
         discovery = discover(paths)
         addresses, unreadable = [one.address for one in discovery.episodes], discovery.unreadable

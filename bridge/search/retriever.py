@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bridge.archive import Archive, archive_of
 from bridge.index.base import Request
@@ -16,17 +16,13 @@ from bridge.search.moments.nearest_example import find_moments
 from bridge.search.moments.search import MomentSearch
 from bridge.search.query.notes import explain_empty_result, explain_hits
 from bridge.search.query.options import MomentOptions, SearchOptions
-from bridge.search.query.prepare import PreparedQuery, QueryPreparer, is_chosen
+from bridge.search.query.prepare import PreparedQuery, QueryPreparer
 from bridge.search.ranking.episodes import EpisodeSearch
 from bridge.search.ranking.rankers import join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.lanes import named_lanes
 from bridge.support.blas_threads import one_blas_thread
-from catalog.filters.parse import as_where
-from catalog.filters.where import build_where
 from embedders.text.base import as_text_encoder
-from embedders.windows import WindowPlan, as_plan
-from wshard.arguments import whole_number
 from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -43,14 +39,13 @@ if TYPE_CHECKING:
     from embedders.space import Space
     from embedders.text.base import AnyTextEncoder
     from embedders.trajectory.pooled import PooledFunction
+    from embedders.windows import WindowPlan
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
 
 Prepared = TypeVar("Prepared", PreparedQuery[SearchOptions], PreparedQuery[MomentOptions])
 Found = TypeVar("Found")
-
-_check_count: Final = partial(whole_number, what="top_k", error=QueryError, least=1)
 
 
 class TrajectoryRetriever:
@@ -143,12 +138,12 @@ class TrajectoryRetriever:
         holds NaN, or options conflict; FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
-            where, text, like, unlike, expand, plain, least, min_score, diversity, contributions, alignment,
-            exclude_self, explain,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
+            top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
+            min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
+            exclude_self=exclude_self, explain=explain,
         )  # fmt: skip
-        filters = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
-        request = Request(_check_count(top_k), filters & as_where(where), explain=explain)
-        return self._search(query_obs, request, options, lambda plan: plan.whole)
+        return self._search(query_obs, options)
 
     def search_similar_timesteps(  # noqa: PLR0913  (each option by its name)
         self,
@@ -181,17 +176,14 @@ class TrajectoryRetriever:
         of several plans. distinct: at most one hit per episode. Otherwise like search_similar_episodes; text= raises
         QueryError.
         """
-        size = None if window_size is None else whole_number(window_size, "window_size", QueryError, least=1)
-        only = None if windows is None else as_plan(windows)
         options = SearchOptions(
-            where, text, like, unlike, expand, plain, least, min_score, diversity, contributions, alignment,
-            exclude_self, explain,
+            windows_only=True, window_size=window_size, windows=windows, distinct=distinct,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
+            top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
+            min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
+            exclude_self=exclude_self, explain=explain,
         )  # fmt: skip
-        if text is not None:
-            raise QueryError("text: expected a search for episodes, found one for timesteps, which have no text")
-        filters = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
-        request = Request(_check_count(top_k), filters & as_where(where), distinct=distinct, explain=explain)
-        return self._search(query_obs, request, options, lambda plan: is_chosen(plan, size, only))
+        return self._search(query_obs, options)
 
     def search_moments(  # noqa: PLR0913  (each option by its name)
         self,
@@ -229,13 +221,14 @@ class TrajectoryRetriever:
         """
         started = time.perf_counter()
         options = MomentOptions(
-            where, like, unlike, windows, refine, max_overlap, per_episode, min_score, exclude_self, explain
-        )
-        filters = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
+            top_k=top_k, like=like, unlike=unlike, windows=windows, refine=refine, max_overlap=max_overlap,
+            per_episode=per_episode, min_score=min_score, exclude_self=exclude_self, explain=explain,
+        )  # fmt: skip
+        request = Request(options.top_k, options.filters, distinct=False, explain=explain)
         examples = self._queries.read(query_obs, options)
         if not examples.like:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
-        request = Request(_check_count(top_k), filters & as_where(where), distinct=False, explain=explain)
         passing, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
         prepared, (refs, results) = self._run(prepare, self._find_moments)
@@ -250,13 +243,17 @@ class TrajectoryRetriever:
             answered=self._queries.describe(prepared, passing, notes),
         )
 
-    def _search(
-        self, query: Query | None, request: Request, options: SearchOptions, is_searched: Callable[[WindowPlan], bool]
-    ) -> Hits:
+    def search(self, query: Query | None = None, top_k: int = 10, **options: Any) -> Hits:
+        """Search for episodes, or for windows with windows_only=True or windows=...; options as for those searches."""
+        return self._search(query, SearchOptions(top_k=top_k, **options))
+
+    def _search(self, query: Query | None, options: SearchOptions) -> Hits:
         started = time.perf_counter()
+        distinct = options.distinct or not options.of_windows
+        request = Request(options.top_k, options.filters, distinct=distinct, explain=options.explain)
         examples = self._queries.read(query, options)
         passing, request = request.where, self._queries.narrow(request, examples, options)
-        prepare = partial(self._queries.prepare, examples, request, options, is_searched)
+        prepare = partial(self._queries.prepare, examples, request, options)
         prepared, found = self._run(prepare, self._find_episodes)
         notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
         refs = [ref for ref, _ in found.hits]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.archive import open_archive
+from bridge.archive import archive_of
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.spaces.identity import describe_lanes
@@ -77,7 +77,7 @@ class AdaptReport:
 
 
 def train_embedder(
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] | Archive,
     out: str | os.PathLike[str],
     lesson: Lesson | None = None,
     *,
@@ -106,7 +106,7 @@ def train_embedder(
 
 
 def adapt_embedder(
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] | Archive,
     out: str | os.PathLike[str],
     lesson: Lesson | None = None,
     *,
@@ -127,10 +127,15 @@ def adapt_embedder(
     return AdaptReport(len(episodes), fitted.found, fitted.found_before, tuple(left_out))
 
 
-def _read(target: str | os.PathLike[str], lesson: Lesson, seed: int, most: int) -> tuple[list[Rows], list[Failure]]:
+def _read(
+    target: str | os.PathLike[str] | Archive, lesson: Lesson, seed: int, most: int
+) -> tuple[list[Rows], list[Failure]]:
     """Return at most so many windows of the archive's episodes, and the episodes that could not be read."""
-    with open_archive(target) as archive:
+    archive, close = archive_of(target)
+    try:
         return _windows(archive, _family(archive, lesson), lesson, np.random.default_rng(seed), most)
+    finally:
+        close()
 
 
 def _family(archive: Archive, lesson: Lesson) -> Family:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.archive import open_archive
 from bridge.results import make_ref
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.web.jobs import Jobs
 from bridge.web.undo import Undos
 from wshard.errors import WShardError
@@ -22,13 +21,12 @@ if TYPE_CHECKING:
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
 
-_MOST_RETRIEVERS: Final = 4
 _MOST_QUEUES: Final = 32
 _WARMING: Final = 40  # timesteps of the search that loads what searches need
 
 
 class ServedArchive:
-    """An open archive, a retriever over it, its background jobs, and what was computed of its present state.
+    """An open archive, its background jobs, and what was computed of its present state.
 
     Close it, or use it as a context manager.
     """
@@ -41,7 +39,6 @@ class ServedArchive:
         self.exporting = threading.Lock()  # whose name is free is decided for one export at a time
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.searching = threading.Lock()  # searches are CPU-bound: in parallel they would only slow each other down
-        self._retrievers: dict[tuple[str | None, tuple[str, ...]], TrajectoryRetriever] = {}
         self._cache: dict[object, tuple[object, Any]] = {}
         self._warming: threading.Thread | None = None
 
@@ -54,9 +51,8 @@ class ServedArchive:
         with suppress(WShardError, OSError):  # without vectors or files there is nothing to load
             row = self.catalog.query.select(limit=1).rows[:1]
             if row and row[0].length > _WARMING:
-                retriever = self.retriever()
                 with self.searching:
-                    retriever.search_moments(replace(self.episode(row[0].uid), span=(0, _WARMING)), 4)
+                    self.archive.moments(replace(self.episode(row[0].uid), span=(0, _WARMING)), 4)
 
     def keep_queue(self, key: tuple[Any, ...], queue: dict[str, Any]) -> None:
         """Remember a review queue, while people work through it."""
@@ -68,17 +64,6 @@ class ServedArchive:
     def catalog(self) -> Catalog:
         """The archive's catalog."""
         return self.archive.catalog
-
-    def retriever(self, embedder: str | None = None, lanes: tuple[str, ...] = ()) -> TrajectoryRetriever:
-        """Return the retriever for that embedder and lanes, opened by the first search."""
-        with self.searching:
-            retriever = self._retrievers.get((embedder, lanes))
-            if retriever is None:
-                retriever = TrajectoryRetriever(self.archive, embedder, lanes=lanes or None)
-                while len(self._retrievers) >= _MOST_RETRIEVERS:
-                    del self._retrievers[next(iter(self._retrievers))]
-                self._retrievers[embedder, lanes] = retriever
-            return retriever
 
     def episode(self, uid: str) -> EpisodeRef:
         """Return the episode of that uid as a hit; EntryNotFoundError when there is none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from dataclasses import replace
@@ -13,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wshard.cli.common import option_read, printable
-from wshard.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog.catalog import Catalog
     from catalog.filters.where import Compare, Where
-    from catalog.records import EpisodeRow
 
 
 _NAMES = frozenset({"env_id", "tag", "flag", "review", "format"})  # fields whose values users type from memory
@@ -66,49 +63,10 @@ def open_catalog(archive: str | Path | None) -> Catalog:
     return open_place(place_of(archive))
 
 
-def _is_filter(text: str) -> bool:
-    """Return True if a text that names no episode was probably meant as a filter."""
-    from catalog.filters.parse import parse_where
-    from wshard.errors import FilterError
-
-    try:
-        parse_where(text)
-    except FilterError:
-        return False
-    return ":" in text  # else it is a word for the full text
-
-
-def find_episode(opened: Catalog, name: str) -> EpisodeRow:
-    """Return the episode with this address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
-    from catalog.values import storable
-    from wshard.errors import EntryNotFoundError, QueryError
-
-    address = EpisodeAddress.parse(name)
-    by_path = opened.episodes.known([Path(os.path.realpath(address.uri)).as_posix()])
-    in_file = [entry for episodes in by_path.values() for entry in episodes]
-    for entry in in_file:
-        if entry.key == address.key:
-            return opened.episodes.get(entry.id)
-    if in_file and not address.key:
-        keys = ", ".join(f"{address.uri}#{entry.key}" for entry in in_file[:10])
-        raise QueryError(f"expected one episode, found a location of {len(in_file)}: name one of them: {keys}")
-    if not storable(name):
-        raise EntryNotFoundError(f"{name!r} is not in this archive: its names and paths are text in UTF-8")
-    if (row := opened.episodes.named(name)) is not None:
-        return row
-    if in_file:
-        raise EntryNotFoundError(
-            f"{address.uri}: this archive has {len(in_file)} of its episodes, but no {address.key!r}"
-        )
-    # Path.exists raises for names too long for a file, which an id may be
-    if os.path.exists(name) or (address.key and os.path.exists(address.uri)):  # noqa: PTH110
-        raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
-    hint = ": filters are given as --where, as in `wshard ls --where ...`" if _is_filter(name) else ""
-    raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive{hint}")
-
-
 def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
     """Return the ids of these episodes and those that match the filter; typer.BadParameter if neither is given."""
+    from catalog.names import find_episode
+
     if not names and where is None:
         raise typer.BadParameter("expected episodes (id, uid or file) or --where")
     ids = {find_episode(opened, name).id for name in names}

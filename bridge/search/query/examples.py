@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
-from bridge.episodes.open import OpenLocations, exists
+from bridge.episodes.open import OpenLocations
+from bridge.names import EpisodeNames, NamedEpisode
 from bridge.results import EpisodeRef
 from bridge.search.query.fit import cut, refuse
-from bridge.search.query.names import EpisodeNames, NamedEpisode
 from wshard.arguments import whole_number
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import FormatError, QueryError
@@ -73,9 +73,8 @@ class ExampleReader:
     def read(self, query: Query) -> Example:
         """Return the content of a query of any form.
 
-        Raises QueryError for text that names neither a file nor one catalogued episode and for a span outside of the
-        episode, StaleEpisodeError for a hit or an id whose file has changed, FileNotFoundError for one whose file is
-        gone, FormatError.
+        Raises as EpisodeNames.resolve, QueryError for a span outside of the episode, StaleEpisodeError for a hit or an
+        id whose file has changed, FileNotFoundError for one whose file is gone, FormatError.
         """
         if isinstance(query, EpisodeRef):
             start, stop = (None, None) if query.span == (0, 0) else query.span
@@ -146,14 +145,9 @@ def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
             raise
         raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
-        is_folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
-        if not is_folder and exists(EpisodeAddress(path)):  # chunks are no episodes
+        if not os.path.isdir(path):  # noqa: PTH112  (Path takes an empty text for the current folder)
             raise
-        found = "a folder" if is_folder else "none"
-        raise QueryError(
-            f"query: expected the path of an episode file, found {found} at {os.fspath(path)!r}, and no catalogued "
-            "episode has that id; if an archive's file was moved, re-ingest it from its new location"
-        ) from None
+        raise QueryError(f"query: expected the path of an episode file, found a folder at {path!r}") from None
 
 
 def _check_step(value: Any) -> int | None:

@@ -99,10 +99,8 @@ class QueryPreparer:
             return request
         return replace(request, where=request.where & self.own_episodes.exclude(examples.all))
 
-    def prepare(
-        self, examples: Examples, request: Request, options: SearchOptions, cut: Callable[[WindowPlan], bool]
-    ) -> PreparedQuery[SearchOptions]:
-        """Return the query for episodes or windows in the Spaces of these window plans.
+    def prepare(self, examples: Examples, request: Request, options: SearchOptions) -> PreparedQuery[SearchOptions]:
+        """Return the query for episodes or windows in the Spaces that the options choose.
 
         Raises QueryError without a query, if no Space fits, or if the metric of the Space does not allow the options.
         """
@@ -112,7 +110,7 @@ class QueryPreparer:
             if examples.unlike or options.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples with them, found text only")
             return PreparedQuery(examples, request, options, [], [])
-        views = self._choose(examples, request.where, self._searchable(cut)).cut_alike()
+        views = self._choose(examples, request.where, self._searchable(options.includes)).cut_alike()
         if options.least:
             views = views.only_newest()
         metric = views.chosen[0].space.metric
@@ -158,10 +156,10 @@ class QueryPreparer:
             self._embedders[space.fingerprint] = embedder_of(space)
         return self._embedders[space.fingerprint]
 
-    def _searchable(self, cut: Callable[[WindowPlan], bool]) -> list[Space]:
+    def _searchable(self, is_chosen: Callable[[WindowPlan], bool]) -> list[Space]:
         """Return the Spaces of these window plans; QueryError without any, which says why episodes have no vectors."""
         try:
-            return self.spaces.spaces(cut)
+            return self.spaces.spaces(is_chosen)
         except QueryError:
             left_out = () if self.spaces.active() else self._coverage.read([], EVERYTHING)[1]
             if all(one.reason == NO_VECTORS for one in left_out):
@@ -210,11 +208,6 @@ class QueryPreparer:
             with suppress(EmbedderError):  # made by a custom embedder that was not passed
                 return self._embed(candidate, view.windows)
         return None
-
-
-def is_chosen(plan: WindowPlan, size: int | None, only: WindowPlan | None) -> bool:
-    """Return whether a plan has windows, of this size if one is given, and equals `only` if one is given."""
-    return not plan.whole and size in (None, plan.size) and only in (None, plan)
 
 
 def _prefer_several_sizes(spaces: Sequence[Space]) -> Sequence[Space]:

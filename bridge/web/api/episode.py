@@ -14,8 +14,8 @@ from bridge.episodes.pictures import picture_axes, read_picture
 from bridge.episodes.residuals import read_residuals
 from bridge.episodes.series import read_series
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
+from bridge.names import parse_uid_span
 from bridge.present.episodes import present_details
-from bridge.search.query.names import parse_uid_span
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from wshard.errors import QueryError, RequestError, WShardError
 

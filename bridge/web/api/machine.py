@@ -85,8 +85,7 @@ def _present_check(result: FsckResult) -> dict[str, Any]:
 
 
 def _ingest(archive: ServedArchive, progress: Progress) -> dict[str, Any]:
-    with TrajectoryIngestor(archive.place) as ingestor:
-        return present_ingest(ingestor.ingest(archive.catalog.episodes.roots(), progress=progress))
+    return present_ingest(archive.archive.ingest(archive.catalog.episodes.roots(), progress=progress))
 
 
 def _watch(archive: ServedArchive, job: Job) -> None:
@@ -95,7 +94,7 @@ def _watch(archive: ServedArchive, job: Job) -> None:
     failed: list[Failure] = []
     folders = [root for root in archive.catalog.episodes.roots() if Path(root).is_dir()]
     job.stage(f"{len(folders)} folders", 0)
-    with TrajectoryIngestor(archive.place) as ingestor:
+    with TrajectoryIngestor(archive.archive) as ingestor:
         for report in ingestor.watch(folders, stop=job.stopped):
             counts.update({name: getattr(report, name) for name in COUNTS})
             failed = [*failed, *report.failed][-_LAST_FAILURES:]

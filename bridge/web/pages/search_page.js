@@ -4,16 +4,9 @@ import { fill, h, say } from "./base/dom.js";
 import { askText } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
+import { SearchOptionsForm } from "./components/search_options.js";
 import { makeShell } from "./components/shell.js";
 import { findHits, HitList, toggleMark } from "./components/similar.js";
-
-/** Options of `wshard search` and `wshard moments` by their names there: [name, kind, label]. */
-const MORE = /** @type {[string, string, string][]} */ ([
-  ["top", "number", "number of hits"], ["lanes", "text", "lanes, e.g. signal/state"], ["embedder", "text", "embedder"], ["windows", "text", "windows, e.g. 32:16"],
-  ["expand", "number", "expand: hits added to the query"], ["max_overlap", "number", "max-overlap of moments"],
-  ["plain", "checkbox", "plain: cosine of whole episodes"], ["least", "checkbox", "least similar first"], ["of_windows", "checkbox", "windows instead of episodes"],
-  ["contributions", "checkbox", "contributions of lanes"], ["no_refine", "checkbox", "no-refine: bounds of windows"], ["explain", "checkbox", "explain the search"],
-]);
 
 export function showSearch() {
   new SearchPage().begin();
@@ -29,14 +22,7 @@ class SearchPage {
     this.examples = h("div", { class: "examples" });
     this.diversity = h("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0, "aria-label": "Diversity", onchange: () => { writeState({ diversity: this.diversity.value === "0" ? null : this.diversity.value }); void this.search(); } });
     this.onePer = h("input", { type: "checkbox", onchange: () => { writeState({ all: this.onePer.checked ? null : "1" }); void this.search(); } });
-    this.more = MORE.map(([name, kind, label]) => h("label", {}, label, h("input", {
-      type: kind, name, step: kind === "number" ? "any" : null, min: kind === "number" ? 0 : null,
-      onchange: (/** @type {Event} */ event) => {
-        const input = /** @type {HTMLInputElement} */ (event.target);
-        writeState({ [name]: kind === "checkbox" ? (input.checked ? "1" : null) : input.value.trim() || null }, { push: true });
-        void this.search();
-      },
-    })));
+    this.more = new SearchOptionsForm(() => void this.search());
     this.probe = h("div", { class: "probe", "aria-live": "polite" });
     this.hits = new HitList({ marks: () => this.marks(), onMark: (span, right) => this.mark(span, right) });
   }
@@ -45,11 +31,11 @@ class SearchPage {
     fill(this.main, h("h1", {}, "Search"),
       h("div", { class: "search" }, this.text, this.box.element,
         h("label", {}, this.onePer, "one per episode"), h("label", {}, "diversity", this.diversity)),
-      h("details", { class: "more" }, h("summary", {}, "More options"), h("div", { class: "columns" }, this.more)),
+      h("details", { class: "more" }, h("summary", {}, "More options"), this.more.element),
       this.examples, this.probe, this.hits.element);
     void get("/api/fields").then((found) => this.box.setFields(found.items), () => {});
     window.addEventListener("popstate", () => void this.search());
-    void this.search();
+    void this.more.load().then(() => this.search(), (error) => say(String(error), { error: true }));
   }
 
   marks() {
@@ -73,7 +59,7 @@ class SearchPage {
     this.box.set(state.get("q") || "");
     this.onePer.checked = !state.has("all");
     this.diversity.value = state.get("diversity") || "0";
-    const more = this.showMore(state);
+    this.more.show();
     this.drawExamples(query, like, unlike);
     fill(this.probe);
     if (state.has("probe") && (like.length || query)) return this.learn();
@@ -85,7 +71,7 @@ class SearchPage {
       fill(this.hits.grid);
       return;
     }
-    const options = { like, unlike, where: this.box.input.value.trim(), text: this.text.value, onePer: this.onePer.checked, others: true, diversity: Number(this.diversity.value), top: 24, more };
+    const options = { like, unlike, where: this.box.input.value.trim(), text: this.text.value, onePer: this.onePer.checked, others: true, diversity: Number(this.diversity.value), top: 24, more: this.more };
     this.hits.wait();
     try {
       const found = await findHits(query, options, signal);
@@ -97,20 +83,6 @@ class SearchPage {
       this.box.report(error);
       say(error instanceof Error ? error.message : String(error), { error: true });
     }
-  }
-
-  /** Show the further options of the address, and return them by name. @param {URLSearchParams} state */
-  showMore(state) {
-    /** @type {Record<string, string | boolean | null>} */
-    const more = {};
-    MORE.forEach(([name, kind], at) => {
-      const input = /** @type {HTMLInputElement} */ (this.more[at].lastElementChild);
-      const value = state.get(name);
-      if (kind === "checkbox") input.checked = value === "1";
-      else input.value = value || "";
-      more[name] = kind === "checkbox" ? value === "1" : value;
-    });
-    return more;
   }
 
   /** Few-shot: a linear probe over the stored vectors, from what is marked as right and as wrong. */

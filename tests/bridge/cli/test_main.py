@@ -126,11 +126,11 @@ def test_search_with_an_array_file_and_a_span(home, tmp_path):
 def test_moments_need_windows_and_then_have_spans(own):
     shutil.rmtree(own / ".wshard")
     assert command("ingest", "episodes", "--windows", "whole", folder=own).exit_code == 0
-    before = command("search", "reach-0001", "--moments", folder=own)
+    before = command("search", "reach-0001", "--windows-only", folder=own)
     assert before.exit_code == 1
     assert "there are no vectors for this search" in before.stderr
     assert command("ingest", "episodes", "--windows", "8:4", folder=own).exit_code == 0
-    done = command("search", "reach-0001", "--moments", "--span", "8:16", "--top", 1, "--json", folder=own)
+    done = command("search", "reach-0001", "--windows-only", "--span", "8:16", "--top", 1, "--json", folder=own)
     (hit,) = json.loads(done.stdout)["items"]
     assert (hit["episode_id"], hit["span"]) == ("reach-0001", [8, 16])
 

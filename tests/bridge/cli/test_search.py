@@ -67,7 +67,7 @@ def test_least_thresholds_diversity_and_lanes(home):
 
 
 def test_moments_one_per_episode(home):
-    hits = search(home, "task-0-0", "--span", "0:30", "--moments", "--distinct", "--top", 5)
+    hits = search(home, "task-0-0", "--span", "0:30", "--windows-only", "--distinct", "--top", 5)
     assert len({hit["episode_id"] for hit in hits}) == 5
     assert (hits[0]["episode_id"], hits[0]["span"]) == ("task-0-0", [0, 30])
 
@@ -88,7 +88,7 @@ def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
         in run("search", "--archive", home / "archive", code=2).output
     )
     for option, printed in (
-        ("--distinct", "--distinct requires --moments"),
+        ("--distinct", "--distinct requires --windows-only"),
         ("--sentences=none", "--sentences requires --text"),
     ):
         assert printed in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output

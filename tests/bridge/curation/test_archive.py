@@ -443,14 +443,14 @@ def test_evaluation_queries_episodes_that_can_be_queries(tmp_path, monkeypatch):
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
     monkeypatch.setattr(compare, "_OF_WINDOWS", (2, 3))
     monkeypatch.setattr(compare, "_WORK", 1)
-    with opened_archive(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
-        found = [*evaluate_label(archive, "env"), evaluate_search(retriever, archive, "env")]
+    with opened_archive(tmp_path / "archive") as archive:
+        found = [*evaluate_label(archive, "env"), evaluate_search(archive, "env")]
         for one in found:
             (of_label,) = one.scores.of_labels
             assert (of_label.label, of_label.size, one.episodes) == ("task-3", 3, 6)
         assert sorted(one.scores.queries for one in found) == [2, 3, 3]
         rewrite(tmp_path / "task-3" / "task-3-1.wshard", episode(3, 9, id="task-3-1"))
-        assert evaluate_search(retriever, archive, "env").scores.queries == 2
+        assert evaluate_search(archive, "env").scores.queries == 2
 
 
 def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path, monkeypatch):
@@ -462,15 +462,15 @@ def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path, monkeypatc
     raw[there] ^= 0xFF
     broken.write_bytes(raw)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
-    with opened_archive(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+    with opened_archive(tmp_path / "archive") as archive:
         opened, load = [], EpisodeRef.load
         monkeypatch.setattr(EpisodeRef, "load", lambda ref: opened.append(ref.episode_id) or load(ref))
-        found = evaluate_search(retriever, archive, "env")
+        found = evaluate_search(archive, "env")
         assert (found.episodes, found.scores.queries) == (4, 3)
         assert sorted(opened) == [f"task-1-{number}" for number in range(4)]  # each once
         for path in files(tmp_path / "task-1"):
             path.write_bytes(path.read_bytes()[:-1])
-        assert evaluate_search(retriever, archive, "env") is None
+        assert evaluate_search(archive, "env") is None
 
 
 def spliced():

@@ -330,7 +330,7 @@ def test_a_damaged_chunk_is_found_by_its_bytes(archive, manifest):
     assert codes(archive) == []
     assert codes(archive, data=True) == ["corrupt"]
     with opened_archive(archive) as opened:
-        (checkup,) = check_episodes(opened.catalog, [manifest])
+        (checkup,) = check_episodes(opened, [manifest])
         assert "SHA-256 mismatch" in checkup.findings[0].reason
         assert opened.catalog.query.count("flag:integrity") == 1
 

@@ -92,7 +92,7 @@ def test_a_folder_without_episodes_does_not_stop_the_others(archive, folder, tmp
     assert "12 new" in result.stdout
     assert "1 failed" in result.stdout
     with TrajectoryIngestor(archive) as ingestor:
-        checked = check_episodes(ingestor._archive.catalog, [tmp_path / "empty", folder])
+        checked = check_episodes(ingestor._archive, [tmp_path / "empty", folder])
     assert [one.path for one in checked if any(found.check == "integrity" for found in one.findings)] == [failure.path]
     assert len(checked) == 13
 

@@ -95,7 +95,7 @@ class LocationContract(ABC):
                     part = replace(best, span=(1, 4)).load_span()
                     assert_same_episode(part, reader.slice(1, 4))
         with open_archive(archive) as opened:
-            checked = check_episodes(opened.catalog, [place])
+            checked = check_episodes(opened, [place])
         assert {one.address for one in checked} == set(self.episodes(place))
         assert all(one.uid is not None for one in checked)
 

@@ -96,8 +96,8 @@ def test_windows_on_the_command_line(folder):
     found = wshard("search", "query.npy", "--windows", "multi", "--json", "-k", "1")
     hit = json.loads(found.stdout)["items"][0]
     assert (hit["episode_id"], np.abs(np.subtract(hit["span"], [11, 56])).max() <= 4) == ("walk-4", True)
-    assert "16:32" in wshard("search", "query.npy", "--moments", "-k", "3").stdout  # of one size before several
-    table = wshard("search", "walk-1", "--moments", "--windows", "multi", "-k", "1").stdout
+    assert "16:32" in wshard("search", "query.npy", "--windows-only", "-k", "3").stdout  # of one size before several
+    table = wshard("search", "walk-1", "--windows-only", "--windows", "multi", "-k", "1").stdout
     assert "0:30" in table
     assert "span" in wshard("search", "walk-1", "--windows", "16:8").stdout
     for wrong in ("multi:x", "16", "8:16"):

@@ -137,7 +137,7 @@ def test_duplicates_are_groups_of_pairs(archive):
 
 
 def test_checkups_and_findings(archive):
-    checkup = plain(present_checkup(next(iter(check_episodes(archive.catalog)))))
+    checkup = plain(present_checkup(next(iter(check_episodes(archive)))))
     assert {*checkup} == {"file_path", "key", "address", "episode_id", "uid", "scores", "findings"}
     finding = plain(present_finding(Finding("moved", "/a/b.wshard", "is at /c", seen=EpisodeAddress("/c", "7"))))
     assert (finding["code"], finding["message"], finding["seen"]) == ("moved", "is at /c", "/c#7")

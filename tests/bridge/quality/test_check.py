@@ -209,7 +209,7 @@ def test_check_finds_damage_in_episodes_that_were_never_read(archive, folder):
     damage(path)
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT}  # the file looks as it did
     with opened_archive(archive) as opened:
-        done = {one.path: one for one in check_episodes(opened.catalog)}
+        done = {one.path: one for one in check_episodes(opened)}
         assert len(done) == COUNT
         assert done[str(path)].scores == {"integrity": 1.0}
         assert done[str(path)].episode_id == "arm-05"  # as the catalog knows, though the file does not say
@@ -266,7 +266,7 @@ def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, f
         damage(broken)
     with opened_archive(archive) as opened:
         if command == "check":
-            check_episodes(opened.catalog)
+            check_episodes(opened)
         else:
             ingest(archive, folder)
         (found,) = opened.catalog.query.select("flag:integrity").rows
@@ -284,7 +284,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
         damage(broken)
         with opened_archive(archive) as opened, monkeypatch.context() as inner:
             inner.setattr(Checker, "finish", finish)
-            check_episodes(opened.catalog, [broken])
+            check_episodes(opened, [broken])
         finish(checker)
 
     with monkeypatch.context() as patched:
@@ -293,7 +293,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
     assert list(flags(archive)["arm-05"]) == ["integrity"]
     broken.write_bytes(whole)
     with opened_archive(archive) as opened:
-        check_episodes(opened.catalog, [broken])
+        check_episodes(opened, [broken])
     assert "arm-05" not in flags(archive)
 
 
@@ -312,7 +312,7 @@ def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypat
 
     monkeypatch.setattr(bridge.quality.check, "examine", counted)
     with opened_archive(archive) as opened:
-        assert len(check_episodes(opened.catalog)) == COUNT
+        assert len(check_episodes(opened)) == COUNT
     assert not alive
 
 
@@ -322,7 +322,7 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
     save(tmp_path / "new", episode(20, change=spike), episode(21))
     (tmp_path / "new" / "broken.wshard").write_bytes(b"nothing")
     with opened_archive(archive) as opened:
-        found = {Path(one.path).stem: one for one in check_episodes(opened.catalog, [tmp_path / "new"])}
+        found = {Path(one.path).stem: one for one in check_episodes(opened, [tmp_path / "new"])}
         assert {name: [f.check for f in one.findings] for name, one in found.items()} == {
             "arm-20": ["spike"],
             "arm-21": [],
@@ -330,7 +330,7 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
         }
         assert all(one.uid is None for one in found.values())
         assert len(opened.catalog.query.ids()) == COUNT
-        (spiked,) = check_episodes(opened.catalog, where="flag:spike", limits=Thresholds(spike=float("inf")))
+        (spiked,) = check_episodes(opened, where="flag:spike", limits=Thresholds(spike=float("inf")))
         assert spiked.findings == ()
     assert list(flags(archive)) == ["arm-07"]
 
@@ -362,7 +362,7 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
 def test_workers_find_the_same(archive, folder):
     ingest(archive, folder)
     with opened_archive(archive) as opened:
-        assert check_episodes(opened.catalog, workers_count=2) == check_episodes(opened.catalog)
+        assert check_episodes(opened, workers_count=2) == check_episodes(opened)
 
 
 @SQLITE_ALONE

@@ -27,7 +27,7 @@ from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, load_wshard, save_wshard
-from wshard.errors import QueryError, StaleEpisodeError, StepError
+from wshard.errors import EntryNotFoundError, QueryError, StaleEpisodeError, StepError
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +315,7 @@ def test_what_cannot_be_searched_for_is_refused(archive, retriever, query, optio
 def test_a_query_with_nan_and_a_file_that_is_not_there_are_refused(retriever, tmp_path):
     with pytest.raises(QueryError, match="finite"):
         retriever.search_moments(np.full((5, 4), np.nan))
-    with pytest.raises(QueryError, match="path of an episode file"):
+    with pytest.raises(EntryNotFoundError, match=r"none\.wshard' is neither a file nor an episode of this archive"):
         retriever.search_moments(tmp_path / "none.wshard")
 
 
@@ -561,7 +561,7 @@ def test_moments_on_the_command_line(archive, retriever):
     requested = map(str, ("moments", "play-6", *span, "--archive", archive, "--min-score", 1, "--top", 3))
     output = CliRunner().invoke(app, [*requested]).stderr
     assert output == "fewer than 3: other candidates were excluded by --max-overlap, --min-score\n"
-    requested = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
+    requested = ("search", "play-6@20:45", "--windows-only", "--alignment", "-k", 3)
     table = run(archive, requested)
     for hit, output in zip(
         json.loads(run(archive, (*requested, "--json")))["items"], table.splitlines()[1:], strict=False
@@ -569,7 +569,7 @@ def test_moments_on_the_command_line(archive, retriever):
         assert hit["lane_scores"].keys() == {"signal/pose", "signal/still"}
         assert f"{hit['alignment'][0][1]}:{hit['alignment'][-1][1] + 1}" in output
         assert f"signal/pose {hit['lane_scores']['signal/pose']:.2f}" in output
-    rest = run(archive, ("search", path, "--moments", "--exclude-self", "-k", 1))
+    rest = run(archive, ("search", path, "--windows-only", "--exclude-self", "-k", 1))
     assert "1 hit," in rest
     assert "play-6" not in rest
     run(archive, ("moments", path, "--from", 500), code=1)

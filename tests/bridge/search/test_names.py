@@ -93,7 +93,7 @@ def test_a_changed_file_answers_for_no_id(home):
         ("search", "task-0-0"),
         ("search", "--like", "task-0-0"),
         ("search", "task-1-0", "--unlike", "task-0-0@0:20"),
-        ("search", "task-0-0", "--moments"),
+        ("search", "task-0-0", "--windows-only"),
         ("moments", "task-0-0", "--from", 2),
         ("moments", "--like", "task-0-0"),
     ):

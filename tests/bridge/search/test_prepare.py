@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from sqlalchemy import event
 
 from bridge.episodes.open import OpenLocations
 from bridge.search.query import examples, prepare
-from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import BOTH
 from wshard.errors import QueryError
@@ -105,26 +102,3 @@ def test_an_id_of_several_episodes_names_none(tmp_path):
         with pytest.raises(QueryError, match=r"several episodes have the id 'task-0-0'; give the uid or the file:\n.*"):
             retriever.search_similar_episodes("task-0-0")
         assert retriever.search_similar_episodes(np.asarray(episode(0, 0).observations["state"].data), 2)
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("search_similar_episodes", SearchOptions),
-        ("search_similar_timesteps", SearchOptions),
-        ("search_moments", MomentOptions),
-    ],
-)
-def test_options_are_keyword_parameters_with_the_same_defaults(method, options):
-    parameters = inspect.signature(getattr(TrajectoryRetriever, method)).parameters
-    assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-    for field in fields(options):
-        assert (parameters[field.name].default, parameters[field.name].kind) == (
-            field.default,
-            inspect.Parameter.KEYWORD_ONLY,
-        )
-        assert (
-            f"{field.name}:"
-            in TrajectoryRetriever.search_similar_episodes.__doc__ + (TrajectoryRetriever.search_moments.__doc__)
-            or f"{field.name}, " in TrajectoryRetriever.search_similar_episodes.__doc__
-        )

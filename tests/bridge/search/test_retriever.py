@@ -528,7 +528,7 @@ def test_importing_the_packages_loads_nothing_heavy():
 
 
 def test_text_that_is_not_a_query_is_refused(retriever):
-    with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-99'"):
+    with pytest.raises(EntryNotFoundError, match="'task-0-99' is neither a file nor an episode of this archive"):
         retriever.search_similar_episodes("task-0-99")
     with pytest.raises(QueryError, match="lane 'odd': expected an array"):
         retriever.search_similar_episodes({"state": Channel.of("state", np.zeros((3, 4))), "odd": [[1], [1, 2]]})

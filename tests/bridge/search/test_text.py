@@ -210,8 +210,8 @@ def test_no_other_search_or_signal_sees_the_space_of_texts(archive, folder, tmp_
     with open_archive(archive) as opened:
         assert [found.space.of_text for found in evaluate_label(opened, "env_id")] == [False]
     ingest(tmp_path / "windows", folder, windows=[WindowPlan(scales=(5, 8))], sentences=Meanings())
-    with open_archive(tmp_path / "windows") as opened, TrajectoryRetriever(tmp_path / "windows") as retriever:
-        assert evaluate_search(retriever, opened, "env_id") is None  # there is no search for whole episodes
+    with open_archive(tmp_path / "windows") as opened:
+        assert evaluate_search(opened, "env_id") is None  # there is no search for whole episodes
     for verb in (["duplicates"], ["outliers"], ["select", "--count", "2"], ["health"], ["fsck"], ["index", "audit"]):
         done = CliRunner().invoke(app, [*verb, "--archive", str(archive)])
         assert done.exit_code == 0, done.output

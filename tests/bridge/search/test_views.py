@@ -182,8 +182,8 @@ def test_evaluate_scores_the_search_by_all_views(archive, folder, tmp_path):
     for embedder in (None, "frames"):
         ingest(tmp_path, folder, embedder=embedder, windows="whole")
     for place in (archive, tmp_path):
-        with opened_archive(place) as opened, TrajectoryRetriever(place) as retriever:
-            scored = evaluate_search(retriever, opened, "env")
+        with opened_archive(place) as opened:
+            scored = evaluate_search(opened, "env")
             assert scored is not None
             assert scored.scores.precision_at_1 == 1.0
 

@@ -7,7 +7,7 @@ import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js
 
 /** @typedef {import("../base/api.js").Json} Json */
 /** @typedef {import("../model/series.js").Series} Series */
-/** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number, more?: Record<string, string | boolean | null> }} Options */
+/** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number, more?: import("./search_options.js").SearchOptionsForm }} Options */
 
 const WIDTH = 260;
 const CHANNELS = 4;
@@ -21,12 +21,11 @@ const CHANNELS = 4;
 export function findHits(query, options, signal) {
   const examples = [query, ...options.like].filter(Boolean);
   const common = { query, like: options.like, unlike: options.unlike, where: options.where, top: options.top, exclude_self: examples.length > 0 && options.others };
-  const ofSpans = examples.some((one) => one?.includes("@")) && !options.text;
-  const more = options.more || {};
-  const chosen = (/** @type {string[]} */ names) => Object.fromEntries(names.map((name) => [name, more[name] || null]));
-  const shared = { ...common, ...chosen(["embedder", "windows", "explain", "top"].filter((name) => more[name])), lane: more.lanes ? String(more.lanes).split(",").map((one) => one.trim()) : null };
-  if (ofSpans && !more.of_windows) return get("/api/moments", { ...shared, ...chosen(["max_overlap"]), per_episode: options.onePer ? 1 : null, refine: more.no_refine ? false : null }, signal);
-  return get("/api/search", { ...shared, ...chosen(["expand", "plain", "least", "of_windows", "contributions"]), distinct: more.of_windows && options.onePer ? true : null, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null }, signal);
+  const more = options.more?.chosen("/api/search") || {};
+  const ofSpans = examples.some((one) => one?.includes("@")) && !options.text && !more.windows_only;
+  if (ofSpans) return get("/api/moments", { ...common, per_episode: options.onePer ? 1 : null, ...options.more?.chosen("/api/moments") }, signal);
+  const distinct = (more.windows_only || more.windows) && options.onePer ? true : null;
+  return get("/api/search", { ...common, distinct, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null, ...more }, signal);
 }
 
 /** Hits of one search, drawn. */

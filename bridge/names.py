@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.episodes.files import locate
 from bridge.episodes.open import exists
 from bridge.results import EpisodeRef, make_ref, resolve_span
+from catalog.names import find_episode
 from catalog.values import storable
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.errors import EntryNotFoundError, MissingFileError, QueryError
@@ -22,6 +22,7 @@ from wshard.messages import shown
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow
     from wshard.types import Array
 
 _ARRAY: Final = ".npy"
@@ -52,13 +53,15 @@ class EpisodeNames:
     ) -> NamedEpisode | Array:
         """Return what a text names: an episode_id, a uid, PATH, PATH#KEY, an .npy array, or a hit of `--json`.
 
-        Names may end in @START:STOP, unless start or stop is passed. A path object names a file only. Raises QueryError
-        for a name of several episodes, for two spans, and for an array without numbers, MissingFileError for a
+        Names may end in @START:STOP, unless start or stop is passed. Raises EntryNotFoundError for a name of nothing,
+        QueryError for one of several episodes, for two spans, and for an array without numbers, MissingFileError for a
         catalogued episode whose file is gone, StepError for negative timesteps.
         """
         text = os.fspath(name)
-        if isinstance(name, str) and text.lstrip().startswith("{"):
-            return self._read_hit(text, start, stop)
+        if isinstance(name, str) and _is_hit(text):
+            row, *span_of_hit = self._read_hit(text)
+            start, stop = span_of_hit if (start, stop) == (None, None) else (start, stop)
+            return NamedEpisode(make_ref(row, 1.0, (0, 0)), start, stop)
         span = EpisodeSpan.parse(text)
         if (span.start, span.stop) != (0, None):
             if (start, stop) != (None, None):
@@ -70,7 +73,17 @@ class EpisodeNames:
             path = Path(local_path(span.address.uri))
             if path.is_file():
                 return _read_array(path, start, stop)
-        return NamedEpisode(self._find(name, span.address) or span.address, start, stop)
+        return NamedEpisode(self._find(span.address) or span.address, start, stop)
+
+    def find(self, name: str) -> EpisodeRef:
+        """Return the catalogued episode, or the timesteps of it, that a text names as in resolve, with its span."""
+        if _is_hit(name):
+            row, start, stop = self._read_hit(name)
+        else:
+            span = EpisodeSpan.parse(name)
+            row, start, stop = find_episode(self._catalog, str(span.address)), span.start, span.stop
+        whole = (start or 0, stop) == (0, None)
+        return make_ref(row, 1.0, (0, row.length) if whole else resolve_span(start, stop, row.episode_id, row.length))
 
     def of_uid(self, text: str) -> EpisodeRef:
         """Return the episode of `UID`, or the timesteps of `UID@START:STOP`; its span is (0, 0) without timesteps.
@@ -83,29 +96,20 @@ class EpisodeNames:
             return make_ref(row, 1.0, (0, 0))
         return make_ref(row, 1.0, resolve_span(start, stop, row.episode_id, row.length))
 
-    def _find(self, name: str | os.PathLike[str], address: EpisodeAddress) -> EpisodeRef | None:
-        """Return the catalogued episode of that uid or episode_id, or whose file is gone; None for a file or nothing.
-
-        Raises QueryError for an id of several episodes, MissingFileError.
-        """
+    def _find(self, address: EpisodeAddress) -> EpisodeRef | None:
+        """Return the catalogued episode of that name; None for a file that exists. Raises as find_episode."""
         text = str(address)
-        if not address.uri or not storable(text) or os.path.lexists(address.uri) or exists(replace(address, key="")):
+        if storable(text) and (os.path.lexists(address.uri) or exists(replace(address, key=""))):
             return None
-        row = self._catalog.episodes.named(text) if isinstance(name, str) else None
-        if row is None:
-            place = locate(address.uri)
-            known = self._catalog.episodes.known([place], {address.key}).get(place)
-            row = self._catalog.episodes.get(known[0].id) if known else None
-        if row is None:
-            return None
+        row = find_episode(self._catalog, text)
         if not exists(replace(row.address, key="")):
             raise MissingFileError.at(
                 row.path, f"the file of {text!r} is missing: {row.path}: restore it, or ingest its new location"
             )
         return make_ref(row, 1.0, (0, 0))
 
-    def _read_hit(self, text: str, start: int | None, stop: int | None) -> NamedEpisode:
-        """Return the span of a hit that `wshard search --json` printed, or the span that is passed."""
+    def _read_hit(self, text: str) -> tuple[EpisodeRow, int | None, int | None]:
+        """Return the episode and the span of a hit that `wshard search --json` printed."""
         try:
             hit: dict[str, Any] = json.loads(text)
             uid, (first, last) = str(hit["uid"]), map(int, hit.get("span", (0, 0)))
@@ -117,9 +121,11 @@ class EpisodeNames:
             row = self._catalog.episodes.get(uid)
         except EntryNotFoundError as error:
             raise EntryNotFoundError(f"query: the hit's episode {uid!r} is not in this archive") from error
-        if (start, stop) == (None, None) and (first, last) != (0, 0):
-            start, stop = first, last
-        return NamedEpisode(make_ref(row, 1.0, (0, 0)), start, stop)
+        return (row, None, None) if (first, last) == (0, 0) else (row, first, last)
+
+
+def _is_hit(text: str) -> bool:
+    return text.lstrip().startswith("{")
 
 
 def parse_uid_span(text: str) -> tuple[str, int, int | None]:

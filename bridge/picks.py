@@ -1,0 +1,62 @@
+"""Episodes that a filter or a collection selects, as hits with weights, for training."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, Final
+
+from bridge.results import make_ref
+from bridge.support.batches import batches
+from catalog.filters.to_text import where_text
+from wshard.errors import EntryNotFoundError, NoClipsError, SkippedEpisodeWarning, StaleEpisodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bridge.episodes.clips import Missing
+    from bridge.results import EpisodeRef
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+
+_COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
+
+
+def load_refs(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRef]:
+    """Yield the whole episodes of these ids; those that the catalog does not have are left out."""
+    for batch in batches(ids):
+        rows = catalog.episodes.rows(batch)
+        yield from (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in batch if id_ in rows)
+
+
+def select_refs(catalog: Catalog, where: Where | str, missing: Missing) -> tuple[list[EpisodeRef], list[float] | None]:
+    """Return the episodes that match a filter; for `collection:NAME` alone, the spans of its picks and their weights.
+
+    missing "skip": picks without their data are left out, with a SkippedEpisodeWarning each. Raises StaleEpisodeError
+    otherwise, NoClipsError if nothing matches.
+    """
+    collection = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
+    if collection is None:
+        refs, weights = [*load_refs(catalog, catalog.query.ids(where))], None
+    else:
+        picked = catalog.collections.picked(collection[1])
+        for uid in [pick.uid for pick, row in picked if row is None]:
+            problem = f"collection {collection[1]!r}: {_explain_pick(catalog, uid)}"
+            if missing != "skip":
+                raise StaleEpisodeError(f"{problem}: restore it, or leave it out by missing='skip'")
+            warnings.warn(f"left out of training: {problem}", SkippedEpisodeWarning, 3)
+        present = [(pick, row) for pick, row in picked if row is not None]
+        refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in present]
+        weights = [pick.weight for pick, _ in present]
+    if not refs:
+        text = where if isinstance(where, str) else where_text(where)
+        raise NoClipsError(f"no episode of the archive matches the filter {text!r}")
+    return refs, weights
+
+
+def _explain_pick(catalog: Catalog, uid: str) -> str:
+    try:
+        address = catalog.episodes.get(uid).address
+    except EntryNotFoundError:
+        return f"episode {uid} is not in the archive"
+    return f"episode {uid} has changed since the collection was saved: {address}"

@@ -1,0 +1,63 @@
+"""Finds the catalogued episode that a text names: by its address, uid or episode_id."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog.filters.parse import parse_where
+from catalog.values import storable
+from wshard.episode.protocol import EpisodeAddress
+from wshard.errors import EntryNotFoundError, FilterError, QueryError, UnknownSchemeError
+from wshard.files.schemes import local_path
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow, Known
+
+
+def find_episode(catalog: Catalog, name: str) -> EpisodeRow:
+    """Return the episode with this address, uid or episode_id; EntryNotFoundError for none, QueryError for several."""
+    if not storable(name):
+        raise EntryNotFoundError(f"{name!r} is not in this archive: its names and paths are text in UTF-8")
+    address = EpisodeAddress.parse(name)
+    in_file = _find_in_file(catalog, address)
+    for entry in in_file:
+        if entry.key == address.key:
+            return catalog.episodes.get(entry.id)
+    if in_file and not address.key:
+        keys = ", ".join(f"{address.uri}#{entry.key}" for entry in in_file[:10])
+        raise QueryError(f"expected one episode, found a location of {len(in_file)}: name one of them: {keys}")
+    if (row := catalog.episodes.named(name)) is not None:
+        return row
+    if in_file:
+        raise EntryNotFoundError(
+            f"{address.uri}: this archive has {len(in_file)} of its episodes, but no {address.key!r}"
+        )
+    place = local_path(address.uri)
+    # Path.exists raises for names too long for a file, which an id may be
+    if os.path.exists(name) or (address.key and os.path.exists(place)):  # noqa: PTH110
+        raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
+    hint = "`wshard ls` lists them; run `wshard ingest FOLDER` after moving files"
+    if _is_filter(name):
+        hint = "filters are given as --where, as in `wshard ls --where ...`"
+    raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive: {hint}")
+
+
+def _find_in_file(catalog: Catalog, address: EpisodeAddress) -> list[Known]:
+    """Return the catalogued episodes of the address's location."""
+    try:
+        place = Path(os.path.realpath(local_path(address.uri))).as_posix()
+    except UnknownSchemeError:
+        return []
+    return [entry for entries in catalog.episodes.known([place]).values() for entry in entries]
+
+
+def _is_filter(text: str) -> bool:
+    """Return True if a text that names no episode was probably meant as a filter."""
+    try:
+        parse_where(text)
+    except FilterError:
+        return False
+    return ":" in text  # else it is a word for the full text
