@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select
 
 from catalog.database.bulk_rows import insert_rows
 from catalog.database.engine import one_of
@@ -21,7 +21,7 @@ from catalog.query.facts import find_existing, load_notes, load_reviews
 from catalog.values import storable
 from catalog.vectors.ledger import advance
 from wshard.arguments import episode_ids, finite_number
-from wshard.errors import EntryNotFoundError, FilterError
+from wshard.errors import FilterError
 from wshard.messages import shown
 
 if TYPE_CHECKING:
@@ -52,23 +52,6 @@ def check_who(who: str) -> str:
     if not isinstance(who, str) or not storable(who):
         raise FilterError(f"who: expected text in UTF-8 without NUL, found {shown(who)}")
     return who
-
-
-def remove_note(connection: Connection, note_id: int) -> None:
-    """Mark a note as removed; it stays in the table. EntryNotFoundError if there is none."""
-    if not remove_notes(connection, [note_id]):
-        raise EntryNotFoundError(f"expected the id of a note, found {note_id!r}")
-
-
-def remove_notes(connection: Connection, note_ids: Collection[int]) -> list[int]:
-    """Mark those of these notes that still exist as removed, and return the ids of their episodes."""
-    conditions = (one_of(connection, note.c.id, note_ids), note.c.removed_at.is_(None))
-    ids = sorted(connection.execute(select(note.c.episode_row).where(*conditions)).scalars())
-    if ids:
-        connection.execute(update(note).where(*conditions).values(removed_at=utc_now()))
-        refresh_words(connection, set(ids))
-        advance(connection)
-    return ids
 
 
 def refresh_words(connection: Connection, ids: Collection[int]) -> None:

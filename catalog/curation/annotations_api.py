@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 
 from catalog.curation.annotations import (
     check_text,
@@ -14,8 +14,6 @@ from catalog.curation.annotations import (
     insert_row,
     load_logs,
     refresh_words,
-    remove_note,
-    remove_notes,
     set_scores,
     utc_now,
 )
@@ -27,7 +25,7 @@ from catalog.query.facts import find_existing, load_reviews
 from catalog.records import Note, Review
 from catalog.vectors.ledger import advance
 from wshard.arguments import episode_ids, whole_number
-from wshard.errors import FilterError
+from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,14 +86,20 @@ class Annotations:
 
     def remove_note(self, note_id: int) -> None:
         """Remove a note; EntryNotFoundError if there is none with this id."""
-        with self._session.write() as connection:
-            remove_note(connection, whole_number(note_id, "id of a note", FilterError))
+        if not self.remove_notes([note_id]):
+            raise EntryNotFoundError(f"expected the id of a note, found {note_id!r}")
 
     def remove_notes(self, note_ids: Iterable[int]) -> list[int]:
         """Remove those of these notes that still exist, and return the ids of their episodes."""
         numbers = [whole_number(one, "id of a note", FilterError) for one in note_ids]
         with self._session.write() as connection:
-            return remove_notes(connection, numbers)
+            conditions = (one_of(connection, note.c.id, numbers), note.c.removed_at.is_(None))
+            ids = sorted(connection.execute(select(note.c.episode_row).where(*conditions)).scalars())
+            if ids:
+                connection.execute(update(note).where(*conditions).values(removed_at=utc_now()))
+                refresh_words(connection, set(ids))
+                advance(connection)
+            return ids
 
     def review(self, ids: Iterable[int], state: str, *, who: str = "") -> list[Review]:
         """Set the review state of episodes ("accepted", "rejected", or any text); the log keeps all entries."""
