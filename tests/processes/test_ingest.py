@@ -30,7 +30,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from bridge.support import batches
 from bridge.support.blas_threads import blas_threads
-from bridge.support.workers import interrupts_deferred, workers
+from bridge.support.workers import interrupts_held, workers
 from embedders.space import WindowPlan
 from wshard.errors import IngestError
 
@@ -261,7 +261,7 @@ def test_a_ctrl_c_that_another_thread_takes_waits_until_the_processes_are_starte
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupted_while_starting():
-        with interrupts_deferred():
+        with interrupts_held():
             os.kill(os.getpid(), signal.SIGINT)
             for _ in range(20):  # moments in which Python looks for signals
                 time.sleep(0.01)

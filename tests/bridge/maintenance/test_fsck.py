@@ -45,7 +45,7 @@ from wshard.formats.lane_map import encode_lane_map
 from wshard.recording.writer import WShardStreamWriter
 from wshard.types import Channel, Episode
 
-KEPT = "digest, count, checksum, vectors"
+REMEMBERED = "digest, count, checksum, vectors"
 HOURS_AGO = time.time() - 7200
 
 
@@ -279,7 +279,7 @@ def test_vectors_of_a_retired_space_are_dropped(archive, folder):
     sql(
         archive,
         "INSERT INTO space SELECT id+1, 'f', 'family', 'retired', definition, 0 FROM space",
-        f"INSERT INTO embedding SELECT seq+1000, space_id+1, episode_row, {KEPT} FROM embedding LIMIT 3",
+        f"INSERT INTO embedding SELECT seq+1000, space_id+1, episode_row, {REMEMBERED} FROM embedding LIMIT 3",
     )
     assert codes(archive) == ["retired"]
     assert mended(archive) == []
