@@ -9,8 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from bridge.index.embedded import disk_copy
-from bridge.index.registry import EMBEDDED, open_index
+from bridge.index.registry import EMBEDDED, discard_copies, open_index
 from bridge.names import EpisodeNames
 from bridge.picks import load_refs, select_refs
 from bridge.results import Hits
@@ -297,4 +296,4 @@ def _discard_copies(place: ArchivePlace) -> None:
     """Remove the archive's own folder in its index folder, and nothing else."""
     archive_id = archive_id_of(place.database) if isinstance(place.database, Path) else archive_id_at(place.database)
     if archive_id is not None:
-        disk_copy.discard(place.index, archive_id)
+        discard_copies(place.index, archive_id)

@@ -35,7 +35,7 @@ PARTICIPLES = {"told", "held", "kept", "lost", "settled"}
 
 ARCHIVE_FILES = {
     "bridge/cli/ingest.py": "whether the archive's database is there",
-    "bridge/maintenance/check_vectors.py": "whether a copy for searching is there",
+    "bridge/index/embedded/snapshot.py": "whether a copy for searching is there",
     "bridge/maintenance/check_files.py": "how old what interrupted processes left is",
     "bridge/index/embedded/disk_copy.py": "how old a copy that nobody finished is",
 }

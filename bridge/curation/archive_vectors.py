@@ -11,8 +11,8 @@ import numpy as np
 from bridge.archive import expect_archive
 from bridge.episodes.open import open_at
 from bridge.episodes.read import Failure, attempt, read_lanes
-from bridge.index.base import decode_vectors
 from bridge.index.metric import COSINE
+from bridge.index.stored_rows import decode_vectors
 from bridge.spaces.identity import describe, newest
 from bridge.spaces.space_choice import in_order
 from bridge.spaces.statistics import lane_statistics

@@ -1,4 +1,4 @@
-"""Interface of a vector index: five required methods, and four optional ones.
+"""Interface of a vector index: five required methods, and optional ones with defaults.
 
 The ledger in the catalog is the source of truth, and an index is a derived copy: `upsert` and `delete` repeat what the
 ledger has already committed, so an index may be dropped and refilled at any time.
@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, overload, runtime_checka
 import numpy as np
 from numpy.typing import NDArray
 
-from wshard.errors import EmbedderError, SpaceMismatchError, VectorIndexError
+from bridge.index.stored_rows import StoredRows, decode_vectors, find_space, load_spaces
+from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
+    from bridge.index.derived_numbers import DerivedNumbers
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from embedders.space import Space
@@ -158,7 +161,7 @@ class IndexFinding:
 
 
 class VectorIndex(Protocol):
-    """Interface of a vector index: five required methods. Each call names its Space; an index never mixes two Spaces.
+    """Base of vector indexes: five required methods, then optional ones. An index never mixes two Spaces.
 
     Methods raise SpaceMismatchError for vectors of another size or dtype and for a Space that the archive does not
     have, EmbedderError for a query with NaN or infinities, and VectorIndexError if the backend fails.
@@ -182,6 +185,22 @@ class VectorIndex(Protocol):
 
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every point, in no particular order."""
+
+    def read_vectors(self, space: Space, episodes: Ids) -> StoredRows | None:  # noqa: ARG002
+        """Return the vectors of those of the episodes, ascending ids, that have any; None = read the ledger instead."""
+        return None
+
+    def open_derived(self, space: Space) -> DerivedNumbers | None:  # noqa: ARG002
+        """Return what is stored of numbers derived from all vectors as of now; None = nothing can be stored."""
+        return None
+
+    def check_copy(self, space: Space, *, data: bool = False) -> str:  # noqa: ARG002
+        """Return the problem of a copy on this disk, "" if there is none or no copy; data: compare every byte."""
+        return ""
+
+    def leftovers(self, living: Iterable[str]) -> list[Path]:  # noqa: ARG002
+        """Return files of interrupted processes and of Spaces other than the living ones, given by fingerprint."""
+        return []
 
 
 @runtime_checkable
@@ -209,29 +228,6 @@ class Repairable(Protocol):
 
     def repair(self, space: Space) -> None:
         """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
-
-
-def load_spaces(catalog: Catalog) -> dict[str, int]:
-    """Return the ids of the archive's Spaces by fingerprint, without retired ones."""
-    return {row.fingerprint: row.id for row in catalog.vectors.live_spaces()}
-
-
-def find_space(spaces: Mapping[str, int], space: Space) -> int:
-    """Return the Space's id among the archive's; raises SpaceMismatchError if it is not, or no longer, one of them."""
-    if space.fingerprint not in spaces:
-        listed = ", ".join(fingerprint[:12] for fingerprint in spaces) or "none"
-        raise SpaceMismatchError(f"expected a Space of this archive ({listed}), found {space.fingerprint[:12]}")
-    return spaces[space.fingerprint]
-
-
-def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors:
-    """Return the vectors of an episode from their bytes in the ledger; VectorIndexError for a wrong size."""
-    if len(data) != 4 * shape[0] * shape[1]:
-        raise VectorIndexError(
-            f"the vectors of episode {episode}: expected float32 {list(shape)} in the ledger, found {len(data)} bytes; "
-            f"`wshard fsck --repair` re-embeds it"
-        )
-    return np.frombuffer(data, "<f4").reshape(shape)
 
 
 def find_firsts(ids: Ids) -> Ids:
@@ -270,3 +266,21 @@ def _check(space: Space, vectors: NDArray[np.generic], expected: str, axes: int)
             f"vectors of Space {space.embedder} {space.fingerprint[:12]}: expected {expected}, "
             f"found {vectors.dtype} {list(vectors.shape)}"
         )
+
+
+def read_vectors(index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Iterable[int]) -> StoredRows:
+    """Return the vectors of the episodes that have any in the Space.
+
+    They come from the index if it has them available, else from the ledger. Raises SpaceMismatchError for a Space that
+    the archive does not have (any more).
+    """
+    ids = np.array(sorted({*episodes}), np.int64)  # np.unique imports the masked arrays of numpy
+    found = index.read_vectors(space, ids)
+    if found is not None:
+        return found
+    space_id = find_space(load_spaces(catalog), space)
+    stored = catalog.vectors.load(space_id, ids.tolist()) if len(ids) else {}
+    dim = space.dim
+    return StoredRows.of(
+        {episode: decode_vectors(episode, data, (count, dim)) for episode, (count, data) in stored.items()}, dim
+    )

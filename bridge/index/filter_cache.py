@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import find_space, load_spaces
+from bridge.index.stored_rows import find_space, load_spaces
 from catalog.filters.where import EVERYTHING
 
 if TYPE_CHECKING:

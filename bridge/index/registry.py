@@ -24,6 +24,9 @@ BACKENDS: Final[Mapping[str, str]] = {
 }
 """URL scheme -> "module:function"; the function takes (url, catalog, folder, token)."""
 
+_DISCARD: Final[Mapping[str, str]] = {"embedded": "bridge.index.embedded.disk_copy:discard"}
+"""URL scheme -> "module:function" that removes what a backend stores in an archive's folder; most store nothing."""
+
 ENTRY_POINT_GROUP: Final = "wshard.indexes"
 """Where other packages announce such functions by URL scheme; a scheme of the table cannot be taken over."""
 
@@ -43,3 +46,11 @@ def open_index(url: str, catalog: Catalog, folder: Path, *, token: str | None = 
     build: Callable[[str, Catalog, Path, str | None], VectorIndex]
     build = load_plugin(target, f"index {scheme!r}", unknown=UnknownIndexError)
     return build(url, catalog, folder, token)
+
+
+def discard_copies(folder: Path, archive_id: str) -> None:
+    """Remove what the backends store in the folder for this archive, without opening its catalog."""
+    for scheme, target in _DISCARD.items():
+        discard: Callable[[Path, str], None]
+        discard = load_plugin(target, f"index {scheme!r}", unknown=UnknownIndexError)
+        discard(folder, archive_id)

@@ -1,4 +1,4 @@
-"""Reads the vectors of episodes: from the index if it has them available, else from the ledger."""
+"""Vectors of many episodes as one array, and what reading the ledger takes: its Spaces, and vectors from bytes."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bridge.index.base import decode_vectors, find_space, load_spaces
+from wshard.errors import SpaceMismatchError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from bridge.index.base import Ids, VectorIndex, Vectors
     from catalog.catalog import Catalog
     from embedders.space import Space
+
+_Vectors = NDArray[np.float32]
+_Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Vectors float32 [N, E] of episodes, ascending: those of episodes[i] are rows starts[i]:starts[i + 1]."""
+    """_Vectors float32 [N, E] of episodes, ascending: those of episodes[i] are rows starts[i]:starts[i + 1]."""
 
-    episodes: Ids
-    starts: Ids
-    vectors: Vectors
+    episodes: _Ids
+    starts: _Ids
+    vectors: _Vectors
 
     @staticmethod
-    def of(by_episode: Mapping[int, Vectors], dim: int) -> StoredRows:
+    def of(by_episode: Mapping[int, _Vectors], dim: int) -> StoredRows:
         """Return the vectors [n, dim] of episodes, by id."""
         items = sorted(by_episode.items())
         starts = np.cumsum([0, *(len(vectors) for _, vectors in items)], dtype=np.int64)
         vectors = np.concatenate([np.zeros((0, dim), np.float32), *(vectors for _, vectors in items)])
         return StoredRows(np.array([episode for episode, _ in items], np.int64), starts, vectors)
 
-    def find(self, episodes: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+    def find(self, episodes: _Ids) -> tuple[_Ids, NDArray[np.bool_]]:
         """Return the place of each of these episodes, and a mask of those that are present."""
         if not len(self.episodes):
             return np.zeros(len(episodes), np.int64), np.zeros(len(episodes), np.bool_)
@@ -43,30 +44,35 @@ class StoredRows:
         places[places == len(self.episodes)] = 0
         return places, self.episodes[places] == episodes
 
-    def pick(self, places: Ids, windows: Ids) -> Vectors:
+    def pick(self, places: _Ids, windows: _Ids) -> _Vectors:
         """Return the vector [n, E] of each of these windows; the last one if an episode has fewer by now."""
-        rows: Vectors = self.vectors.take(np.minimum(self.starts[places] + windows, self.starts[places + 1] - 1), 0)
+        rows: _Vectors = self.vectors.take(np.minimum(self.starts[places] + windows, self.starts[places + 1] - 1), 0)
         return rows
 
-    def by_episode(self) -> dict[int, Vectors]:
+    def by_episode(self) -> dict[int, _Vectors]:
         """Return the vectors [n, E] of each episode, by id."""
         edges = self.starts.tolist()
         return {episode: self.vectors[edges[i] : edges[i + 1]] for i, episode in enumerate(self.episodes.tolist())}
 
 
-def read_vectors(index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Iterable[int]) -> StoredRows:
-    """Return the vectors of the episodes that have any in the Space.
+def load_spaces(catalog: Catalog) -> dict[str, int]:
+    """Return the ids of the archive's Spaces by fingerprint, without retired ones."""
+    return {row.fingerprint: row.id for row in catalog.vectors.live_spaces()}
 
-    They come from the index if it has a method `read_vectors(space, ascending ids)`, else from the ledger. Raises
-    SpaceMismatchError for a Space that the archive does not have (any more).
-    """
-    ids = np.array(sorted({*episodes}), np.int64)  # np.unique imports the masked arrays of numpy
-    read: Callable[[Space, Ids], StoredRows] | None = getattr(index, "read_vectors", None)
-    if read is not None:
-        return read(space, ids)
-    space_id = find_space(load_spaces(catalog), space)
-    stored = catalog.vectors.load(space_id, ids.tolist()) if len(ids) else {}
-    dim = space.dim
-    return StoredRows.of(
-        {episode: decode_vectors(episode, data, (count, dim)) for episode, (count, data) in stored.items()}, dim
-    )
+
+def find_space(spaces: Mapping[str, int], space: Space) -> int:
+    """Return the Space's id among the archive's; raises SpaceMismatchError if it is not, or no longer, one of them."""
+    if space.fingerprint not in spaces:
+        listed = ", ".join(fingerprint[:12] for fingerprint in spaces) or "none"
+        raise SpaceMismatchError(f"expected a Space of this archive ({listed}), found {space.fingerprint[:12]}")
+    return spaces[space.fingerprint]
+
+
+def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> _Vectors:
+    """Return the vectors of an episode from their bytes in the ledger; VectorIndexError for a wrong size."""
+    if len(data) != 4 * shape[0] * shape[1]:
+        raise VectorIndexError(
+            f"the vectors of episode {episode}: expected float32 {list(shape)} in the ledger, found {len(data)} bytes; "
+            f"`wshard fsck --repair` re-embeds it"
+        )
+    return np.frombuffer(data, "<f4").reshape(shape)

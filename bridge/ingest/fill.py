@@ -12,7 +12,8 @@ import numpy as np
 
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure
-from bridge.index.base import Point, decode_vectors
+from bridge.index.base import Point
+from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.identity import describe_lanes

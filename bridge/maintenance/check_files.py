@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from bridge.episodes.discover import is_episode, list_location, matched, walk
 from bridge.episodes.open import OpenLocations, exists
 from bridge.episodes.read import Failure, FoundEpisode, describe_error
-from bridge.index.embedded import disk_copy
 from bridge.maintenance.findings import Finding
 from bridge.support.interrupts import raise_interrupt
 from catalog.location import DATABASE
@@ -175,11 +174,8 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
 
 def leftovers(archive: Archive, living: Iterable[str]) -> list[Finding]:
     """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
-    index, archive_id, fingerprints = archive.place.index, archive.catalog.archive_id, set(living)
     paths = [path for path in _children(archive.folder) if _DRAFT.fullmatch(path.name)]
-    paths += disk_copy.find_retired(index, archive_id, fingerprints)
-    for fingerprint in sorted(fingerprints):
-        paths += disk_copy.find_leftovers(disk_copy.find_folder(index, archive_id, fingerprint))
+    paths += archive.index.leftovers(living)
     message = "leftover of an interrupted process or a removed Space"
     return [Finding("leftover", path.as_posix(), message) for path in paths if is_abandoned(path)]
 

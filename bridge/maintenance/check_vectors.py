@@ -5,10 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from bridge.index.base import Auditable
-from bridge.index.embedded import disk_copy
-from bridge.index.embedded.inverted_lists import SearchCopy
-from bridge.index.embedded.snapshot import IndexSnapshot
 from bridge.ingest.text import episodes_with_text, task_of
 from bridge.maintenance import indexes
 from bridge.maintenance.findings import Finding
@@ -21,7 +17,6 @@ from catalog.vectors.records import Among
 from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.errors import (
-    ChecksumError,
     NoLaneError,
     SpaceMismatchError,
     UnknownEmbedderError,
@@ -163,31 +158,6 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
     for state in states:
         if not state.ok:
             yield Finding("index", describe(state.space), state.message)
-    if not isinstance(archive.index, Auditable):
-        for state in states:
-            if (damage := _damage(archive, state.space, data=data)) != "":
-                yield Finding("index", describe(state.space), damage)
-
-
-def _damage(archive: Archive, space: Space, *, data: bool) -> str:
-    """Return the problem of a search copy on this disk, "" if there is none or no copy."""
-    catalog, last = archive.catalog, archive.catalog.clock()
-    folder = disk_copy.find_folder(archive.place.index, catalog.archive_id, space.fingerprint)
-    if not (folder / "CURRENT").exists():
-        return ""
-    opened = disk_copy.read(folder, catalog.edition, space.fingerprint, last)
-    if opened is None:
-        return f"the copy in {folder} is damaged, or from before the archive was restored"
-    space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
-    if not IndexSnapshot(space_id, space.dim, opened.header.seq, SearchCopy(opened.segment)).catch_up(catalog):
-        return f"the copy in {opened.home} does not match the catalog"
-    if opened.lists_damaged:
-        return f"the lists of the copy in {opened.home} are damaged"
-    if data:
-        try:
-            opened.segment.checksums.check()
-            if opened.lists is not None:
-                opened.lists.checksums.check()
-        except ChecksumError as error:
-            return f"the copy in {opened.home} is damaged: {error}"
-    return ""
+    for state in states:
+        if damage := archive.index.check_copy(state.space, data=data):
+            yield Finding("index", describe(state.space), damage)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.index.base import Match
-from bridge.index.stored_rows import read_vectors
+from bridge.index.base import Match, read_vectors
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.filter_promises import FilterPromises
 from bridge.testing.life_promises import LifePromises
@@ -184,6 +183,19 @@ class IndexContract(FilterPromises, LifePromises, SpacePromises):
                 assert vectors.dtype == np.float32
                 assert np.array_equal(vectors, shelf.stored[space.fingerprint][episode]), f"episode {episode}"
             assert not len(read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[]).vectors)
+
+    def test_optional_verbs_find_nothing_wrong_with_a_sound_index(self, tmp_path: Path) -> None:
+        with self.filled(tmp_path) as (shelf, space, _):
+            for data in (False, True):
+                assert shelf.index.check_copy(space, data=data) == ""
+            assert shelf.index.leftovers([space.fingerprint]) == []
+            derived = shelf.index.open_derived(space)
+            if derived is not None:
+                derived.write("a name", [0.1, 2.0])
+                again = shelf.index.open_derived(space)
+                assert again is not None
+                assert again.read("a name") == [0.1, 2.0]
+                assert again.read("another name") is None
 
     def test_an_index_that_is_opened_again_holds_the_same(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):

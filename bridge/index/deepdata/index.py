@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from bridge.index.base import Answer, IndexFinding, check_points, check_query
+from bridge.index.base import Answer, IndexFinding, VectorIndex, check_points, check_query
 from bridge.index.deepdata import local_scores
 from bridge.index.deepdata.api_versions import connect
 from bridge.index.deepdata.audit import heal, inspect, remember, renew
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 
-class DeepDataIndex:
+class DeepDataIndex(VectorIndex):
     """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
 
     folder holds lock files. Small Spaces, and filters that few vectors pass, are answered from the ledger, which is

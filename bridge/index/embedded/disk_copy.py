@@ -219,8 +219,7 @@ def _clear(folder: Path, current: str | None = None) -> None:
     """Remove other copies; readers keep those that they have mapped."""
     with contextlib.suppress(OSError):
         for path in find_older(folder, current):
-            is_recent = path.name.startswith(_BUILDING) and time.time() - path.stat().st_mtime < _ABANDONED_S
-            if not is_recent:
+            if not path.name.startswith(_BUILDING) or time.time() - path.stat().st_mtime >= _ABANDONED_S:
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -261,17 +260,18 @@ def find_older(folder: Path, current: str | None = None) -> list[Path]:
     return [path for path in older if _contains_only(path, _FILES, _find_lists(path))]
 
 
-def find_leftovers(folder: Path) -> list[Path]:
-    """Return the copies of a Space other than the current one, and drafts of the file CURRENT."""
-    try:
-        current = (folder / _CURRENT).read_text("ascii")
-    except (OSError, ValueError):
-        current = ""
-    drafts = ((path, TEMPORARY.fullmatch(path.name)) for path in _children(folder))
-    return [
-        *find_older(folder, current),
-        *(path for path, named in drafts if named is not None and named[1] == _CURRENT),
-    ]
+def find_leftovers(index: Path, archive_id: str, living: Iterable[str]) -> list[Path]:
+    """Return an archive's folders of retired Spaces, and of the living ones all but the current copies."""
+    paths = find_retired(index, archive_id, fingerprints := sorted(living))
+    for folder in (find_folder(index, archive_id, fingerprint) for fingerprint in fingerprints):
+        try:
+            current = (folder / _CURRENT).read_text("ascii")
+        except (OSError, ValueError):
+            current = ""
+        paths += find_older(folder, current)
+        named = ((path, TEMPORARY.fullmatch(path.name)) for path in _children(folder))
+        paths += (path for path, draft in named if draft and draft[1] == _CURRENT)
+    return paths
 
 
 def _find_lists(folder: Path) -> list[Path]:

@@ -1,8 +1,7 @@
 """The embedded default index: exact search over the ledger's vectors, with no server and no other library.
 
-The ledger in the catalog is the source of truth; everything here is disposable. Every search first reads what other
-processes have committed. A damaged part of a disk copy is detected by its checksum before it is used, and the search
-continues without it.
+The ledger in the catalog is the source of truth, which every search reads first; everything here is disposable. A
+damaged part of a disk copy is detected by its checksum before it is used, and the search continues without it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from bridge.index.base import Answer, check_points, check_query, find_space, load_spaces
+from bridge.index.base import Answer, VectorIndex, check_points, check_query
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.explain import explain
 from bridge.index.embedded.inverted_lists import SearchCopy
@@ -21,15 +20,16 @@ from bridge.index.embedded.kmeans import cluster, leave_for_later
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot, UncopiedVectors
+from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot, UncopiedVectors, find_damage
 from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
+from bridge.index.stored_rows import find_space, load_spaces
 from bridge.support.background_job import BackgroundJob
 from bridge.support.blas_threads import blas_threads
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class EmbeddedIndex:
+class EmbeddedIndex(VectorIndex):
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
     tail_rows: vectors, but at most 260,000 numbers, that may follow a copy before a new one is written (more for copies
@@ -129,19 +129,18 @@ class EmbeddedIndex:
         check_query(space, query)
         check_metric(space.metric)
         times = [time.perf_counter()]
+
+        def rank_by(snapshot: IndexSnapshot) -> Ranking:
+            times[1:] = [time.perf_counter()]
+            passing = self._filters.find_episodes(request.where, snapshot.clock)
+            times.append(time.perf_counter())
+            return rank(snapshot.join_tail(), query, passing, SearchPlan(request, space.metric, self._direct_rows))
+
         with self._lock:
-
-            def rank_by(snapshot: IndexSnapshot) -> Ranking:
-                times[1:] = [time.perf_counter()]
-                passing = self._filters.find_episodes(request.where, snapshot.clock)
-                times.append(time.perf_counter())
-                return rank(snapshot.join_tail(), query, passing, SearchPlan(request, space.metric, self._direct_rows))
-
             ranking = self._retry_undamaged(space, rank_by)
             snapshot = self._spaces[space.fingerprint]
-        scored = sum(candidates.scored for candidates in ranking.found)
-        explanation = explain(ranking, snapshot, times) if request.explain else None
-        return Answer(ranking.matches, all(candidates.exact for candidates in ranking.found), scored, explanation)
+        exact, scored = all(one.exact for one in ranking.found), sum(one.scored for one in ranking.found)
+        return Answer(ranking.matches, exact, scored, explain(ranking, snapshot, times) if request.explain else None)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
         """Read all deletions from the ledger, among them those of these episodes."""
@@ -187,6 +186,14 @@ class EmbeddedIndex:
         """Return what is stored of numbers derived from all vectors as of now; None without a disk copy."""
         with self._lock:
             return self._refresh(space).open_derived()
+
+    def check_copy(self, space: Space, *, data: bool = False) -> str:
+        """Compare the Space's disk copy with the ledger."""
+        return find_damage(self._catalog, self._find_folder(space), space, data=data)
+
+    def leftovers(self, living: Iterable[str]) -> list[Path]:
+        """Return what `disk_copy.find_leftovers` does."""
+        return disk_copy.find_leftovers(self._folder, self._catalog.archive_id, living)
 
     def _retry_undamaged(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
         """Return use(snapshot) for the present state of the ledger; retry without parts that turn out to be damaged."""
@@ -237,19 +244,16 @@ class EmbeddedIndex:
         empty = IndexSnapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)), lean=lean)
         last = self._catalog.clock()  # read before the edition, which it updates
         copy = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
-        opened = empty if copy is None or copy.home in self._damaged else self._make_snapshot(space_id, copy, lean)
+        opened = empty
+        if copy is not None and copy.home not in self._damaged:
+            lists_damaged = copy.home / disk_copy.LISTS in self._damaged
+            opened = IndexSnapshot.of(space_id, copy, lists_damaged=lists_damaged, lean=lean)
         if not opened.catch_up(self._catalog):
             opened = empty
             opened.follow(self._catalog)
         if not lean:
             self._spaces[space.fingerprint] = opened
         return opened
-
-    def _make_snapshot(self, space_id: int, copy: disk_copy.OpenCopy, lean: bool) -> IndexSnapshot:  # noqa: FBT001
-        is_damaged = copy.home / disk_copy.LISTS in self._damaged
-        base, damaged = SearchCopy(copy.segment, None if is_damaged else copy.lists), is_damaged or copy.lists_damaged
-        dim, seq = copy.header.dim, copy.header.seq
-        return IndexSnapshot(space_id, dim, seq, base, copy.home, damaged, copy.lists_pending, lean)
 
     def _find_folder(self, space: Space) -> Path:
         return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Point, decode_vectors
+from bridge.index.base import Point
 from bridge.index.derived_numbers import LEDGER_FILE, DerivedNumbers
+from bridge.index.embedded import disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.segment import Segment
-from bridge.index.stored_rows import StoredRows
+from bridge.index.stored_rows import StoredRows, decode_vectors
 from catalog.vectors.checksums import term
 from catalog.vectors.records import LedgerState
 from wshard.container.layout import checksum
+from wshard.errors import ChecksumError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -116,6 +118,13 @@ class IndexSnapshot:
     def __post_init__(self) -> None:
         """Note where the tail begins."""
         self._since = self.seq
+
+    @staticmethod
+    def of(space_id: int, copy: disk_copy.OpenCopy, *, lean: bool, lists_damaged: bool = False) -> IndexSnapshot:
+        """Return the state of a disk copy; lists_damaged: its lists are not used."""
+        base, damaged = SearchCopy(copy.segment, None if lists_damaged else copy.lists), copy.lists_damaged
+        dim, seq = copy.header.dim, copy.header.seq
+        return IndexSnapshot(space_id, dim, seq, base, copy.home, damaged or lists_damaged, copy.lists_pending, lean)
 
     def take(self, entries: Sequence[LedgerEntry]) -> None:
         """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
@@ -221,6 +230,29 @@ class IndexSnapshot:
         clustering = self.base.lists.restore_clustering()
         living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(clustering, labels=clustering.labels[living])
+
+
+def find_damage(catalog: Catalog, folder: Path, space: Space, *, data: bool) -> str:
+    """Return the problem of the copy in a Space's folder, "" if there is none or no copy; data: compare every byte."""
+    last = catalog.clock()
+    if not (folder / "CURRENT").exists():
+        return ""
+    opened = disk_copy.read(folder, catalog.edition, space.fingerprint, last)
+    if opened is None:
+        return f"the copy in {folder} is damaged, or from before the archive was restored"
+    space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
+    if not IndexSnapshot.of(space_id, opened, lean=True).catch_up(catalog):  # lean: with totals read anew
+        return f"the copy in {opened.home} does not match the catalog"
+    if opened.lists_damaged:
+        return f"the lists of the copy in {opened.home} are damaged"
+    if data:
+        try:
+            opened.segment.checksums.check()
+            if opened.lists is not None:
+                opened.lists.checksums.check()
+        except ChecksumError as error:
+            return f"the copy in {opened.home} is damaged: {error}"
+    return ""
 
 
 def _point_of(entry: LedgerEntry, dim: int) -> Point:

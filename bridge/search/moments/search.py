@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
-from bridge.index.base import Matches, find_kth
-from bridge.index.stored_rows import read_vectors
+from bridge.index.base import Matches, find_kth, read_vectors
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
 from bridge.search.moments.found_windows import FoundWindows, select_candidates

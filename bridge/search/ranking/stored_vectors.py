@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.stored_rows import read_vectors
+from bridge.index.base import read_vectors
 from bridge.search.ranking.block_weights import NEIGHBOURS, SHARPNESS, BlockWeights, measure_weights
 from embedders.registry import DEFAULT_EMBEDDER
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bridge.archive import Archive
-    from bridge.index.derived_numbers import DerivedNumbers
     from bridge.index.stored_rows import StoredRows
     from bridge.search.ranking.query_vector import QueryVector
     from catalog.session import Instant
@@ -92,8 +91,7 @@ class StoredVectors:
         name: identifies them and how they are computed, so that other versions of this library compute their own.
         """
         before = self._catalog.instant().clock, self._catalog.edition
-        open_derived: Callable[[Space], DerivedNumbers | None] | None = getattr(self._index, "open_derived", None)
-        stored = None if open_derived is None else open_derived(space)
+        stored = self._index.open_derived(space)
         cached = None if stored is None else stored.read(name)
         if cached is not None:
             return cached

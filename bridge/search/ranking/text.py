@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Answer, Explanation, Match
-from bridge.index.stored_rows import read_vectors
+from bridge.index.base import Answer, Explanation, Match, read_vectors
 from bridge.search.ranking.rankers import depth, join_explanations
 from embedders.text.base import encode_by, text_space
 from wshard.errors import SpaceMismatchError

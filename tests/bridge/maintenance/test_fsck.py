@@ -349,7 +349,7 @@ def test_a_damaged_database_is_reported_as_such(archive):
     assert set(mended(archive)) == {"database"}
 
 
-COPIED = ("vectors.f32", "points.i64", "header.json", "CURRENT", "list_sketches.i16", "sizes.i64")
+COPIED = ("vectors.f32", "points.i64", "header.json", "CURRENT", "sketches.f32", "sizes.i64")
 
 
 @pytest.mark.parametrize(
