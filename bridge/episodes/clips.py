@@ -19,7 +19,7 @@ from wshard.errors import (
     StaleEpisodeError,
     WShardError,
 )
-from wshard.files.schemes import local_path
+from wshard.files.schemes import place_of
 from wshard.formats.base import open_source
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import open_location
@@ -93,7 +93,7 @@ def open_clips(
 
 def _open(address: EpisodeAddress) -> SourceBase:
     if not address.key and not address.read_as and address.uri.endswith(SUFFIXES):
-        return open_source(local_path(address.uri), "wshard")
+        return open_source(place_of(address.uri), "wshard")
     return open_location(address.uri, address.read_as or None)
 
 

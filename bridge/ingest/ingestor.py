@@ -39,7 +39,7 @@ from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
-from wshard.files.schemes import local_path
+from wshard.files.schemes import place_of
 from wshard.messages import shown
 from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
@@ -145,7 +145,7 @@ class TrajectoryIngestor:
         listed = listed_paths(path)
         one = listed[0] if listed else ""
         address = EpisodeAddress.parse(os.fspath(one)) if isinstance(one, str | os.PathLike) else one
-        if len(listed) != 1 or (Path(local_path(address.uri)).is_dir() and not address.key):
+        if len(listed) != 1 or (place_of(address.uri).is_dir() and not address.key):
             found = "a folder" if len(listed) == 1 else f"{len(listed)} paths"
             raise IngestError(f"{path}: expected one episode file, found {found}: ingest() takes folders")
         report = self.ingest(listed, windows=windows)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as, read_as
-from wshard.files.schemes import local_path
+from wshard.files.schemes import place_of
 from wshard.formats.detect import detect_format
 from wshard.formats.wshard import SUFFIXES
 from wshard.open import open_location
@@ -83,11 +83,11 @@ def _prefix(span: EpisodeSpan) -> str:
 
 def open_for_conversion(address: EpisodeAddress) -> SourceBase:
     """Open a location; a folder of episode files counts as one location here, unlike in format detection."""
-    path = local_path(address.uri)
+    place = place_of(address.uri)
     name, lane_map = parse_read_as(address.read_as)
-    if not name and Path(path).is_dir() and not detect_format(path):
-        has_wshard_files = any(name.endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
-        return open_location(path, (read_as("wshard", lane_map) or "wshard") if has_wshard_files else None)
+    if not name and place.is_dir() and not detect_format(place):
+        has_wshard_files = any(file.suffix in SUFFIXES for file in place.walk())
+        return open_location(place, (read_as("wshard", lane_map) or "wshard") if has_wshard_files else None)
     return open_location(address.uri, address.read_as or None)
 
 

@@ -145,11 +145,11 @@ class _TableFormat(DatasetFormat):
     def open_reader(cls, path: Place, **kw: Any) -> Dataset:
         if cls.name == "lerobot" and os.fspath(path).startswith(SCHEME):
             return LeRobotAdapter(os.fspath(path).removeprefix(SCHEME), **kw)
-        location, entry = local_path(path), TABLE.get(cls.name, FormatEntry())
+        entry = TABLE.get(cls.name, FormatEntry())
         if entry.reader:
-            reader: Dataset = load_plugin(entry.reader, cls.name, unknown=DatasetError)(path=location, **kw)
+            reader: Dataset = load_plugin(entry.reader, cls.name, unknown=DatasetError)(path=local_path(path), **kw)
             return reader
-        return SourceDataset([open_location(location, cls.name)], **kw)
+        return SourceDataset([open_location(path, cls.name)], **kw)
 
     @classmethod
     def open_writer(cls, path: Place, **kw: Any) -> Writer:

@@ -10,7 +10,7 @@ import pytest
 from memory_place import MemoryPlace, upload
 from sink_places import COLLECTIONS, make_episode
 
-from wshard import ChunkedEpisodeWriter, open_episode, save
+from wshard import ChunkedEpisodeWriter, convert_location, open_episode, save
 from wshard.errors import FormatError
 from wshard.files.local import LocalPlace
 from wshard.files.schemes import SCHEMES, place_of
@@ -76,6 +76,16 @@ def test_a_manifest_finds_its_chunks_in_its_own_place(tmp_path):
         assert [str(part.place) for part in far.parts()][1:] == [
             f"mem://bucket/e_chunk_000{n}.wshard" for n in range(4)
         ]
+
+
+def test_locations_of_any_place_are_converted(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        save(make_episode(number), tmp_path / "in" / f"{number}.wshard")
+    upload(tmp_path / "in", "mem://bucket/in")
+    assert convert_location("mem://bucket/in", tmp_path / "out.hdf5").converted == 2
+    with open_location(tmp_path / "out.hdf5") as found:
+        assert len(found.keys()) == 2
 
 
 def test_missing_files_are_reported_as_on_a_disk():
