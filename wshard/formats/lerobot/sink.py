@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.episode.meta_writer import dump_json
 from wshard.episode.step_texts import TASK, text_lanes
-from wshard.errors import EpisodeError
+from wshard.errors import EpisodeError, FormatError
 from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
-from wshard.formats.lerobot.dataset_info import INFO, read_json
+from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, INFO, read_json
 from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
 from wshard.formats.lerobot.episode_rows import EpisodePlace, count_rows, make_rows, measure_features, texts_of_tasks
 from wshard.formats.lerobot.features import TEXT, VIDEO
-from wshard.formats.lerobot.layout_v3 import LayoutV3
-from wshard.formats.lerobot.layout_v21 import LayoutV21
+from wshard.formats.lerobot.layout_v3 import STATS_V3, LayoutV3
+from wshard.formats.lerobot.layout_v21 import STATS_V2, LayoutV21
 from wshard.formats.lerobot.open_parquet import import_parquet
-from wshard.formats.lerobot.owned_files import list_owned
-from wshard.formats.lerobot.read_meta import ORIGINS
+from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3, ORIGINS, TASKS_V2, TASKS_V3
 from wshard.formats.lerobot.write_columns import MAX_AXES, FeatureColumn, counter_features, make_schema, plan_columns
 from wshard.formats.lerobot.write_video import describe_video, write_video
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.files.place import Place
     from wshard.types import Episode
 
+_META: Final = (INFO, EPISODES_V2, TASKS_V2, TASKS_V3, STATS_V2, STATS_V3, ORIGINS)
+_EPISODES: Final = f"{EPISODES_V3}/chunk-{{chunk_index:03d}}/file-{{file_index:03d}}.parquet"
+_IMAGES: Final = "images/{video_key}/episode_{episode_index:06d}/frame_{frame_index:06d}.png"
+_FIELD: Final = re.compile(r"\{(\w+)[^}]*\}")
 _STORED_PREFIXES: Final = ("signal/", "action/")
 _STEPS: Final = (REWARD, EXACT_REWARD, DONE, TRUNCATIONS)
 
@@ -141,7 +146,7 @@ class LeRobotSink(DraftSink):
     @classmethod
     def owned(cls, location: Path) -> list[str]:
         """Return the files of a data set, by the names that versions 2 and 3 give them."""
-        return list_owned(place_of(location))
+        return _list_owned(place_of(location))
 
     def _match_features(self, columns: list[FeatureColumn], metadata: Mapping[str, Any]) -> list[FeatureColumn]:
         """Return the features in the order and form of the existing ones; raises EpisodeError if they differ."""
@@ -212,6 +217,33 @@ def _read_ids(folder: Path) -> set[str]:
         dataset.origin(entry.number, entry.length).get("id") or native_id(entry.number)
         for entry in dataset.episodes.values()
     }
+
+
+def _list_owned(folder: Place) -> list[str]:
+    """Return the names of the files of a data set below its folder, none of a folder without meta/info.json."""
+    if not (folder / INFO).is_file():
+        return []
+    try:
+        info: dict[str, Any] = read_json(folder / INFO)
+    except FormatError:  # it can be replaced nevertheless
+        info = {}
+    features = info.get("features")
+    stated = [info[name] for name in ("data_path", "video_path") if isinstance(info.get(name), str)]
+    templates = {_EPISODES, _IMAGES, *DEFAULT_PATHS[2], *DEFAULT_PATHS[3], *stated}
+    patterns = [_pattern(template, features if isinstance(features, dict) else ()) for template in templates]
+    names = [name for name in _META if (folder / name).exists()]
+    for top in ("meta", "data", "videos", "images"):
+        found = (file.relative_to(folder) for file in (folder / top).walk()) if (folder / top).is_dir() else ()
+        names += [name for name in found if name not in names and any(one.fullmatch(name) for one in patterns)]
+    return names
+
+
+def _pattern(template: str, features: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of the names that a template gives; raises no error for an odd template."""
+    keys = "|".join(map(re.escape, features)) or r"[^/]+"
+    parts = _FIELD.split(template)
+    fields = [f"(?:{keys})" if name == "video_key" else r"\d+" for name in parts[1::2]]
+    return re.compile("".join(map("".join, zip(map(re.escape, parts[::2]), [*fields, ""], strict=True))))
 
 
 class LeRobotV21Sink(LeRobotSink):
