@@ -60,7 +60,7 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
         *(check.check, *curate.VERBS, labels.mislabeled),
         *(annotate.tag, annotate.note, annotate.review, collection.export_list),
     ),
-    "Care": (care.fsck, care.health, care.backup, care.restore),
+    "Maintenance": (care.fsck, care.health, care.backup, care.restore),
     "Files": (
         *(files.inspect, files.verify, files.repair, files.recover, files.cat),
         *(convert_any.convert, convert_any.formats, convert.export, shardify.shardify),
@@ -72,7 +72,7 @@ for _panel, _verbs in _VERBS.items():
         app.command(rich_help_panel=_panel)(_verb)
 app.add_typer(collection.app, name="collection", rich_help_panel="Curate")
 app.add_typer(annotations_app, name="annotations", rich_help_panel="Curate")
-app.add_typer(index.app, name="index", rich_help_panel="Care")
+app.add_typer(index.app, name="index", rich_help_panel="Maintenance")
 
 
 def command(word: str | None = None) -> Any:

@@ -53,7 +53,9 @@ ReadersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes 
 SentencesOption = Annotated[
     str | None,
     typer.Option(
-        help="Folder of a sentence encoder; enables text search by meaning in addition to words.", metavar="FOLDER"
+        "--text-encoder",
+        help="Folder of a sentence encoder; enables text search by meaning in addition to words.",
+        metavar="FOLDER",
     ),
 ]
 LimitsOption = Annotated[
@@ -70,7 +72,7 @@ CollectionOption = Annotated[
 LimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows to print; --json prints all.")
 ]
-NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Number of nearest neighbours to compare.")]
+NeighboursOption = Annotated[int, typer.Option("--neighbors", min=1, help="Number of nearest neighbors to compare.")]
 LabelOption = Annotated[
     str, typer.Option("--label", help="Label: a metadata key, or a field such as env, tag or meta.a.b.")
 ]

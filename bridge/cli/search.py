@@ -43,7 +43,7 @@ def search(
     if chosen["distinct"] and not (chosen["windows_only"] or chosen["windows"]):
         raise typer.BadParameter("--distinct requires --windows-only: a search for episodes returns each only once")
     if sentences is not None and chosen["text"] is None:
-        raise typer.BadParameter("--sentences requires --text")
+        raise typer.BadParameter("--text-encoder requires --text")
     example = query if query is None or span is None else (query, *parse_span(span))
     filters: dict[str, Any] = {
         "env_id": env or None,
@@ -138,7 +138,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     typer.echo(f"{plural(len(hits), 'hit')}, {hits.certainty}, {hits.milliseconds:.1f} ms{missed}")
     if hits.missing:
         skipped = f"{hits.missing} skipped: their files are gone or changed"
-        typer.echo(f"{skipped}: wshard ingest FOLDER takes in what was changed or moved", err=True)
+        typer.echo(f"{skipped}: run `wshard ingest FOLDER` to pick up changed or moved files", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
         scored = f"{explained.scored} vectors scored, {explained.passing} pass the filter"

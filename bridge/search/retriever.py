@@ -290,7 +290,7 @@ class TrajectoryRetriever:
 
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
         def find_source(example: Example, space: Space) -> tuple[int, int] | None:
-            own = self._queries.own_episodes.find_ids(example, prepared.request.where)
+            own = self._queries.query_episodes.find_ids(example, prepared.request.where)
             stored = self._stored.load(space, own).episodes
             return (int(stored[0]), example.start) if len(stored) else None
 

@@ -174,7 +174,7 @@ def refuse(query: object) -> NoReturn:
     """Raise QueryError for an invalid query, listing the valid forms."""
     hint = "several are given by like=[...]"
     if integer(query) is not None:
-        hint = "ids of catalog.query.ids() are no names: catalog.episodes.rows(ids) has the uid of each"
+        hint = "row ids are not accepted: pass the uid (catalog.episodes.rows(ids) has it)"
     raise QueryError(f"query: expected {_FORMS}, found {type(query).__name__} {shown(query)}; {hint}")
 
 

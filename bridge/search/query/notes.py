@@ -27,7 +27,7 @@ def _explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) ->
     """Return a note if no episode that passes the filter has a word of the text."""
     if text is None or catalog.query.relevant(text, where, limit=1):
         return []
-    return [f"no text matched: no task and no note of the episodes that pass has a word of {text!r}"]
+    return [f"no matching episode's task or notes contain a word of {text!r}"]
 
 
 def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> list[str]:
@@ -40,6 +40,6 @@ def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> li
     if alone := [part for part, count in counts.items() if not count]:
         return [f"{part} alone matches 0 of {total}" for part in alone]
     if passing := catalog.query.count(where):
-        return [] if limited else [f"{passing} of {total} pass the filter, none of them has vectors of this kind"]
+        return [] if limited else [f"{passing} of {total} match the filter, but none is embedded for this search"]
     each = ", ".join(f"{part} {count}" for part, count in counts.items())
-    return [f"together the parts of the filter match 0 of {total}; each alone: {each}"] if counts else []
+    return [f"none of {total} meets all conditions; episodes per condition: {each}"] if counts else []

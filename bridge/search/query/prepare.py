@@ -11,7 +11,7 @@ from bridge.index.metric import COSINE
 from bridge.search.query.coverage import NO_VECTORS, CoverageReader
 from bridge.search.query.examples import ExampleReader, Examples
 from bridge.search.query.options import MomentOptions, SearchOptions
-from bridge.search.query.own_episodes import OwnEpisodes
+from bridge.search.query.query_episodes import QueryEpisodes
 from bridge.search.query.views import Views, choose_views
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
@@ -83,13 +83,13 @@ class QueryPreparer:
         self._embedder = None if embedder is None else as_embedder(embedder)
         by_name = isinstance(embedder, str) and embedder in EMBEDDERS
         self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=by_name)
-        self.own_episodes = OwnEpisodes(catalog)
+        self.query_episodes = QueryEpisodes(catalog)
         self._coverage = CoverageReader(catalog)
         self._embedders: dict[str, Embedder] = {}  # by the Space's fingerprint
 
     def read(self, query: Query | None, options: SearchOptions | MomentOptions) -> Examples:
         """Return the query and the options' examples, read from their files. Raises as ExampleReader.read."""
-        reader = ExampleReader(self._catalog, self.own_episodes.read_as, self.spaces.embedded)
+        reader = ExampleReader(self._catalog, self.query_episodes.read_as, self.spaces.embedded)
         like = [*([] if query is None else [query]), *options.like]
         return Examples([reader.read(one) for one in like], [reader.read(one) for one in options.unlike])
 
@@ -97,7 +97,7 @@ class QueryPreparer:
         """Return the request; with exclude_self, its filter excludes the episodes that examples name."""
         if not options.exclude_self:
             return request
-        return replace(request, where=request.where & self.own_episodes.exclude(examples.all))
+        return replace(request, where=request.where & self.query_episodes.exclude(examples.all))
 
     def prepare(self, examples: Examples, request: Request, options: SearchOptions) -> PreparedQuery[SearchOptions]:
         """Return the query for episodes or windows in the Spaces that the options choose.
@@ -110,14 +110,14 @@ class QueryPreparer:
             if examples.unlike or options.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples with them, found text only")
             return PreparedQuery(examples, request, options, [], [])
-        views = self._choose(examples, request.where, self._searchable(options.includes)).cut_alike()
+        views = self._choose(examples, request.where, self._searchable(options.includes)).with_same_windows()
         if options.least:
             views = views.only_newest()
         metric = views.chosen[0].space.metric
         if metric != COSINE and (len(examples.like) > 1 or options.need_cosine):
             raise QueryError(
-                f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
-                f"found one compared by {metric}"
+                f"like, unlike, expand, least, diversity and contributions: expected a Space with metric cosine, "
+                f"found {metric}"
             )
         prepared = [self._embed_view(view) for view in views.chosen]
         if not (options.plain or options.least):

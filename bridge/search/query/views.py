@@ -36,7 +36,7 @@ class Views:
         """Return the newest view alone, for searches of a single view."""
         return self._only([self.chosen[-1]])
 
-    def cut_alike(self) -> Views:
+    def with_same_windows(self) -> Views:
         """Return the views with the same window plan as the newest one."""
         return self._only([view for view in self.chosen if view.space.windows == self.chosen[-1].space.windows])
 

@@ -37,7 +37,7 @@ def rank_by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> Ra
     if not any(row.fingerprint == space.fingerprint for row in archive.catalog.vectors.spaces("active")):
         raise SpaceMismatchError(
             f"the archive has no vectors of the text encoder {encoder.name!r} {dict(space.parameters)}: ingest with "
-            f"it first (`wshard ingest ... --sentences FOLDER`), or search by words only"
+            f"it first (`wshard ingest ... --text-encoder FOLDER`), or search by words only"
         )
     return _Meaning(archive, words, space, encode_by(encoder, [text])[0])
 

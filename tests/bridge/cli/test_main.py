@@ -271,7 +271,7 @@ def test_help_lists_the_verbs(home):
     for verb in ("ingest", "search", "show", "ls", "inspect", "verify", "recover"):
         assert verb in done.stdout
     headings = re.findall(r"^╭─ (\w+)", done.stdout, re.MULTILINE)
-    assert headings == ["Options", "Archive", "Search", "Curate", "Care", "Files"]  # no verb is left outside
+    assert headings == ["Options", "Archive", "Search", "Curate", "Maintenance", "Files"]  # no verb is left outside
 
 
 def walk_verbs(verb, name=""):

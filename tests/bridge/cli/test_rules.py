@@ -201,10 +201,10 @@ LISTS = {
     "check": {"checked", "flagged"},
     "duplicates": {"episodes"},
     "leaks everything everything": {"episodes", "leaked"},
-    "outliers --neighbours 2": set(),
+    "outliers --neighbors 2": set(),
     "select --count 2": set(),
     "weights --target everything": set(),
-    "mislabeled --label env --neighbours 2": set(),
+    "mislabeled --label env --neighbors 2": set(),
     "review ok {0}": {"episodes"},
     "fsck": {"episodes", "done", "failed"},
     "health": set(),
@@ -262,8 +262,8 @@ TABLES = (
         f"search {FILE}",
         f"moments {FILE}@5:20 --no-refine",
     ),
-    *("check --all", "leaks everything everything", "duplicates", "outliers --neighbours 2", "health", "fsck"),
-    *("index spaces", "index audit", "mislabeled --label env --neighbours 2", "collection ls", "facets env path"),
+    *("check --all", "leaks everything everything", "duplicates", "outliers --neighbors 2", "health", "fsck"),
+    *("index spaces", "index audit", "mislabeled --label env --neighbors 2", "collection ls", "facets env path"),
 )
 
 

@@ -89,7 +89,7 @@ def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
     )
     for option, printed in (
         ("--distinct", "--distinct requires --windows-only"),
-        ("--sentences=none", "--sentences requires --text"),
+        ("--text-encoder=none", "--text-encoder requires --text"),
     ):
         assert printed in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
     save(tmp_path / "gone", episode(0, 7, 40))

@@ -376,7 +376,7 @@ def test_leaks_on_the_command_line(own):
 
 
 def test_values_are_stored_and_can_be_requested(own):
-    output = wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
+    output = wshard("outliers", "--neighbors", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
     assert "odd" in output[1]
     listed = json.loads(wshard("ls", "--json", "-w", "score.outlier:>3", "--sort", "-score.outlier").stdout)
     assert listed["items"][0]["episode_id"] == "odd"

@@ -381,5 +381,5 @@ def test_what_takes_vectors_for_directions_is_refused_for_other_metrics(folder, 
         assert retriever.search_similar_episodes(made(2, 2), 1)[0].episode_id == named(2, 2)
         wished = ({"expand": 3}, {"least": True}, {"unlike": [made(0, 0)]}, {"like": [made(0, 0)]}, {"diversity": 0.5})
         for options in wished:
-            with pytest.raises(QueryError, match="compared by the cosine, found one compared by l2"):
+            with pytest.raises(QueryError, match="with metric cosine, found l2"):
                 retriever.search_similar_episodes(made(2, 2), **options)

@@ -192,7 +192,7 @@ def test_another_encoder_is_refused_with_advice_and_an_archive_without_stays_as_
         ingest(place, folder)
         with TrajectoryRetriever(place, sentences=encoder) as retriever:
             with pytest.raises(
-                SpaceMismatchError, match=r"no vectors of the text encoder 'meanings'.*--sentences FOLDER"
+                SpaceMismatchError, match=r"no vectors of the text encoder 'meanings'.*--text-encoder FOLDER"
             ):
                 retriever.search_similar_episodes(text="wave")
             assert len(retriever.search_similar_episodes(files(folder)[0])) == 10  # which asks no encoder
@@ -263,14 +263,14 @@ def test_the_command_line_takes_a_folder(tmp_path, folder):
         return done
 
     for verb in ("ingest", "watch"):
-        wrong = run(verb, str(folder), "--sentences", str(tmp_path), code=1)
+        wrong = run(verb, str(folder), "--text-encoder", str(tmp_path), code=1)
         assert "expected tokenizer.json and model.onnx" in wrong.output
     assert not (tmp_path / "archive").exists()
-    assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--sentences", encoder).stdout
+    assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--text-encoder", encoder).stdout
     assert "sentences" in run("index", "spaces").stdout
-    hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["items"]
+    hits = json.loads(run("search", "--text", "lift cup", "--text-encoder", encoder, "--json").stdout)["items"]
     assert [hit["metadata"]["env_id"] for hit in hits[:3]] == ["task-0"] * 3
-    printed = run("search", "task-3-0", "--text", "lift cup", "--sentences", encoder, "--explain", "--plain").stdout
+    printed = run("search", "task-3-0", "--text", "lift cup", "--text-encoder", encoder, "--explain", "--plain").stdout
     assert "index: scan + words + sentences by scan" in printed
-    wrong = run("search", "--text", "lift cup", "--sentences", str(tmp_path), code=1)
+    wrong = run("search", "--text", "lift cup", "--text-encoder", str(tmp_path), code=1)
     assert "expected tokenizer.json and model.onnx" in wrong.output

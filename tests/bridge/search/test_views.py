@@ -107,7 +107,7 @@ def test_every_option_works_with_several_views(retriever, folder):
         retriever.search_similar_episodes(query, like=[np.zeros((5, 9))])
 
 
-def test_windows_are_ranked_by_all_views_that_are_cut_alike(retriever):
+def test_windows_are_ranked_by_all_views_with_the_same_windows(retriever):
     query = seen(2, 1)
     part = {name: channel.data[10:25] for name, channel in query.observations.items()}
     with pytest.raises(QueryError, match="fits none"):
@@ -216,12 +216,12 @@ def test_a_text_that_nothing_holds_is_reported(retriever, archive, folder):
     message = retriever.search_similar_episodes(query, 3, text="nothing")
     assert (len(message), message.answered.notes) == (
         3,
-        ("no text matched: no task and no note of the episodes that pass has a word of 'nothing'",),
+        ("no matching episode's task or notes contain a word of 'nothing'",),
     )
     alone = retriever.search_similar_episodes(text="nothing")
     assert (alone, len(alone.answered.notes)) == ([], 1)
     wshard = partial(command, folder=archive.parent)
-    assert "no text matched" in wshard("search", query, "--text", "nothing", "--archive", archive).stderr
+    assert "task or notes contain" in wshard("search", query, "--text", "nothing", "--archive", archive).stderr
 
 
 def test_a_filter_that_excludes_all_is_reported_part_by_part(retriever, archive, folder):
@@ -239,7 +239,7 @@ def test_a_filter_that_excludes_all_is_reported_part_by_part(retriever, archive,
 
         assert notes({"env_id": "x", "min_length": 5}) == ("env:x alone matches 0 of 14 episodes",)
         assert notes({"env_id": "task-1", "where": "env:task-2"}) == (
-            "together the parts of the filter match 0 of 14 episodes; each alone: env:task-1 5, env:task-2 4",
+            "none of 14 episodes meets all conditions; episodes per condition: env:task-1 5, env:task-2 4",
         )
         assert find(query, env_id="task-1").answered.notes == ()
         assert notes({"min_score": 2.0, "env_id": "task-1"}) == ()
@@ -254,4 +254,4 @@ def test_a_filter_that_only_episodes_of_other_lanes_pass_is_reported(tmp_path):
     ingest(tmp_path / "archive", tmp_path / "data", windows="whole")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         message = retriever.search_similar_episodes(episode(1, 0), env_id="task-0").answered.notes
-    assert message == ("3 of 4 episodes pass the filter, none of them has vectors of this kind",)
+    assert message == ("3 of 4 episodes match the filter, but none is embedded for this search",)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_CACHED: Final = 1000  # cached
 
 
-class OwnEpisodes:
+class QueryEpisodes:
     """Finds the catalogued episodes that queries name; results are cached until the catalog changes."""
 
     def __init__(self, catalog: Catalog) -> None:
