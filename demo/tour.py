@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from bridge.archive import open_archive
 from bridge.cli.search import print_hits
 from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
-from bridge.support.progress import watched
+from bridge.support.progress import show_progress
 from catalog.cli.common import print_table
 from catalog.filters.where import build_where
 from demo.disturb import pause, warp
@@ -24,7 +22,7 @@ from demo.tasks import METAWORLD, Job
 from embedders.statistics import Moments, merge, statistics
 from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.pooled import Mean
-from wshard.episode.file import load_wshard
+from wshard import TrajectoryIngestor, TrajectoryRetriever, load_wshard, open_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +67,7 @@ def _step(title: str) -> Iterator[None]:
 def _record(episodes: Path, jobs: Sequence[Job], workers: int) -> None:
     arms = sum(job.suite == METAWORLD for job in jobs)
     title = f"Record {len(jobs)} episodes: {arms} of MetaWorld arm tasks, {len(jobs) - arms} with camera frames"
-    with _step(f"{title} -> {episodes}"), watched() as progress:
+    with _step(f"{title} -> {episodes}"), show_progress() as progress:
         progress.stage("recording", len(jobs))
         advanced = 0
 
@@ -86,7 +84,7 @@ def _ingest(folder: Path, episodes: Path) -> None:
     with (
         _step(f"Catalog, check, embed (whole and in windows of several sizes) and index them -> {folder}"),
         TrajectoryIngestor(folder) as ingestor,
-        watched() as progress,
+        show_progress() as progress,
     ):
         report = ingestor.ingest(episodes, progress=progress)
     say(f"   {report.new} new, {report.unchanged} unchanged, {report.embedded} embedded, {len(report.failed)} left out")
