@@ -3,8 +3,6 @@ from embedders.registry import DEFAULT_EMBEDDER as DEFAULT_EMBEDDER
 from embedders.registry import EMBEDDERS as EMBEDDERS
 from embedders.trajectory.arc import ArcDct as ArcDct
 from embedders.trajectory.blocks import Blocks as Blocks
-from embedders.trajectory.combine import Combo as Combo
-from embedders.trajectory.combine import Combo2 as Combo2
 from embedders.trajectory.spectral import Dct as Dct
 from embedders.base import Embedder as Embedder
 from embedders.image.frames import Frames as Frames

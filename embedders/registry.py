@@ -29,8 +29,6 @@ EMBEDDERS: Final[Mapping[str, str]] = {
     "adapted": "embedders.trajectory.adapted:Adapted",
     "arcdct": "embedders.trajectory.arc:ArcDct",
     "blocks": "embedders.trajectory.blocks:Blocks",
-    "combo": "embedders.trajectory.combine:Combo",
-    "combo2": "embedders.trajectory.combine:Combo2",
     "dct": "embedders.trajectory.spectral:Dct",
     "frames": "embedders.image.frames:Frames",
     "learned": "embedders.neural.learned:Learned",

@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from combine import Combo, Combo2
 from dtw import full_dtw, subsequence_dtw
 from rb_a_disturb import DISTURBANCES
 
 from embedders.standardise import scales, standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, Stats
 from embedders.trajectory.spectral import Dct
 from embedders.windows import SCALES, WindowPlan

@@ -69,7 +69,7 @@ class TrajectoryIngestor:
     created if missing ("demo-archive": catalog.db and index/; episode files can be anywhere); or the URL of a vector
     index, in which case `archive` names the folder of the catalog (see open_archive).
 
-    embedder: a name ("combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
+    embedder: a name ("arcdct", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
     "blocks" = blocks for whole episodes, arcdct for windows. lanes: what to embed, e.g. "state" or ["state", "reward"];
     None = every observation lane with a number or a vector of at most 256 numbers per timestep. A mapping assigns
     weights: {"state": 2, "action/ctrl": 1} gives the state two thirds of the similarity (see docs/search.md). An

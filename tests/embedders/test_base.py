@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from embedders.base import unit_rows, validate_windows
 from embedders.space import Statistics
 from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.combine import Combo
 from embedders.trajectory.pooled import Mean, PooledCallable
 from embedders.trajectory.spectral import Dct
 from wshard.errors import EmbedderError
@@ -105,23 +104,6 @@ def test_without_windows_and_statistics_nothing_reports_the_channels():
 def test_impossible_parameters_are_refused(parameters):
     with pytest.raises(EmbedderError, match=f"{next(iter(parameters))}.*expected"):
         ArcDct(**parameters)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"arcdct": -1},
-        {"sig2": float("nan")},
-        {"stats": "1"},
-        {"dct": 0, "arcdct": 0, "stats": 0, "sig2": 0},
-        {"length": 4},
-        {"damping": -1},
-        {"epsilon": None},
-    ],
-)
-def test_impossible_blocks_are_refused(parameters):
-    with pytest.raises(EmbedderError, match=f"{next(iter(parameters))}.*expected|weights of blocks: expected"):
-        Combo(**parameters)
 
 
 def test_whole_numbers_for_damping_are_the_same_embedder():

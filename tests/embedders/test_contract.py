@@ -11,7 +11,6 @@ from embedders.image.frames import Frames
 from embedders.testing import EmbedderContract
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.spectral import Dct
 from embedders.window_batches import Cuts
@@ -64,23 +63,6 @@ class TestDctOfTwoRows(EmbedderContract):
 
 class TestStats(EmbedderContract):
     make = Stats
-
-
-class TestCombo(EmbedderContract):
-    make = Combo
-
-
-class TestCombo2(EmbedderContract):
-    make = Combo2
-
-
-class TestSignature(EmbedderContract):
-    make = partial(Combo, arcdct=0, dct=0, stats=0)
-
-
-class TestComboOfOneChannel(EmbedderContract):
-    channels = 1
-    make = Combo
 
 
 class TestFrames(EmbedderContract):
@@ -284,7 +266,7 @@ def test_every_test_of_the_contract_catches_some_double():
     assert {caught_by for _, caught_by in DOUBLES} == CONTRACT_TESTS
 
 
-@pytest.mark.parametrize("make", [ArcDct, Dct, Stats, Combo, Mean, partial(PooledCallable, longer)])
+@pytest.mark.parametrize("make", [ArcDct, Dct, Stats, Mean, partial(PooledCallable, longer)])
 @pytest.mark.parametrize("channels", [1, 5, 39])
 def test_neither_neighbours_nor_memory_layout_change_a_bit(make, channels):
     contract = EmbedderContract()
@@ -294,7 +276,7 @@ def test_neither_neighbours_nor_memory_layout_change_a_bit(make, channels):
     assert make().embed(windows, contract.statistics()).tobytes() == np.concatenate(singles).tobytes()
 
 
-@pytest.mark.parametrize("make", [ArcDct, partial(ArcDct, level=0.6, position=None), Dct, Combo, Mean])
+@pytest.mark.parametrize("make", [ArcDct, partial(ArcDct, level=0.6, position=None), Dct, Mean])
 def test_windows_cut_from_episodes_get_the_vectors_of_any_windows(make):
     contract = EmbedderContract()
     rng = np.random.default_rng(0)

@@ -11,7 +11,6 @@ import pytest
 from embedders.space import Statistics
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.resample import arc_resample, joined, resample
 from embedders.trajectory.spectral import Dct, dct_matrix
@@ -113,38 +112,6 @@ def slow_stats(window, statistics):
     return slow_unit([*slow_mean(z), *slow_std(z), *z[0], *z[-1]])
 
 
-def slow_arc_block(z, damping):
-    return slow_dct(slow_arc_resample(z, 64, 3, 1e-4), 8, damping)
-
-
-def slow_stats_block(z):
-    return [*slow_mean(z), *slow_std(z), *z[0], *z[-1]]
-
-
-def slow_dct_block(z):
-    return slow_dct(slow_resample(z, 64), 8, 0.0)
-
-
-def slow_sig2(z):
-    path = [[0.0] * len(z[0]), *z]
-    areas = []
-    for i in range(len(z[0])):
-        for j in range(i + 1, len(z[0])):
-            leads = math.fsum(a[i] * (b[j] - a[j]) + 0.5 * (b[i] - a[i]) * (b[j] - a[j]) for a, b in pairwise(path))
-            lags = math.fsum(a[j] * (b[i] - a[i]) + 0.5 * (b[j] - a[j]) * (b[i] - a[i]) for a, b in pairwise(path))
-            area = (leads - lags) / 2
-            areas.append(0.5 * math.copysign(math.sqrt(abs(area)), area))
-    return [*z[-1], *slow_mean(z), *areas]
-
-
-def slow_combo(window, statistics, weights=(1.0, 1.0, 1.0, 1.0), damping=0.0):
-    z, channels = slow_z(window, statistics), len(window[0])
-    blocks = [slow_arc_block(z, damping), slow_stats_block(z), slow_dct_block(z), slow_sig2(z)]
-    sizes = [8 * channels, 4 * channels, 8 * channels, 2 * channels]
-    weighed = zip(weights, sizes, blocks, strict=True)
-    return slow_unit([w * x / math.sqrt(size) for w, size, block in weighed if w for x in block])
-
-
 def slow_smooth(rows, around=2):
     return [slow_mean(rows[max(0, at - around) : at + around + 1]) for at in range(len(rows))]
 
@@ -241,10 +208,6 @@ def pooled(mean):
         (Dct(), slow_dct_vector),
         (Dct(16, 16), lambda w, s: slow_dct_vector(w, s, 16, 16)),
         (Stats(), slow_stats),
-        (Combo(), slow_combo),
-        (Combo(damping=0.15), lambda w, s: slow_combo(w, s, damping=0.15)),
-        (Combo2(), lambda w, s: slow_combo(w, s, (1.0, 0.5, 0.5, 0.0))),
-        (Combo(arcdct=0, dct=0, stats=0), lambda w, s: slow_combo(w, s, (0.0, 0.0, 0.0, 1.0))),
         (Mean(), slow_mean_vector),
         (PooledCallable(pooled, "pooled"), slow_pooled),
     ],
@@ -256,10 +219,6 @@ def pooled(mean):
         "dct",
         "dct-16",
         "stats",
-        "combo",
-        "combo-damped",
-        "combo2",
-        "sig2",
         "mean",
         "pooled",
     ],

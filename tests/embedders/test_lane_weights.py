@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from embedders.space import LaneSpec, Space, Statistics, check_same_space
 from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.combine import Combo
 from embedders.trajectory.pooled import Stats
 from embedders.trajectory.spectral import Dct
 from embedders.windows import WindowPlan
@@ -70,7 +69,7 @@ def test_a_weight_is_the_share_of_the_lane_in_the_squared_length(weights, seed):
     np.testing.assert_allclose(found, np.array(weights) / sum(weights), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("embedder", [ArcDct(), Dct(), Stats(), Combo()], ids=lambda embedder: embedder.name)
+@pytest.mark.parametrize("embedder", [ArcDct(), Dct(), Stats()], ids=lambda embedder: embedder.name)
 def test_weights_in_the_ratio_of_the_channels_change_nothing_and_others_do(embedder):
     rows = walk(0, 400)
     plain = embedder.embed([walk(1)], make_space(None, rows).scaling)
@@ -78,7 +77,7 @@ def test_weights_in_the_ratio_of_the_channels_change_nothing_and_others_do(embed
     assert np.abs(embedder.embed([walk(1)], make_space((1, 1, 1), rows).scaling) - plain).max() > 1e-3
 
 
-@pytest.mark.parametrize("embedder", [ArcDct(), Dct(), Stats(), Combo()], ids=lambda embedder: embedder.name)
+@pytest.mark.parametrize("embedder", [ArcDct(), Dct(), Stats()], ids=lambda embedder: embedder.name)
 @pytest.mark.parametrize("lane", [0, 1, 2])
 def test_a_lane_that_weighs_all_decides_alone(embedder, lane):
     rows, one = walk(0, 400), walk(1)

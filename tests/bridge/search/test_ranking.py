@@ -31,7 +31,6 @@ from embedders.base import shares_of
 from embedders.space import LaneSpec, Space, Statistics, WindowPlan
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.spectral import Dct
 from wshard.errors import EmbedderError, QueryError
@@ -44,9 +43,6 @@ EMBEDDERS = [
     Dct(),
     Stats(),
     Mean(),
-    Combo(),
-    Combo2(),
-    Combo(arcdct=0),
 ]
 
 

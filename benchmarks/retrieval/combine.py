@@ -1,4 +1,4 @@
-"""The embedders `combo` and `combo2`: several descriptors of a window, concatenated into one vector."""
+"""The embedders `combo` and `combo2` to compare with: several descriptors of a window in one vector."""
 
 from __future__ import annotations
 
