@@ -9,7 +9,7 @@ HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
 .PHONY: help install demo test docs web pages wheel pictures flows bench bench-index policy properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean \
-	products lint types rooms manual
+	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (7 to 18 minutes the first time)"
@@ -20,6 +20,7 @@ help:
 	@echo "make wheel    build the wheel, with these pages, into dist/"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
+	@echo "make long     the tests that are too slow for the gate, one case of each         (about 2 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
 	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
@@ -77,7 +78,7 @@ pictures: $(VENV)/.dev web
 flows: $(VENV)/.dev web
 	@test -d demo-archive || $(MAKE) -s demo
 	@echo "== what users do in the app, done with a copy of the demo archive (a minute)"
-	@WSHARD_DEMO='$(CURDIR)/demo-archive' $(BIN)/pytest -W error tests/demo/test_tour.py -k "demo_episode or few_marks"
+	@WSHARD_DEMO='$(CURDIR)/demo-archive' $(BIN)/pytest -W error -m '' tests/demo/test_tour.py -k "demo_episode or few_marks"
 
 wheel: web
 	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps -w dist . && ls dist
@@ -134,17 +135,20 @@ products: $(VENV)/.dev
 		tests/bridge/ingest/test_watch.py tests/processes/test_minute.py -k postgresql
 
 torture: $(VENV)/.dev
-	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py
-	@WSHARD_KILLS=40 $(BIN)/pytest -W error --timeout 3600 tests/processes/test_killed_writers.py
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 -m '' tests/wshard/recording/test_recover.py tests/processes/test_ingest.py
+	@WSHARD_KILLS=40 $(BIN)/pytest -W error --timeout 3600 -m long tests/processes/test_killed_writers.py
 
 histories: $(VENV)/.dev
 	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/processes/test_histories.py
 
 diskfull: $(VENV)/.dev
-	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error --timeout 3600 tests/processes/test_disk_full.py
+	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error --timeout 3600 -m long tests/processes/test_disk_full.py
+
+long: $(VENV)/.dev pages
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 2 -m long
 
 minute: $(VENV)/.dev
-	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/processes/test_minute.py
+	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 -m '' tests/processes/test_minute.py
 
 policy: $(VENV)/.dev
 	@echo "== policies trained on what a search found, beside random episodes, in the simulator (about 10 minutes)"
@@ -225,7 +229,7 @@ live-deepdata: $(VENV)/.dev
 	@test -z "$(DEEPDATA_KILL)" || test -n "$(DEEPDATA_START)" || { echo "expected DEEPDATA_START beside DEEPDATA_KILL"; exit 2; }
 	@echo "== contract and 10,000 episodes on $(DEEPDATA_URL) (minutes)"
 	@DEEPDATA_URL='$(DEEPDATA_URL)' $(if $(DEEPDATA_KILL),DEEPDATA_KILL='$(DEEPDATA_KILL)' DEEPDATA_START='$(DEEPDATA_START)') \
-		$(BIN)/pytest -W error -s tests/bridge/deepdata/test_contract.py::TestDeepDataIndexLive tests/processes/test_deepdata_ten_thousand.py
+		$(BIN)/pytest -W error -s -m '' tests/bridge/deepdata/test_contract.py::TestDeepDataIndexLive tests/processes/test_deepdata_ten_thousand.py
 
 clean:
 	@echo "== removing $(VENV), caches, demo-archive and .bench"

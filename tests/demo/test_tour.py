@@ -117,6 +117,7 @@ def keep(page, name):
     page.screenshot(path=PICTURES / f"demo-{name}.png")
 
 
+@pytest.mark.long
 def test_a_demo_episode_plays(page, app):
     (row,) = rows_of(app, "env:CartPole-v1", 1)
     page.goto(f"{app.url}/episodes/{row.uid}")

@@ -117,6 +117,7 @@ def kill_when_half_full(catalog, place, server, killed):
         time.sleep(0.02)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800 if LIVE else 300)
 def test_thousands_of_episodes_survive_two_kills(server, tmp_path):
     found, killed = vectors(), []

@@ -17,6 +17,7 @@ SIZES = int(os.environ.get("WSHARD_DISK_SIZES", "1"))
 PROGRAM = SUPPORT / "full_disk.py"
 
 
+@pytest.mark.long
 def test_whatever_fills_the_disk_there_is_the_old_or_the_new_and_never_a_false_success():
     if sys.platform != "linux":
         pytest.skip("a small disk for one process can be mounted on Linux only")

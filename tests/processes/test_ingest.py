@@ -35,7 +35,7 @@ from embedders.space import WindowPlan
 from wshard.errors import IngestError
 
 EPISODES = 40  # more than two transactions of a child
-KILLS = int(os.environ.get("WSHARD_TORTURE", "2"))
+KILLS = int(os.environ.get("WSHARD_TORTURE", "1"))
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,7 @@ def test_what_no_one_brought_is_shared_by_those_who_embed_it(tmp_path, data, mon
         assert len(retriever.search_similar_episodes(paths[0], EPISODES + 1)) == EPISODES
 
 
+@pytest.mark.long
 def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):
     one = save(tmp_path / "one", *(episode(0, n, 8) for n in range(40)))
     two = save(tmp_path / "two", *(episode(5, n, 8, spread=20.0) for n in range(40)))

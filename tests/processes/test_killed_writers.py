@@ -18,6 +18,7 @@ KILLS = int(os.environ.get("WSHARD_KILLS", "1"))
 QUICK = ("pack over", "hdf5, overwrite", "folder, append", "lance, overwrite", "shardify")
 
 
+@pytest.mark.long
 def test_a_writer_that_is_killed_at_any_stage_leaves_the_old_or_the_new():
     if sys.platform != "linux":
         pytest.skip("processes that the system can fork and kill are needed")

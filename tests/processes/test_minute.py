@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 
+import pytest
 from bridge_episodes import assert_complete, episode, files, ingest, opened_archive, save, start
 from databases import SQLITE_FIRST
 
@@ -68,6 +69,7 @@ print(json.dumps(walks))
 """
 
 
+@pytest.mark.long
 @SQLITE_FIRST
 def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
     archive, data = place, tmp_path / "data"

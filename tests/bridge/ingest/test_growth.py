@@ -66,6 +66,7 @@ def paths(tmp_path_factory):
     return saved[:6] + late
 
 
+@pytest.mark.long
 def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
     grown, at_once, spaces = tmp_path / "grown", tmp_path / "at-once", []
     with TrajectoryIngestor(grown, "arcdct") as ingestor, opened_archive(grown) as opened:
