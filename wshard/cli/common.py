@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import warnings
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,6 +108,8 @@ def printable(text: str) -> str:
 
 def byte_count(text: str) -> int:
     """Read a size such as 4096, 500MB (powers of 1000) or 1.5GiB (of 1024); raises typer.BadParameter."""
+    from fractions import Fraction
+
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(text).strip(), re.IGNORECASE)
     if match is None or (match[3] and not match[2]):
         raise typer.BadParameter(f"expected a size such as 4096, 500MB or 1.5GiB, found {text!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge_episodes import episode, ingest, looked_into, save
+from bridge_episodes import episode, ingest, opened_archive, save
 
 
 def test_files_are_catalogued_in_the_natural_order_of_folders_and_names(tmp_path):
@@ -13,6 +13,6 @@ def test_files_are_catalogued_in_the_natural_order_of_folders_and_names(tmp_path
         expected[-1].parent.mkdir(parents=True, exist_ok=True)
         path.rename(expected[-1])
     ingest(tmp_path / "archive", tmp_path / "data")
-    with looked_into(tmp_path / "archive") as opened:
+    with opened_archive(tmp_path / "archive") as opened:
         found = [row.path for row in opened.catalog.query.select(order="id").rows]
     assert found == [str(expected[index]) for index in (2, 0, 3, 1)]

@@ -290,9 +290,7 @@ def test_sets_that_do_not_fit_are_named(data):
     clips = HDF5Dataset(path=data)
     with pytest.raises(DatasetError, match=r"1 \(.*a.h5.*\) has other columns than .*: missing columns: .*'action'"):
         ConcatDataset([clips, HDF5Dataset(path=data, keys_to_load=["reward"])])
-    with pytest.raises(
-        DatasetError, match="expected num_steps 1 and frameskip 1 as of the first for number 1, found 2"
-    ):
+    with pytest.raises(DatasetError, match="expected num_steps 1 and frameskip 1 like the first for number 1, found 2"):
         ConcatDataset([clips, HDF5Dataset(path=data, num_steps=2)])
     with pytest.raises(ValueError, match="num_steps must be positive"):
         HDF5Dataset(path=data, num_steps=0)

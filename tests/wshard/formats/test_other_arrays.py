@@ -68,7 +68,7 @@ def test_a_folder_of_such_files_names_them_and_the_way_on(tmp_path):
 def test_rows_whose_last_action_counts_are_not_read_as_ogbench(tmp_path, name):
     np.savez(tmp_path / "x-v0.npz", **OTHERS[name])
     assert detect_format(tmp_path / "x-v0.npz") == "other_arrays"
-    with open_source(tmp_path / "x-v0.npz", "ogbench") as source, pytest.raises(FormatError, match="as of D4RL"):
+    with open_source(tmp_path / "x-v0.npz", "ogbench") as source, pytest.raises(FormatError, match="as in D4RL"):
         source.keys()
 
 

@@ -103,7 +103,7 @@ def test_episodes_are_added_and_shards_stay_as_they_are(tmp_path):
         assert sink.has("one-1")
         with pytest.raises(EpisodeError, match="there yet"):
             sink.write(plain(1))
-        with pytest.raises(EpisodeError, match="expected the features of the others"):
+        with pytest.raises(EpisodeError, match="expected the first one's features"):
             sink.write(replace(plain(5), rewards=None))
     with pytest.raises(FileExistsError):
         write(place, [plain(3)], mode="error")
