@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from bridge.index.base import Answer, VectorIndex, check_points, check_query
 from bridge.index.embedded import disk_copy
-from bridge.index.embedded.explain import explain
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.kmeans import cluster, leave_for_later
-from bridge.index.embedded.rerank import rank
+from bridge.index.embedded.rerank import explain, rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
 from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot, UncopiedVectors, find_damage

@@ -10,17 +10,19 @@ unit ones if their length is within 1e-5 of 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.embedded.backoff import Backoff
 from bridge.index.embedded.kmeans import Clustering
 from bridge.index.embedded.sketches import SKETCH_ERROR, bound_rounding
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from numpy.typing import NDArray
 
     from bridge.index.base import Ids, Vectors
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from bridge.index.metric import Scores
 
     Owners = NDArray[np.int32]
+
+_FAILURES: Final = 8  # in a row; so many are unlikely by chance, as few queries differ from all vectors
+_PAUSE: Final = 31  # searches without another attempt
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +85,27 @@ class InvertedLists:
         labels = np.empty(len(self.rows), np.int32)
         labels[self.rows] = np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
         return Clustering(self.centroids, labels, self.radii.astype(np.float32), self.trained)
+
+
+class Backoff:
+    """Decides whether to try again; shared by threads without a lock, which at worst adds or skips an attempt."""
+
+    def __init__(self) -> None:
+        self._failures: Counter[Hashable] = Counter()
+        self._pause: Counter[Hashable] = Counter()
+
+    def allows(self, kind: Hashable) -> bool:
+        """Return whether to try; called once per search."""
+        if self._pause[kind] > 0:
+            self._pause[kind] -= 1
+            return False
+        return True
+
+    def record(self, kind: Hashable, *, failed: bool) -> None:
+        """Record the outcome of an attempt."""
+        self._failures[kind] = self._failures[kind] + 1 if failed else 0
+        if self._failures[kind] >= _FAILURES:
+            self._pause[kind] = _PAUSE
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Matches, find_firsts
+from bridge.index.base import Explanation, Matches, find_firsts
 from bridge.index.embedded.router import find_candidates
 from bridge.index.metric import Scores, score
 from bridge.support.scratch import scratch
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from bridge.index.embedded.inverted_lists import SearchCopy
     from bridge.index.embedded.router import Candidates, SearchPlan
     from bridge.index.embedded.segment import Segment
+    from bridge.index.embedded.snapshot import IndexSnapshot
 
+_STEPS: Final = ("refresh", "filter", "find", "rank")
 _NO_ROWS: Final = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
 _BATCH_NUMBERS: Final = 1 << 15  # numbers converted to float64 at a time, which fit in the CPU cache
 
@@ -69,3 +71,19 @@ def _score(segment: Segment, rows: Ids, query: Vectors, metric: str) -> tuple[Sc
         vectors[:] = segment.vectors.take(part, axis=0)
         scores[start : start + batch] = score(metric, vectors, query64, products)
     return scores, segment.episodes[positions], rows - segment.starts[positions]
+
+
+def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -> Explanation:
+    """Return the explanation of a ranking; times: at the start, after reading the ledger, after the filter."""
+    base, tail = ranking.found
+    lists = snapshot.base.lists
+    seconds = (times[1] - times[0], times[2] - times[1], *ranking.seconds)
+    return Explanation(
+        route=base.route if len(snapshot.base.segment.vectors) else tail.route,
+        passing=base.passing + tail.passing,
+        scored=base.scored + tail.scored,
+        lists=base.lists,
+        all_lists=0 if lists is None else len(lists.centroids),
+        tail=snapshot.count_tail(),
+        milliseconds=dict(zip(_STEPS, (1e3 * step for step in seconds), strict=True)),
+    )

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
-from bridge.search.ranking.contributions import average_parts, split_by_lane
 from bridge.search.ranking.first_hits import FirstHits
 from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
 from bridge.search.ranking.query_vector import combine_view
@@ -22,7 +23,7 @@ from bridge.search.ranking.rankers import (
     read_rows,
 )
 from bridge.search.ranking.text import rank_by_text
-from embedders.base import blocks_of
+from embedders.base import blocks_of, shares_of
 from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Rows
     from bridge.archive import Archive
-    from bridge.index.base import Answer, Match
+    from bridge.index.base import Answer, Match, Vectors
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import SearchOptions
     from bridge.search.query.prepare import PreparedQuery, PreparedView
@@ -159,3 +160,25 @@ class EpisodeSearch:
             (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)
             for number, (ref, match) in enumerate(hits)
         ]
+
+
+def split_by_lane(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:
+    """Return the contribution of each lane, by block name, to the cosine of two unit vectors [E], which is their sum.
+
+    A contribution is negative if the lane lowers the similarity. Empty for an embedder whose values depend on all
+    channels together (networks, functions).
+    """
+    shares = shares_of(embedder, space.channels)
+    if shares is None:
+        return {}
+    channels = (query.astype(np.float64) * hit) @ shares
+    edges = np.cumsum([lane.channels for lane in space.lanes])[:-1]
+    return {lane.name: float(part.sum()) for lane, part in zip(space.lanes, np.split(channels, edges), strict=True)}
+
+
+def average_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the contributions of lanes to the mean of several cosines, from those to each; {} if one has none."""
+    if not all(parts):
+        return {}
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum(part.get(name, 0.0) for part in parts) / len(parts) for name in names}

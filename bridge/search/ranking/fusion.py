@@ -33,6 +33,9 @@ OWN_WEIGHT: Final = 0.1
 POWER: Final = 6.0
 """The weight of a hit is this power of its nearness, so that less similar hits hardly count."""
 
+_LENGTH_FACTORS: Final = (1, 4, 16)
+"""Of the depth of lists of windows, tried until they have as many episodes as requested."""
+
 _EQUAL_COSINE: Final = 1 - 1e-12
 """Cosine above which two float32 vectors count as equal: their score is then exactly 1."""
 
@@ -174,8 +177,13 @@ class ViewFusion:
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of the episodes that the lists of any view have, as Fusion does."""
-        expand = max(view.expand for view in self.views)
-        return _answer(self._scored(request, depth(max(request.top_k, expand))), request)
+        least = depth(max(request.top_k, *(view.expand for view in self.views)))
+        for length in (factor * least for factor in _LENGTH_FACTORS):
+            scored = self._scored(request, length)
+            answer = _answer(scored, request)
+            if len(answer.matches) >= request.top_k or all(len(part.matches) < length for part in scored.answers):
+                break
+        return answer
 
     def _scored(self, request: Request, length: int) -> _ScoredCandidates:
         request = replace(request, distinct=False)  # the best window of one view may not be that of all

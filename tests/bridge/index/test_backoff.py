@@ -9,8 +9,7 @@ import pytest
 
 from bridge.index.base import Point, Request
 from bridge.index.embedded import lists_file
-from bridge.index.embedded.backoff import Backoff
-from bridge.index.embedded.inverted_lists import SearchCopy
+from bridge.index.embedded.inverted_lists import Backoff, SearchCopy
 from bridge.index.embedded.kmeans import cluster
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan

@@ -13,7 +13,7 @@ from bridge.index.base import Answer, Match, Request
 from bridge.index.stored_rows import StoredRows
 from bridge.search.query.options import SearchOptions
 from bridge.search.ranking.block_weights import BlockWeights
-from bridge.search.ranking.contributions import split_by_lane
+from bridge.search.ranking.episodes import split_by_lane
 from bridge.search.ranking.fusion import Fusion, ViewFusion
 from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.rankers import diversify, fuse_by_rank, select_diverse
