@@ -7,9 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-import numpy as np
-
-from wshard.episode.info import EpisodeInfo
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.lazy_episode import LazyEpisode
@@ -18,7 +15,8 @@ from wshard.formats.source_base import WrappedSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.open_lanes import OpenLanes
     from wshard.formats.source_base import Source
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, Episode
@@ -81,11 +79,15 @@ class MappedSource(WrappedSource):
 
     def open(self, key: str) -> LazyEpisode:
         """Open one episode; raises what info raises."""
-        reader = self._source.open(key)
+        return LazyEpisode(self.open_lanes(key), key)
+
+    def open_lanes(self, key: str) -> OpenLanes:
+        """Open the lanes of one episode; raises what info raises."""
+        lanes = self._base.open_lanes(key)
         try:
-            return _RenamedEpisode(_RenamedLanes(reader, self._renamed), key)
+            return _RenamedLanes(lanes, key, self._renamed)
         except BaseException:
-            reader.close()
+            lanes.release()
             raise
 
     def load(self, key: str) -> Episode:
@@ -105,82 +107,48 @@ class MappedSource(WrappedSource):
         return _map_names(self._source.info(key), self._renamed, f"episode {key!r}").get(block, block)
 
 
-class _RenamedEpisode(LazyEpisode):
-    """An open episode with renamed lanes."""
-
-    def __init__(self, lanes: _RenamedLanes, key: str) -> None:
-        super().__init__(lanes, key)
-        self._lanes = lanes
-
-    def load(self, channels: Sequence[str] | None = None) -> Episode:
-        """Return the Episode; predictions, residuals and blocks that are no lanes keep their names."""
-        ep = super().load(channels)
-        return self._lanes.complete(ep) if channels is None else ep
-
-
 class _RenamedLanes:
-    """The LaneReader of a LazyEpisode: one open episode with renamed lanes."""
+    """The lanes of an open episode with other names."""
 
-    def __init__(self, reader: EpisodeReader, renamed: Mapping[str, str]) -> None:
-        self._reader = reader
-        info = reader.info if isinstance(reader, LazyEpisode) else EpisodeInfo.of(reader)
-        self._names = _map_names(info, renamed, reader.where)
-        lanes = {new: replace(info.lanes[old], block=new) for new, old in self._names.items()}
+    def __init__(self, lanes: OpenLanes, key: str, renamed: Mapping[str, str]) -> None:
+        self._lanes, self._where = lanes, lanes.where_of(key)
+        info = lanes.info(key)
+        self._names = _map_names(info, renamed, self._where)
+        declared = {new: replace(info.lanes[old], block=new) for new, old in self._names.items()}
         sizes = {new: info.stored_sizes[old] for new, old in self._names.items() if old in info.stored_sizes}
-        self._info = replace(info, lanes=lanes, stored_sizes=sizes)
+        self._info = replace(info, lanes=declared, stored_sizes=sizes)
 
     def info(self, _: str) -> EpisodeInfo:
         """Describe the episode."""
         return self._info
 
-    def lane(self, _: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps of a lane by its new block name."""
-        if isinstance(self._reader, LazyEpisode):  # raises StepError for timesteps outside the episode
-            return self._reader.read(self._original_name(name), start, self._info.length if stop is None else stop)
-        rows: Array = np.array(self._reader.lane_view(self._original_name(name))[start:stop])
-        return rows
+        return self._lanes.lane(key, self._original_name(name), start, stop)
 
-    def encoded(self, _: str, name: str) -> EncodedFrames | None:
-        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
-        return self._reader.encoded(self._original_name(name))
+    def encoded(self, key: str, name: str) -> EncodedFrames | None:
+        """Return the EncodedFrames of a lane by its new block name."""
+        return self._lanes.encoded(key, self._original_name(name))
 
-    def identify(self, _: str, block: str) -> bytes:
+    def identify(self, key: str, block: str) -> bytes:
         """Return bytes that differ if the encoded frames of a lane do."""
-        return self._reader.identify(self._original_name(block)) if isinstance(self._reader, LazyEpisode) else b""
+        return self._lanes.identify(key, self._original_name(block))
 
-    def blocks(self, _: str) -> dict[str, bytes]:
-        """Return the other data of an episode, by block name."""
-        return self._reader.blocks() if isinstance(self._reader, LazyEpisode) else {}
-
-    def complete(self, ep: Episode) -> Episode:
-        """Add to an Episode with renamed lanes what is no lane."""
-        if isinstance(self._reader, LazyEpisode):  # which has all of it
-            return ep
-        whole = self._reader.load()
-        others = {name: data for name, data in whole.blocks.items() if name not in self._names.values()}
-        return replace(
-            ep,
-            omens=whole.omens,
-            uncerts=whole.uncerts,
-            residuals=whole.residuals,
-            source_format=whole.source_format,
-            chunk_index=whole.chunk_index,
-            total_chunks=whole.total_chunks,
-            timestep_range=whole.timestep_range,
-            blocks=others | ep.blocks,
-        )
+    def complete(self, key: str, ep: Episode) -> Episode:
+        """Return the Episode with the other data, which keep their names."""
+        return self._lanes.complete(key, ep)
 
     def where_of(self, _: str) -> str:
         """Return the name of the episode in messages."""
-        return self._reader.where
+        return self._where
 
     def release(self) -> None:
         """Close the episode."""
-        self._reader.close()
+        self._lanes.release()
 
     def _original_name(self, name: str) -> str:
         if name not in self._names:
-            raise EntryNotFoundError(f"{self._reader.where}: no lane {name!r}; it has {', '.join(self._names)}")
+            raise EntryNotFoundError(f"{self._where}: no lane {name!r}; it has {', '.join(self._names)}")
         return self._names[name]
 
 

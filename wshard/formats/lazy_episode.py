@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xxhash
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
+    from wshard.formats.open_lanes import OpenLanes
     from wshard.media.frames import EncodedFrames
     from wshard.types import Array, TimebaseSpec
 
@@ -38,31 +39,6 @@ _SORTED: Final = json.JSONEncoder(sort_keys=True)
 
 _VERIFIED_AT_ONCE: Final = 256
 """Timesteps that verify decodes at once."""
-
-
-class LaneReader(Protocol):
-    """The methods of a Source that an open episode calls; see LazySource."""
-
-    def info(self, key: str) -> EpisodeInfo:
-        """Describe an episode."""
-
-    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
-        """Return timesteps of a lane."""
-
-    def encoded(self, key: str, name: str) -> EncodedFrames | None:
-        """Return the EncodedFrames of a lane."""
-
-    def identify(self, key: str, block: str) -> bytes:
-        """Return bytes that differ if the encoded frames of a lane do."""
-
-    def blocks(self, key: str) -> dict[str, bytes]:
-        """Return the other data of an episode, by block name."""
-
-    def where_of(self, key: str) -> str:
-        """Return the name of an episode in messages."""
-
-    def release(self) -> None:
-        """Note that an open episode was closed."""
 
 
 class SourceLane(LazyLane):
@@ -79,7 +55,7 @@ class SourceLane(LazyLane):
 class LazyEpisode(EpisodeReader):
     """An open episode of a Source, which stays open until the episode is closed."""
 
-    def __init__(self, source: LaneReader, key: str) -> None:
+    def __init__(self, source: OpenLanes, key: str) -> None:
         self._source = source
         self._key = key
         self._info: EpisodeInfo = source.info(key)
@@ -171,13 +147,7 @@ class LazyEpisode(EpisodeReader):
         Lanes without a field of an Episode (aux/) and long texts become its blocks, as bytes.
         """
         ep = self._gather(channels, range(self.length), whole=True)
-        if channels is None:
-            ep.blocks.update(self.blocks())
-        return ep
-
-    def blocks(self) -> dict[str, bytes]:
-        """Return the other data of the episode, by block name."""
-        return self._source.blocks(self._key)
+        return self._source.complete(self._key, ep) if channels is None else ep
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode; StepError unless 0 <= start < stop <= T."""

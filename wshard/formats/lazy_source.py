@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from wshard.episode.info import EpisodeInfo
     from wshard.files.place import Place
+    from wshard.formats.open_lanes import OpenLanes
     from wshard.media.frames import EncodedFrames
-    from wshard.types import Array
+    from wshard.types import Array, Episode
 
 _MAX_INFOS: Final = 64
 
@@ -111,9 +112,10 @@ class LazySource(FilesSource[_Ref]):
         """Return bytes that differ if the encoded frames of a lane do."""
         return self._identify(*self._look_up(key), block)
 
-    def blocks(self, key: str) -> dict[str, bytes]:
-        """Return the other data of an episode, by block name."""
-        return self._extra_blocks(self._find(key))
+    def complete(self, key: str, ep: Episode) -> Episode:
+        """Return the Episode, which has the lanes, with the other data of the episode as blocks."""
+        ep.blocks.update(self._extra_blocks(self._find(key)))
+        return ep
 
     def _look_up(self, key: str) -> tuple[_Ref, EpisodeInfo]:
         """Return an episode's ref and description; the last one is cached, as its lanes are read one after another."""
@@ -126,12 +128,17 @@ class LazySource(FilesSource[_Ref]):
 
     def open(self, key: str) -> LazyEpisode:
         """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        self._open_episodes += 1
+        lanes = self.open_lanes(key)
         try:
-            return LazyEpisode(self, key)
+            return LazyEpisode(lanes, key)
         except BaseException:
             self.release()
             raise
+
+    def open_lanes(self, _key: str) -> OpenLanes:
+        """Return the lanes of one episode, to be released; each reads what it is asked for."""
+        self._open_episodes += 1
+        return self
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return the fingerprint of all files of the episode, as they were at the first call."""

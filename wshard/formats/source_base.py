@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
+from wshard.formats.open_lanes import ReaderLanes
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.formats.open_lanes import OpenLanes
     from wshard.types import Array, Episode
 
 
@@ -122,6 +125,15 @@ class SourceBase(Source):
         """Return timesteps `steps` [n, m] of a lane, a row per episode, read at once; None: read them lane by lane."""
         return None
 
+    def open_lanes(self, key: str) -> OpenLanes:
+        """Open the lanes of one episode, to be released; raises what open raises."""
+        reader = self.open(key)
+        try:
+            return ReaderLanes(reader)
+        except BaseException:
+            reader.close()
+            raise
+
     def choose_clock(self, _topic: str) -> bool:
         """Take the timesteps of this topic or rate; False for a format without a choice of clocks."""
         return False
@@ -197,6 +209,10 @@ class WrappedSource(PlainSource):
     def take_rows(self, block: str, keys: Sequence[str], steps: Array) -> Array | None:
         """Return those of the Source."""
         return self._base.take_rows(block, keys, steps)
+
+    def open_lanes(self, key: str) -> OpenLanes:
+        """Open those of the Source."""
+        return self._base.open_lanes(key)
 
     def choose_clock(self, topic: str) -> bool:
         """Choose that of the Source."""

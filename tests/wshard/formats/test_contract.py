@@ -194,6 +194,13 @@ class Shredding(WShardSource):
             self._last.rewards[:] = 0
 
 
+class Unending(WShardSource):
+    """Its lanes go on to the end."""
+
+    def lane(self, key, name, start=0, stop=None):
+        return super().lane(key, name, start)
+
+
 class Undated(WShardSource):
     """Its fingerprint is another one each time."""
 
@@ -254,7 +261,7 @@ class Sloppy(MemoryReader):
 
 
 SOURCE_TESTS = [name for name in vars(SourceContract) if name.startswith("test_")]
-SOURCE_DOUBLES = [Forgetful, Guessing, Shuffling, Draining, Shredding, Undated, Leaving, Rooted]
+SOURCE_DOUBLES = [Forgetful, Guessing, Shuffling, Draining, Shredding, Unending, Undated, Leaving, Rooted]
 READER_TESTS = [name for name in vars(EpisodeReaderContract) if name.startswith("test_")]
 SINK_TESTS = [name for name in vars(SinkContract) if name.startswith("test_")]
 
