@@ -54,10 +54,7 @@ class SpaceChoice:
         if not spaces:
             listed = "\n".join(f"  {describe(space)}" for space in self.active())
             if not listed:
-                raise QueryError(
-                    f"there are no vectors for this search, nor for any other: `wshard ingest` makes them"
-                    f"{self._unfinished()}"
-                )
+                raise QueryError(f"this archive has no embeddings yet; run `wshard ingest`{self._unfinished()}")
             raise QueryError(
                 "there are no vectors for this search: first ingest with these --embedder, --lanes, --windows "
                 f"(moments need `--windows both`, for example), or search what there is by the same options:\n{listed}"
@@ -68,7 +65,7 @@ class SpaceChoice:
     def _unfinished(self) -> str:
         rows = self._catalog.vectors.spaces("building")
         listed = "".join(f"\n  {describe(Space.from_json(row.definition))}" for row in rows)
-        return f"\nnot there yet (an ingest still runs, or was stopped: run it again):{listed}" if rows else ""
+        return f"\nstill being built (an ingest is running or was interrupted; run it again):{listed}" if rows else ""
 
     def active(self) -> list[Space]:
         """Return the Spaces of lanes that can be searched, the oldest first; see in_order."""

@@ -342,7 +342,7 @@ def test_a_search_while_the_first_ingest_is_unfinished_says_so(archive, folder, 
         with pytest.raises(KeyboardInterrupt):
             ingest(archive, folder)
     output = (
-        r"`wshard ingest` makes them\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n.*state"
+        r"run `wshard ingest`\nstill being built \(an ingest is running or was interrupted; run it again\):\n.*state"
     )
     with TrajectoryRetriever(archive) as retriever:
         with pytest.raises(QueryError, match=output):

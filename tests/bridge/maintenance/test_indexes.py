@@ -140,7 +140,7 @@ def test_the_verbs(tmp_path):
     assert run("drop", listed["space"][:8], "--yes").exit_code == 1
     with (
         TrajectoryRetriever(archive) as retriever,
-        pytest.raises(QueryError, match="there are no vectors for this search"),
+        pytest.raises(QueryError, match="this archive has no embeddings yet"),
     ):
         retriever.search_similar_episodes(make_episode(1, T=20))
     with TrajectoryIngestor(archive) as ingestor:

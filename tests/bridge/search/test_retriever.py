@@ -175,7 +175,7 @@ def test_an_invalid_query_raises_an_error_that_says_what_is_valid(retriever, que
 
 @pytest.mark.parametrize("number", [5, np.int64(5), np.array(5)])
 def test_the_number_of_an_episode_in_the_catalog_is_no_query(retriever, number):
-    with pytest.raises(QueryError, match=rf"found {type(number).__name__} .*catalog.episodes.rows\(ids\) has the uid"):
+    with pytest.raises(QueryError, match=rf"found {type(number).__name__} .*row ids are not accepted: pass the uid"):
         retriever.search_similar_episodes(number)
 
 
