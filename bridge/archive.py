@@ -173,7 +173,7 @@ class Archive:
         if known is None:
             known = TrajectoryRetriever(self, embedder, lanes=lanes, sentences=sentences)
             while len(self._retrievers) >= _MAX_RETRIEVERS:
-                del self._retrievers[next(iter(self._retrievers))]
+                self._retrievers.pop(next(iter(self._retrievers), None), None)  # another thread may have been first
             self._retrievers[key] = known
         return known
 
