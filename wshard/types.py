@@ -16,7 +16,7 @@ from wshard.array_fields import DType, EqualByValue, StepField, check_declared
 from wshard.array_fields import Residual as Residual
 from wshard.errors import EntryNotFoundError, EpisodeError
 from wshard.media.frames import EncodedFrames, LaneData
-from wshard.media.same_frames import are_same_frames
+from wshard.media.video_frames import are_same_frames
 from wshard.messages import describe_channel, describe_episode, shown
 
 Array = NDArray[Any]

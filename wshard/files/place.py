@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import total_ordering
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
-from wshard.errors import FormatError
+from wshard.errors import FormatError, LimitError
 from wshard.files.range_file import RangeFile
 
 if TYPE_CHECKING:
@@ -184,10 +184,8 @@ class Place:
                 yield from (self / entry.name).walk()
 
     def read_json(self, max_size: int) -> Any:
-        """Return the JSON value in a file, None for one of more bytes; raises ValueError, RecursionError."""
-        with self.open() as file:
-            text = file.read(max_size + 1)
-        return json.loads(text) if len(text) <= max_size else None
+        """Return the JSON value in a file; raises LimitError for one of more bytes, FormatError for no JSON."""
+        return parse_json(self.read(0, max_size + 1), max_size, self.uri)
 
     def __str__(self) -> str:
         return self.uri
@@ -203,3 +201,13 @@ class Place:
 
     def __hash__(self) -> int:
         return hash(self.uri)
+
+
+def parse_json(text: bytes, max_size: int, where: str) -> Any:
+    """Return the value of a text of JSON; raises as Place.read_json."""
+    if len(text) > max_size:
+        raise LimitError(f"{where}: expected at most {max_size} bytes of JSON, found more")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where}: expected JSON: {error}") from error

@@ -79,7 +79,7 @@ class LocationLook(os.PathLike[str]):
         """Return the JSON of a file of at most 16 MiB in the folder, None if there is no readable one."""
         try:
             return (self.place / name).read_json(_MAX_JSON)
-        except (OSError, ValueError, RecursionError):
+        except (OSError, FormatError):
             return None
 
     def exists(self, name: str) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from wshard.arguments import finite_number, whole_number
 from wshard.errors import CodecError, EpisodeError
 from wshard.files.place import Place
-from wshard.media.frames import EncodedFrames
+from wshard.media.frames import EncodedFrames, ImageFrames
 from wshard.media.open_video import TOLERANCE
 from wshard.media.video_pool import POOL
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wshard.media.open_video import OpenVideo, VideoSource
+
+_BATCH_SIZE: Final = 16
 
 
 class VideoProperties(NamedTuple):
@@ -141,3 +143,27 @@ class VideoFrames(EncodedFrames):
     def _properties(self) -> VideoProperties:
         with POOL.use(self.source, self.where) as video:
             return VideoProperties(video.shape, video.dtype, 0 if self.from_timestamp is not None else len(video.times))
+
+
+def are_same_frames(left: EncodedFrames, right: EncodedFrames) -> bool:
+    """Return True for equal frames; frames are decoded only if their bytes differ, up to the first difference.
+
+    Raises the errors of EncodedFrames.decode.
+    """
+    if left is right:
+        return True
+    if (left.length, left.shape, left.dtype) != (right.length, right.shape, right.dtype):
+        return False
+    if isinstance(left, ImageFrames) and isinstance(right, ImageFrames):
+        return all(
+            bytes(left.image(step)) == bytes(right.image(step))
+            or np.array_equal(left.decode(step, step + 1), right.decode(step, step + 1))
+            for step in range(left.length)
+        )
+    if isinstance(left, VideoFrames) and isinstance(right, VideoFrames) and left.is_same_span(right):
+        return True
+    return all(
+        np.array_equal(left.decode(start, stop), right.decode(start, stop))
+        for start in range(0, left.length, _BATCH_SIZE)
+        for stop in (min(start + _BATCH_SIZE, left.length),)
+    )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.quality.channels import bends, center, fill_bad, longest_run, measure_channels
-from wshard.quality.clock import measure_clock
 from wshard.quality.lag import measure_lag
-from wshard.quality.measure_vector import MAX_ACTING, MAX_SEEN, MeasureLayout
+from wshard.quality.measure_vector import CLOCK, MAX_ACTING, MAX_SEEN, MeasureLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Clock = tuple[NDArray[Any] | None, float]
 
+_GAP = 1.5  # periods between timesteps, above which some are missing
+_MIN_STEPS = 8  # with fewer, period and jitter are unreliable
 _STILL_SPEED: Final = 0.05  # of the typical speed of the episode
 _STRIDE: Final = 4
 _TYPICAL_QUANTILE: Final = 0.75
@@ -33,7 +34,7 @@ def measure(
 ) -> tuple[MeasureLayout, NDArray[np.float32]]:
     """Return the measures of an episode of `length` timesteps as one vector, and its layout.
 
-    lanes: numbers [T, ...] by block name ("signal/state", "action/ctrl", "reward"); times, unit_s: see measure_clock.
+    lanes: numbers [T, ...] by block name ("signal/state", "action/ctrl", "reward"); times, unit_s: see _measure_clock.
     """
     flat = {name: lanes[name].reshape(length, -1) for name in sorted(lanes)}
     layout = MeasureLayout(tuple((name, rows.shape[1]) for name, rows in flat.items()))
@@ -47,7 +48,7 @@ def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Cloc
     """Return the measures [N, layout.size] of N episodes of one layout and length.
 
     columns: the numbers [N, D, T >= 1] of their channels, lane by lane in the order of the layout; clocks: times and
-    unit_s of each (see measure_clock). What is measured of an episode does not depend on the others.
+    unit_s of each (see _measure_clock). What is measured of an episode does not depend on the others.
     """
     episodes, _, length = columns.shape
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the limits of a float have infinite squares
@@ -62,7 +63,7 @@ def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Cloc
         episode_measures[:, 3] = _roughness(bent[:, rated], spread[:, rated], length)
         lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, observed][:, :MAX_SEEN])
         channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
-        clock = [measure_clock(times, unit_s) for times, unit_s in clocks]
+        clock = [_measure_clock(times, unit_s) for times, unit_s in clocks]
         return np.concatenate([episode_measures, np.stack(clock), lag, channels], axis=1).astype(np.float32)
 
 
@@ -107,3 +108,28 @@ def _roughness(bent: Numbers, spread: Numbers, length: int) -> Numbers:
     share = np.where(moving, 2 * bent.sum(axis=-1) / length / np.where(moving, spread, 1.0), 0.0)
     rough: Numbers = share.sum(axis=-1) / np.where(moving.any(axis=-1), moving.sum(axis=-1), np.nan)
     return rough
+
+
+def _measure_clock(times: NDArray[Any] | None, unit_s: float) -> NDArray[np.float64]:
+    """Return the measures in the order of CLOCK; NaN without a clock.
+
+    times: the times of the timesteps [T], in units of unit_s seconds; ticks count as seconds. The shares of missing,
+    repeated and backward timesteps are of all timesteps; jitter and drift are of one period.
+    """
+    if times is None or len(times) < 2:
+        return np.full(len(CLOCK), np.nan)
+    steps = (times[1:] - times[:-1]).astype(np.float64)
+    forward = np.sort(steps[steps > 0])
+    period = float(forward[len(forward) // 2]) if len(forward) else 0.0
+    gaps = np.maximum(np.rint(steps / period) - 1, 0) * (steps > _GAP * period) if period else np.zeros_like(steps)
+    shares = []
+    for faulty in (gaps, steps == 0, steps < 0):
+        shares += [float(faulty.sum()) / len(times), float(np.argmax(faulty > 0) + 1)]
+    regular = steps[(steps > 0) & (steps <= _GAP * period)]
+    jitter = drift = 0.0
+    if len(regular) >= _MIN_STEPS:
+        period = float(regular.mean())
+        jitter = float(np.abs(regular - period).mean()) / period
+        positions = np.arange(len(regular)) - (len(regular) - 1) / 2
+        drift = abs(float(positions @ regular / (positions @ positions))) * len(regular) / period
+    return np.array([*shares, jitter, drift, period * unit_s])

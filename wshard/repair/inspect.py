@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.chunks.manifest import MANIFEST_BLOCK
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.container.block import codec_name
-from wshard.container.layout import ROLE_MANIFEST, ROLE_WSHARD
+from wshard.container.layout import (
+    ALIGNMENTS,
+    CODEC_LZ4,
+    CODEC_NONE,
+    CODEC_ZSTD,
+    ENTRY_CHUNKED,
+    FLAG_HAS_CONTENT_TYPES,
+    FLAG_HAS_SCHEMA,
+    HEADER_SIZE,
+    KNOWN_FLAGS,
+    ROLE_MANIFEST,
+    ROLE_WSHARD,
+)
 from wshard.container.manifest import open_manifest
 from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
@@ -18,7 +30,6 @@ from wshard.errors import FormatError, FormatWarning
 from wshard.repair.damaged_index import restore_index
 from wshard.repair.repair import examine
 from wshard.repair.salvage import has_no_checksum
-from wshard.repair.unwritten_values import find_unwritten_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -162,7 +173,7 @@ def _check_coverage(reader: ShardReader, *, strict: bool) -> dict[str, str]:
 
 
 def _check_fields(reader: ShardReader) -> dict[str, str]:
-    problems = find_unwritten_values(reader)
+    problems = _find_unwritten_values(reader)
     return {HEADER: f"{reader.where}: {'; '.join(problems)}"} if problems else {}
 
 
@@ -223,3 +234,41 @@ def is_repairable(path: Path) -> bool:
             return examine(reader)[1] is not None
     except (FormatError, OSError):
         return False
+
+
+def _find_unwritten_values(reader: ShardReader) -> list[str]:
+    """Return the unusual values in header and index entries, one sentence each (C-13)."""
+    tag_count = 0
+    with contextlib.suppress(FormatError):  # reported elsewhere
+        metadata = reader.read_metadata()
+        tag_count = len(metadata.tag_dictionary) if metadata else 0
+    return [
+        *_find_in_header(reader),
+        *(text for entry in reader.entries for text in _find_in_entry(entry, reader.header.flags, tag_count)),
+    ]
+
+
+def _find_in_header(reader: ShardReader) -> Iterator[str]:
+    header = reader.header
+    if unknown_flags := header.flags & ~sum(KNOWN_FLAGS):
+        yield f"header flags: expected none but known ones, found 0x{unknown_flags:04x}"
+    if bool(header.schema_offset) != bool(header.flags & FLAG_HAS_SCHEMA):
+        yield f"header flags: expected 0x{FLAG_HAS_SCHEMA:04x} with a JSON section only, found 0x{header.flags:04x}"
+    if header.alignment not in ALIGNMENTS:
+        yield f"alignment: expected one of {ALIGNMENTS}, found {header.alignment}"
+    if header.compression_default not in {CODEC_NONE, CODEC_ZSTD, CODEC_LZ4}:
+        yield f"default codec: expected 0, 1 or 2, found {header.compression_default}"
+    if header.pack() != reader.read_range(0, HEADER_SIZE):
+        yield "reserved bytes: expected zeros, found other values"
+
+
+def _find_in_entry(entry: IndexEntry, flags: int, tag_count: int) -> Iterator[str]:
+    if entry.flags & ENTRY_CHUNKED or (entry.flags and not entry.compressed):
+        yield f"block {entry.name!r}: flags: expected a codec beside the compressed bit, found 0x{entry.flags:04x}"
+    if entry.content_type and not flags & FLAG_HAS_CONTENT_TYPES:
+        yield (
+            f"block {entry.name!r}: content type {entry.content_type}: "
+            f"expected header flag 0x{FLAG_HAS_CONTENT_TYPES:04x}, found 0x{flags:04x}"
+        )
+    if entry.tag_bits >> tag_count:
+        yield f"block {entry.name!r}: expected tags of {tag_count} words, found the bits 0x{entry.tag_bits:04x}"

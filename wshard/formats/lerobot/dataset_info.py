@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -107,15 +106,9 @@ def read_info(folder: Place) -> DatasetInfo:
 def read_json(place: Place) -> Any:
     """Return the JSON of a file of at most 64 MiB; raises MissingFileError, FormatError."""
     try:
-        text = place.read(0, _MAX_JSON + 1)
+        return place.read_json(_MAX_JSON)
     except FileNotFoundError:
         raise MissingFileError.at(place, f"{place}: expected a file of JSON, found none") from None
-    if len(text) > _MAX_JSON:
-        raise FormatError(f"{place}: expected at most {_MAX_JSON} bytes of JSON, found more")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{place}: expected JSON: {error}") from error
 
 
 def fill_template(template: str, fields: Mapping[str, int | str], where: str) -> str:

@@ -21,7 +21,6 @@ from wshard.formats.hdf5.robomimic_sink import follow
 from wshard.formats.hdf5.sink import Hdf5Sink, list_metadata_losses, put_array, put_attributes
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.minari.source import MAIN_FILE, MAX_METADATA_SIZE, METADATA_FILE, MinariSource, flatten_options
-from wshard.formats.minari.spaces import describe_space, is_image_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.types import Channel, Episode
 
+_TUPLE: Final = re.compile(r"_index_(\d+)")
+_SMALLEST_IMAGE: Final = 32
 _VERSION: Final = "0.5.4"
 _INFOS: Final = "infos/"
 _OBSERVATIONS: Final = "observations"
@@ -102,7 +103,7 @@ class MinariSink(Hdf5Sink):
         for name, channel in ep.observations.items():
             is_info = name.startswith(_INFOS)
             path = name if is_info else _path(name, observations, _OBSERVATIONS)
-            if not is_info and self._metadata["jpeg_encoding"] and is_image_space(channel.dtype, tuple(channel.shape)):
+            if not is_info and self._metadata["jpeg_encoding"] and _is_image_space(channel.dtype, tuple(channel.shape)):
                 _put_images(group, path, channel)
             else:
                 put_array(group, path, follow(channel.data, final_values.get(name)))
@@ -119,10 +120,10 @@ class MinariSink(Hdf5Sink):
     def _check_lanes(self, ep: Episode, observations: Mapping[str, Channel]) -> None:
         """Adopt the spaces of the first episode; raises EpisodeError if those of another one differ."""
         spaces = {
-            "observation_space": describe_space(_described(observations), _OBSERVATIONS),
-            "action_space": describe_space(_described(ep.actions), _ACTIONS),
+            "observation_space": _describe_space(_described(observations), _OBSERVATIONS),
+            "action_space": _describe_space(_described(ep.actions), _ACTIONS),
         }
-        images = [channel for channel in observations.values() if is_image_space(channel.dtype, tuple(channel.shape))]
+        images = [channel for channel in observations.values() if _is_image_space(channel.dtype, tuple(channel.shape))]
         jpeg = bool(images) and all(
             channel.encoded is not None and channel.encoded.encoding == "jpeg" for channel in images
         )
@@ -236,3 +237,46 @@ def _without_bounds(space: Any) -> Any:
     if space.get("type") == "Discrete":  # a lane of whole numbers
         return {"type": "Box", "dtype": space.get("dtype", "int64"), "shape": []}
     return {name: _without_bounds(part) for name, part in space.items() if name not in ("low", "high", "n", "start")}
+
+
+def _is_image_space(dtype: DType, shape: tuple[int, ...]) -> bool:
+    """Return True if Minari treats lanes of this dtype and shape as images, which it may store as JPEG."""
+    return dtype is DType.UINT8 and len(shape) in (2, 3) and min(shape[:2]) >= _SMALLEST_IMAGE
+
+
+def _describe_space(lanes: Mapping[str, tuple[DType, tuple[int, ...]]], whole: str) -> dict[str, Any]:
+    """Return the space of lanes by name; "/" separates the keys of nested Dicts, _index_N are parts of a Tuple.
+
+    whole: the name of a single lane that contains all observations or actions.
+    """
+    if [*lanes] == [whole]:
+        return _box(*lanes[whole])
+    tree: dict[str, Any] = {}
+    for name, described in lanes.items():
+        *path, last = name.split("/")
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+        node[last] = described
+    return _describe(tree)
+
+
+def _describe(tree: Any) -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        return _box(*tree)
+    if tree and all(_TUPLE.fullmatch(name) for name in tree):
+        ordered = sorted(tree, key=lambda name: int(name.rpartition("_")[2]))
+        return {"type": "Tuple", "subspaces": [_describe(tree[name]) for name in ordered]}
+    return {"type": "Dict", "subspaces": {name: _describe(subtree) for name, subtree in sorted(tree.items())}}
+
+
+def _box(dtype: DType, shape: tuple[int, ...]) -> dict[str, Any]:
+    numpy_dtype = dtype.numpy_dtype
+    if numpy_dtype.kind == "f":
+        low, high = -np.inf, np.inf
+    elif numpy_dtype.kind == "b":
+        low, high = 0, 1
+    else:
+        low, high = int(np.iinfo(numpy_dtype).min), int(np.iinfo(numpy_dtype).max)
+    bounds = {"low": np.full(shape, low).tolist(), "high": np.full(shape, high, np.asarray(high).dtype).tolist()}
+    return {"type": "Box", "dtype": numpy_dtype.name, "shape": list(shape), **bounds}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wshard.errors import FormatError, LimitError
+from wshard.files.place import parse_json
 from wshard.plugins import import_library
 
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ class ZarrFolder:
     def read_json(self, name: str) -> Any:
         """Return the JSON of a file, None if it does not exist; raises FormatError."""
         try:
-            text = (self.place / name).read(0, _MAX_JSON + 1)
+            return (self.place / name).read_json(_MAX_JSON)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _parse(text, f"{self.place}: {name}")
 
     def state(self, name: str) -> tuple[int, int] | None:
         """Return size and time of a file, None if it does not exist."""
@@ -81,12 +80,7 @@ class ZarrZip:
         """Return the JSON of a member, None if it does not exist; raises FormatError."""
         if name not in self._members:
             return None
-        where = f"{self.place}: {name}"
-        try:
-            with self._zip.open(name) as file:
-                return _parse(file.read(_MAX_JSON + 1), where)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-            raise FormatError(f"{where}: cannot be read: {error}") from error
+        return parse_json(self.read(name, _MAX_JSON + 1), _MAX_JSON, f"{self.place}: {name}")
 
     def state(self, name: str) -> tuple[int, int] | None:
         """Return size and checksum of a member, None if it does not exist."""
@@ -141,12 +135,3 @@ class StoreBuffers(Mapping[str, Any]):
 
     def __len__(self) -> NoReturn:
         raise NotImplementedError
-
-
-def _parse(text: bytes, where: str) -> Any:
-    if len(text) > _MAX_JSON:
-        raise LimitError(f"{where}: expected at most {_MAX_JSON} bytes, found more")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{where}: expected JSON: {error}") from error
