@@ -73,11 +73,6 @@ def _advise(location: Path) -> str:
     return "name one of list_formats()"
 
 
-def _name_format(path: Path) -> str:
-    detected = detect_format(path)
-    return "" if detected is None else detected.name
-
-
 def find_dataset(name: Name, cache_dir: Name | None = None) -> Path:
     """Return the path of a data set by its name, as load_dataset does; raises SourceNotFoundError."""
     text = os.fspath(name)

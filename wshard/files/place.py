@@ -203,7 +203,7 @@ class Place:
         return hash(self.uri)
 
 
-def parse_json(text: bytes, max_size: int, where: str) -> Any:
+def parse_json(text: str | bytes, max_size: int, where: str) -> Any:
     """Return the value of a text of JSON; raises as Place.read_json."""
     if len(text) > max_size:
         raise LimitError(f"{where}: expected at most {max_size} bytes of JSON, found more")

@@ -99,11 +99,6 @@ class ChannelDef:
         """The possible blocks of its values: one, or observation and action if timesteps decide."""
         return tuple(f"{prefix}/{self.name}" for prefix in ((self.prefix,) if self.prefix else _PREFIXES))
 
-    @property
-    def element_size(self) -> int:
-        """Bytes per timestep."""
-        return DType.parse(self.dtype).size * math.prod(self.shape)
-
     def declare(self, prefix: str) -> Declaration:
         """Return the declaration of the lane under "signal" or "action"; raises EpisodeError for an invalid one."""
         if not all(hasattr(size, "__index__") and size >= 0 for size in self.shape):

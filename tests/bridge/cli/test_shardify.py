@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 from webdataset_tars import read_samples
 
 from bridge.archive import open_archive
-from bridge.cli.shardify import shardify
+from bridge.cli.shardify import choose_tasks, shardify
 from bridge.ingest.ingestor import TrajectoryIngestor
-from wshard.cli.choose_tasks import choose_tasks
 
 app = typer.Typer()
 app.command()(shardify)

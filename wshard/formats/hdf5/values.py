@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import FormatError, LimitError
+from wshard.errors import FormatError
+from wshard.files.place import parse_json
 from wshard.formats.hdf5.nodes import check_texts, import_h5py
 
 if TYPE_CHECKING:
@@ -106,12 +106,7 @@ def json_attribute(node: Any, name: str, where: str) -> dict[str, Any]:
 
 def parse_object(text: str | bytes, where: str, max_size: int = MAX_JSON_SIZE) -> dict[str, Any]:
     """Parse a JSON object; raises FormatError for anything else, LimitError for a longer text."""
-    if len(text) > max_size:
-        raise LimitError(f"{where}: expected at most {max_size} bytes of JSON, found {len(text)}")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{where}: expected JSON: {error}") from error
+    value = parse_json(text, max_size, where)
     if not isinstance(value, dict):
         raise FormatError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value

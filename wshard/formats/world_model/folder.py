@@ -59,10 +59,6 @@ class FolderRowsSource(RowsSource):
         rows = {name: len(self._array(name)) for name in self._tables}
         return split_rows(lengths, offsets, rows, self.where_of(""))
 
-    def table_names(self) -> list[str]:
-        """Return the names of the columns in .npz files."""
-        return list(self._tables)
-
     @cached_property
     def _tables(self) -> dict[str, StepColumn]:
         """The columns in .npz files, by name."""
