@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wshard.episode.lanes import DONE, REWARD
 from wshard.errors import FormatError
-from wshard.formats.d4rl.ends import FlatSpan, flatten_flags, split_at_flags
 from wshard.formats.d4rl.npz_rows import NpzRows
+from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.look import look_at

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import FormatError
-from wshard.formats.d4rl.ends import HORIZON, FlatSpan, flatten_flags, split_at_flags
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, find, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -17,11 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.formats.hdf5.lane_table import ColumnInfo
+    from wshard.types import Array
 
+HORIZON: Final = 1000
+"""Timesteps of an episode of D4RL's MuJoCo tasks, where files lack timeouts."""
 STEP_LANES: Final = {"rewards": REWARD, "terminals": DONE, "timeouts": TRUNCATIONS}
 
 _NEXT_OBSERVATIONS: Final = "next_observations"
 _METADATA_PREFIX: Final = "metadata/"
+
+
+@dataclass(frozen=True)
+class FlatSpan:
+    """The rows [start, stop) of an episode. end: "" for a flag, "horizon", or "unfinished" for rows after the last."""
+
+    start: int
+    stop: int
+    end: str = ""
+
+    @property
+    def length(self) -> int:
+        """The number of rows."""
+        return self.stop - self.start
 
 
 class D4rlSource(Hdf5Source[FlatSpan]):
@@ -90,3 +107,28 @@ def _block(path: str) -> str:
     if path in STEP_LANES:
         return STEP_LANES[path]
     return f"action/{path}" if path.partition("/")[0] == "actions" else f"signal/{path}"
+
+
+def split_at_flags(flags: Array, *, horizon: int | None = None) -> dict[str, FlatSpan]:
+    """Return the episodes by number; each ends with a flagged row, or after `horizon` rows."""
+    ends = np.flatnonzero(flags) + 1
+    end_of_rows = [len(flags)] if len(flags) and (not len(ends) or ends[-1] < len(flags)) else []
+    spans: list[FlatSpan] = []
+    start = 0
+    for number, stop in enumerate([*ends.tolist(), *end_of_rows]):
+        end = "unfinished" if number == len(ends) else ""
+        while horizon is not None and stop - start > horizon:
+            spans.append(FlatSpan(start, start + horizon, "horizon"))
+            start += horizon
+        is_full = end and horizon is not None and stop - start == horizon
+        spans.append(FlatSpan(start, stop, "horizon" if is_full else end))
+        start = stop
+    return {str(number): span for number, span in enumerate(spans)}
+
+
+def flatten_flags(values: Array, length: int, where: str) -> Array:
+    """Return flags [N] or [N, 1] as bool [N]; raises FormatError for another number of flags."""
+    flags: Array = np.asarray(values).reshape(-1) != 0
+    if len(flags) != length:
+        raise FormatError(f"{where}: expected {length} flags, one for each row of actions, found {len(flags)}")
+    return flags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from wshard.errors import EpisodeError, WShardError
 from wshard.formats.draft_sink import DraftSink
-from wshard.formats.hdf5.late_errors import LateErrorFile
 from wshard.formats.hdf5.nodes import import_h5py, translate_errors
 from wshard.formats.hdf5.values import NOT_JSON, WSHARD_ID, json_value
 
@@ -142,3 +142,33 @@ def list_metadata_losses(metadata: Mapping[str, Any], stored: Iterable[str]) -> 
     """Return a text for each value of metadata that no attribute can hold; stored: names that are stored otherwise."""
     names = sorted(name for name, value in metadata.items() if name not in stored and not can_hold(name, value))
     return [f"metadata {name!r}: no place for it" for name in names]
+
+
+class LateErrorFile(io.FileIO):
+    """A file whose first write error is raised by check(): the HDF5 library may crash after one."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all bytes, or nothing after an error; returns their number."""
+        remaining = memoryview(data).cast("B")
+        size = len(remaining)
+        try:
+            while remaining and self.error is None:
+                remaining = remaining[super().write(remaining) :]
+        except OSError as error:
+            self.error = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size, unless after an error."""
+        try:
+            return super().truncate(size) if self.error is None else size or 0
+        except OSError as error:
+            self.error = error
+            return size or 0
+
+    def check(self) -> None:
+        """Raise the error."""
+        if self.error is not None:
+            raise self.error

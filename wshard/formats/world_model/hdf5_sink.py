@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.formats.hdf5.late_errors import LateErrorFile
 from wshard.formats.hdf5.nodes import import_h5py
+from wshard.formats.hdf5.sink import LateErrorFile
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn
 from wshard.formats.world_model.hdf5 import BLOCK, ColumnsHDF5Source
 from wshard.formats.world_model.rows_sink import RowsSink
