@@ -29,7 +29,7 @@ from embedders.windows import WindowPlan
 from wshard.chunks.manifest import read_manifest, write_manifest
 from wshard.chunks.split import cut
 from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.errors import FormatError, IngestError, QueryError, StaleEpisodeError
+from wshard.errors import EntryNotFoundError, FormatError, IngestError, StaleEpisodeError
 from wshard.testing import assert_same_episode
 
 PLAN = WindowPlan(10, 5)
@@ -124,7 +124,7 @@ def test_a_moment_lies_across_a_border(archive, manifest):
             best.load()
         with pytest.raises(FileNotFoundError, match="chunk_0001"):
             retriever.search_similar_episodes(manifest)
-        with pytest.raises(QueryError, match="found none at"):
+        with pytest.raises(EntryNotFoundError, match="is neither a file nor an episode"):
             retriever.search_similar_episodes(manifest.with_name("nothing.wshard"))
 
 

@@ -122,10 +122,10 @@ def test_the_command_line_reports_health_and_how_hits_were_found(archive):
     assert (found["vectors"], found["certified"]) == (22, 1)
     printed = wshard("search task-1-1 --explain")
     assert (
-        "index: scan; 22 vectors scored by numpy, 22 pass the filter; 0 of 0 lists visited, 22 in the tail;" in printed
+        "index: scan; 22 vectors scored, 22 pass the filter; 0 of 0 lists visited, 22 in the tail;" in printed
     )
     # One pass over all is quicker here than picking those that pass.
-    assert "index: scan; 22 vectors scored by numpy, 17 pass" in wshard("search task-1-1 --explain --where -env:task-1")
+    assert "index: scan; 22 vectors scored, 17 pass" in wshard("search task-1-1 --explain --where -env:task-1")
     hits = json.loads(wshard("search task-1-1 --explain --json"))
     assert (hits["explained"]["scored"], hits["explained"]["tail"]) == (22, 22)
     assert "explained" not in json.loads(wshard("search task-1-1 --json"))
