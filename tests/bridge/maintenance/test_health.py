@@ -121,9 +121,7 @@ def test_the_command_line_reports_health_and_how_hits_were_found(archive):
     (found,) = json.loads(wshard("health --json"))["items"]
     assert (found["vectors"], found["certified"]) == (22, 1)
     printed = wshard("search task-1-1 --explain")
-    assert (
-        "index: scan; 22 vectors scored, 22 pass the filter; 0 of 0 lists visited, 22 in the tail;" in printed
-    )
+    assert "index: scan; 22 vectors scored, 22 pass the filter; 0 of 0 lists visited, 22 in the tail;" in printed
     # One pass over all is quicker here than picking those that pass.
     assert "index: scan; 22 vectors scored, 17 pass" in wshard("search task-1-1 --explain --where -env:task-1")
     hits = json.loads(wshard("search task-1-1 --explain --json"))
