@@ -122,8 +122,8 @@ bench: $(VENV)/.bench
 	@for script in $(filter-out benchmarks/policy.py benchmarks/web_similar.py benchmarks/fiftyone_list.py,$(wildcard benchmarks/*.py)); do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 fuzz: $(VENV)/.dev
-	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py \
-		tests/wshard/container/test_name_hashes.py tests/wshard/shardpack/test_mutations.py
+	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/core/container/test_mutations.py \
+		tests/wshard/core/container/test_name_hashes.py tests/wshard/training/shardpack/test_mutations.py
 
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis
@@ -135,7 +135,7 @@ products: $(VENV)/.dev
 		tests/bridge/ingest/test_watch.py tests/processes/test_minute.py -k postgresql
 
 torture: $(VENV)/.dev
-	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 -m '' tests/wshard/recording/test_recover.py tests/processes/test_ingest.py
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 -m '' tests/wshard/core/recording/test_recover.py tests/processes/test_ingest.py
 	@WSHARD_KILLS=40 $(BIN)/pytest -W error --timeout 3600 -m long tests/processes/test_killed_writers.py
 
 histories: $(VENV)/.dev

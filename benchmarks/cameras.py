@@ -23,12 +23,12 @@ from PIL import Image
 from report import Table, Timing, timed, write_section
 from workload import T, pictures
 
-from wshard.episode.file import open_wshard, save_wshard
-from wshard.media.frames import ImageFrames
-from wshard.media.images import encode_image
-from wshard.media.open_video import OpenVideo
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_writer import encode_video
+from wshard.core.episode.file import open_wshard, save_wshard
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.images import encode_image
+from wshard.core.media.open_video import OpenVideo
+from wshard.core.media.video_frames import VideoFrames
+from wshard.core.media.video_writer import encode_video
 from wshard.types import Episode
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from catalog import Catalog, LaneRecord, Spread, parse_where
 from catalog.database.postgresql import server_url
 from catalog.episode_record import EpisodeRecord
 from catalog.testing.records import pack
-from wshard.episode.protocol import StoredLane
+from wshard.core.episode.protocol import StoredLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -25,12 +25,12 @@ from peers import FRAME_STEPS, Peer, installed
 from report import Table, Timing, machine, timed, write_section
 from workload import T, episode, pictures, standard
 
-from wshard.array_fields import DType
-from wshard.container import encode_block
-from wshard.container.reader import ShardReader
-from wshard.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.recording.channel_defs import ChannelDef
-from wshard.recording.writer import WShardStreamWriter
+from wshard.core.array_fields import DType
+from wshard.core.container import encode_block
+from wshard.core.container.reader import ShardReader
+from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
+from wshard.core.recording.channel_defs import ChannelDef
+from wshard.core.recording.writer import WShardStreamWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,8 +29,8 @@ from machine import facts
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import save_wshard
+from wshard.formats.open import open_location
 from wshard.media import VideoFrames
-from wshard.open import open_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,14 +26,14 @@ from machine import facts
 from bridge.ingest.ingestor import TrajectoryIngestor
 from catalog.catalog import Catalog
 from embedders.windows import BOTH, WindowPlan
-from wshard.episode.file import load_wshard, save_wshard
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.core.episode.file import load_wshard, save_wshard
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.quality.thresholds import Thresholds
+    from wshard.core.quality.thresholds import Thresholds
 
 LANES = {"joints": (7,), "pose": (6,), "gripper": ()}
 
@@ -101,7 +101,7 @@ def windows(files: Path, archive: Path, workers: int) -> tuple[float, float]:
 WATCHER = """
 import sys, time
 from bridge.search.retriever import TrajectoryRetriever
-from wshard.episode.file import load_wshard
+from wshard.core.episode.file import load_wshard
 query, name = load_wshard(sys.argv[2]), sys.argv[3]
 with TrajectoryRetriever(sys.argv[1]) as retriever:
     retriever.search_similar_episodes(query, 1)

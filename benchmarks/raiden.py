@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from machine import facts
 
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.formats.base import open_source
 
 CAMERAS = ("left", "right")

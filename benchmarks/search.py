@@ -23,7 +23,7 @@ from machine import facts
 
 from bridge.alignment.align import get_kernel
 from bridge.search.retriever import TrajectoryRetriever
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def first(archive: Path, query: Path, compiled: str) -> float:
     code = """
 import sys, time
 from bridge.search.retriever import TrajectoryRetriever
-from wshard.episode.file import load_wshard
+from wshard.core.episode.file import load_wshard
 query = load_wshard(sys.argv[2])
 begun = time.perf_counter()
 TrajectoryRetriever(sys.argv[1]).search_similar_episodes(query)

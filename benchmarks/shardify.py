@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.types import Episode
 from wshard.webdataset import ShardifyOptions, shardify
 

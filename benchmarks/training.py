@@ -24,8 +24,8 @@ import simplejpeg
 from machine import facts
 from report import run_report
 
+from wshard.core.episode.file import save_wshard
 from wshard.data import ClipLoader, ClipSampler, HDF5Dataset, LanceDataset, collate, convert, load_dataset
-from wshard.episode.file import save_wshard
 from wshard.types import Episode
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ import numpy as np
 from machine import facts
 from report import run_report
 
+from wshard.core.media.video_frames import VideoFrames
+from wshard.core.media.video_writer import encode_video
 from wshard.data import ClipSampler, SourceDataset, WindowDataset, collate
 from wshard.formats.base import open_sink, open_source
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_writer import encode_video
 from wshard.types import Episode
 
 if TYPE_CHECKING:

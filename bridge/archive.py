@@ -19,9 +19,9 @@ from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
 from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
+from wshard.core.messages import plural, shown
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.errors import QueryError
-from wshard.messages import plural, shown
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     import os
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from embedders.base import Embedder
     from embedders.text.base import AnyTextEncoder
     from embedders.trajectory.pooled import PooledFunction
-    from wshard.data.derived.spans import SpanDataset
-    from wshard.quality.thresholds import Thresholds
+    from wshard.core.quality.thresholds import Thresholds
+    from wshard.training.data.derived.spans import SpanDataset
 
     AnyEmbedder: TypeAlias = str | Embedder | PooledFunction | None
     Lanes: TypeAlias = str | Sequence[str] | Mapping[str, float] | None

@@ -15,15 +15,15 @@ from bridge.episodes.open import exists
 from bridge.results import EpisodeRef, make_ref, resolve_span
 from catalog.names import find_episode
 from catalog.values import storable
-from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
+from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan
+from wshard.core.files.schemes import local_path
+from wshard.core.messages import shown
 from wshard.errors import EntryNotFoundError, MissingFileError, QueryError
-from wshard.files.schemes import local_path
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 _ARRAY: Final = ".npy"
 _UID_SPAN: Final = re.compile(r"([^@]*)(?:@(\d{0,15}):(\d{0,15}))?")

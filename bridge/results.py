@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 
 from bridge.answered import Answered
 from bridge.episodes.open import open_at, open_unchanged
-from wshard.arguments import whole_number
-from wshard.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.core.arguments import whole_number
+from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.core.messages import how_to_install, plural
 from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError, WShardError
-from wshard.messages import how_to_install, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from bridge.episodes.drawing import Sketch
     from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
-    from wshard.data.derived.spans import SpanDataset
-    from wshard.episode.protocol import EpisodeReader
-    from wshard.types import Episode
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.types import Episode
+    from wshard.training.data.derived.spans import SpanDataset
 
 
 _COLUMNS: Final = {

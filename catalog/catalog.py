@@ -23,8 +23,8 @@ from catalog.query.api import Queries
 from catalog.session import Instant, Session
 from catalog.vectors.api import VectorLedger
 from catalog.vectors.index_copies import IndexCopies
+from wshard.core.messages import shown
 from wshard.errors import CatalogError, CatalogWriteError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -12,8 +12,8 @@ from catalog.database.column_types import unpack_numbers
 from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
-from wshard.episode.natural_order import natural_key
-from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, read_as
+from wshard.core.episode.natural_order import natural_key
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, read_as
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:

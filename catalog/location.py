@@ -13,8 +13,8 @@ import xxhash
 
 from catalog.database.engine import A_FILE, file_kind
 from catalog.database.postgresql import is_server, shown_url
+from wshard.core.messages import public_url, shown
 from wshard.errors import CatalogNotFoundError
-from wshard.messages import public_url, shown
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from catalog.filters.parse import parse_where
 from catalog.values import storable
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.files.schemes import local_path
 from wshard.errors import EntryNotFoundError, FilterError, QueryError, UnknownSchemeError
-from wshard.files.schemes import local_path
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from wshard.episode.protocol import EpisodeAddress, StoredLane, read_as
-from wshard.messages import plural
+from wshard.core.episode.protocol import EpisodeAddress, StoredLane, read_as
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

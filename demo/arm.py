@@ -15,8 +15,8 @@ import numpy as np
 from metaworld.policies import ENV_POLICY_MAP
 
 from demo.simulator import Step
-from wshard.array_fields import DType
-from wshard.recording.channel_defs import ChannelDef
+from wshard.core.array_fields import DType
+from wshard.core.recording.channel_defs import ChannelDef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.simulator import Step
-from wshard.array_fields import DType
-from wshard.recording.channel_defs import ChannelDef
+from wshard.core.array_fields import DType
+from wshard.core.recording.channel_defs import ChannelDef
 from wshard.types import Modality
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.container.atomic_write import publish
+from wshard.core.container.atomic_write import publish
+from wshard.core.messages import how_to_install
 from wshard.errors import MissingExtraError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from bridge.support.workers import end_with_parent, interrupts_held
 from demo.tasks import CLASSIC, METAWORLD, Job
+from wshard.core.messages import how_to_install
+from wshard.core.recording.writer import WShardStreamWriter
 from wshard.errors import MissingExtraError
-from wshard.messages import how_to_install
-from wshard.recording.writer import WShardStreamWriter
 from wshard.types import TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from demo.tasks import Job
-    from wshard.recording.channel_defs import ChannelDef
+    from wshard.core.recording.channel_defs import ChannelDef
 
 
 @dataclass(frozen=True)

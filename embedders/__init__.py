@@ -1,5 +1,5 @@
 """Embedders: arrays in, vectors out."""
 
-from wshard.lazy import exports
+from wshard.core.lazy import exports
 
 __getattr__, __dir__, __all__ = exports(__name__, __file__)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from embedders.base import Embedder
 from embedders.space import check_same_space
 from embedders.trajectory.pooled import PooledCallable
+from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import EmbedderError, SpaceMismatchError, UnknownEmbedderError
-from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
+from wshard.core.container.reader import ShardReader
+from wshard.core.container.writer import ShardWriter
 from wshard.errors import EmbedderError, WShardError
 
 if TYPE_CHECKING:

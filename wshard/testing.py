@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.encode import as_bytes
-from wshard.episode.naming import LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL
+from wshard.core.array_fields import DType
+from wshard.core.episode.encode import as_bytes
+from wshard.core.episode.naming import LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL
+from wshard.core.messages import how_to_install
+from wshard.core.types import Array, Channel, Episode, Modality, Residual, TimebaseSpec, TimebaseType
 from wshard.errors import MissingExtraError
-from wshard.messages import how_to_install
-from wshard.types import Array, Channel, Episode, Modality, Residual, TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy

@@ -22,7 +22,7 @@ from bridge.search.retriever import TrajectoryRetriever
 from demo.record import record_all
 from demo.tasks import plan
 from embedders.windows import WindowPlan
-from wshard.episode.file import open_wshard
+from wshard.core.episode.file import open_wshard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import Compare
 from embedders.windows import BOTH
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from embedders.space import Statistics
 from embedders.standardise import standardise
 from embedders.trajectory.pooled import Mean
 from embedders.windows import WindowPlan
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

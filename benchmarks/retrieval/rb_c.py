@@ -29,11 +29,11 @@ from rb_c_plot import Result, draw
 
 from bridge.archive import open_archive
 from bridge.ingest.ingestor import TrajectoryIngestor
-from wshard.episode.file import open_wshard, save_wshard
-from wshard.quality.baseline import fit_baseline
-from wshard.quality.checks import CHECKS, judge
-from wshard.quality.measure import measure
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.core.episode.file import open_wshard, save_wshard
+from wshard.core.quality.baseline import fit_baseline
+from wshard.core.quality.checks import CHECKS, judge
+from wshard.core.quality.measure import measure
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rb_a_data import Recorded
     from rb_c_faults import Clip
 
-    from wshard.quality.checks import Verdict
+    from wshard.core.quality.checks import Verdict
 
     Values = NDArray[np.float64]
 

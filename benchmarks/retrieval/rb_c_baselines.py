@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from dtw import full_dtw
 
-from wshard.quality.channels import fill_bad
+from wshard.core.quality.channels import fill_bad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from rb_a_data import Recorded, choose_channels
 
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from bridge.archive import open_archive
 from bridge.curation.shared_pieces import find_pieces
 from bridge.ingest.ingestor import TrajectoryIngestor
 from embedders.windows import SCALES, WindowPlan
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 
 if TYPE_CHECKING:
     from rb_c_copies import Originals, Pair

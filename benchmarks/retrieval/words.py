@@ -24,7 +24,7 @@ from words_tasks import KEYWORDS, PARAPHRASES
 
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from bridge.cli.options import IndexOption, ReadersOption, open_named
 from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption, open_catalog, print_table, shorten
 from wshard.cli.common import EXIT_FAILED, JsonOption, named_path, print_items, printable, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.maintenance.fsck import FsckResult

@@ -13,16 +13,16 @@ from bridge.cli.options import ReadersOption
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
 from wshard.cli.convert import CompressionOption, format_named
-from wshard.episode.protocol import read_as
-from wshard.messages import how_to_install, plural
+from wshard.core.episode.protocol import read_as
+from wshard.core.messages import how_to_install, plural
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
     from bridge.support.progress import Progress
-    from wshard.conversion.location import ConversionReport
-    from wshard.episode.protocol import EpisodeSpan
+    from wshard.core.episode.protocol import EpisodeSpan
+    from wshard.training.conversion.location import ConversionReport
 
 _SHOWN: Final = 20  # failures and losses by name
 
@@ -70,12 +70,12 @@ def convert(
     from bridge.episodes.parent_folders import expand_parents
     from bridge.support.progress import show_progress
     from bridge.support.workers import workers as start_workers
-    from wshard.container.codec import Codec
-    from wshard.conversion.jobs import list_jobs
-    from wshard.conversion.location import convert_jobs
-    from wshard.conversion.target import ConversionTarget
-    from wshard.episode.encode_cameras import CameraEncoding
+    from wshard.core.container.codec import Codec
+    from wshard.core.episode.encode_cameras import CameraEncoding
     from wshard.formats.lane_map import encode_lane_map
+    from wshard.training.conversion.jobs import list_jobs
+    from wshard.training.conversion.location import convert_jobs
+    from wshard.training.conversion.target import ConversionTarget
 
     chosen = collection is not None or where is not None
     if len(paths) < (1 if chosen else 2) or (chosen and len(paths) > 1):

@@ -21,7 +21,7 @@ from bridge.cli.options import CollectionOption, LimitOption, NeighboursOption, 
 from bridge.cli.output import print_lines
 from catalog.cli.common import ArchiveOption, WhereOption, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.archive import Archive

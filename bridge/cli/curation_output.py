@@ -11,7 +11,7 @@ from bridge.cli.options import open_named
 from bridge.cli.output import print_lines
 from catalog.cli.common import print_table, report_unknown, shorten
 from wshard.cli.common import print_items, printable
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ import typer
 from bridge.cli.options import IndexOption, open_named
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.maintenance.indexes import State

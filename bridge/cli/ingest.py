@@ -26,7 +26,7 @@ from wshard.cli.common import (
     printable,
     reported,
 )
-from wshard.episode.protocol import EpisodeAddress, read_as
+from wshard.core.episode.protocol import EpisodeAddress, read_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

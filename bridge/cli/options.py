@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.search.query.options import CommonOptions, Option
     from embedders.windows import WindowPlan
-    from wshard.quality.thresholds import Thresholds
+    from wshard.core.quality.thresholds import Thresholds
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 TimeoutOption = Annotated[
@@ -115,7 +115,7 @@ def read_chosen(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_quality_limits(path: Path | None) -> Thresholds:
     """Return the limits of the quality checks from a file, or the default ones."""
-    from wshard.quality.thresholds import DEFAULT_THRESHOLDS, read_thresholds
+    from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS, read_thresholds
 
     return DEFAULT_THRESHOLDS if path is None else read_thresholds(path)
 
@@ -154,8 +154,8 @@ def index_target(index: str | None, archive: str | Path | None, timeout: float |
     """Return what ingestor and retriever are opened with: the index URL with its time limit, else the archive."""
     from bridge.archive import is_url
     from catalog.location import archive_named
+    from wshard.core.messages import public_url
     from wshard.errors import UnknownIndexError
-    from wshard.messages import public_url
 
     if index is not None and not is_url(index):
         raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {public_url(index)!r}")

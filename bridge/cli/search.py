@@ -11,7 +11,7 @@ from bridge.search.query.options import MomentOptions, SearchOptions
 from catalog.cli import common
 from catalog.cli.common import format_number, parse_range, print_table, shorten
 from wshard.cli.common import JsonOption, parse_span, print_json, printable, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.results import Hits

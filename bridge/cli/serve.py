@@ -66,8 +66,8 @@ def serve(
 
 def run_server(place: Path | str, choose: Callable[[type[ServeOptions]], ServeOptions]) -> None:
     """Serve an archive until Ctrl-C; choose: makes the options. Raises MissingExtraError without the extra."""
+    from wshard.core.messages import how_to_install
     from wshard.errors import MissingExtraError, RequestError
-    from wshard.messages import how_to_install
 
     try:
         from bridge.web import server

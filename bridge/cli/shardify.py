@@ -14,14 +14,14 @@ from bridge.cli.convert import chosen_spans
 from catalog.cli.common import ArchiveOption
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
 from wshard.cli.convert import format_named
-from wshard.episode.protocol import read_as
-from wshard.messages import plural
+from wshard.core.episode.protocol import read_as
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wshard.webdataset.export import ShardifyReport
-    from wshard.webdataset.options import ShardifyOptions
+    from wshard.training.webdataset.export import ShardifyReport
+    from wshard.training.webdataset.options import ShardifyOptions
 
 ALL = "*** ALL TASKS ***"
 _SHOWN: Final = 20  # failures by name
@@ -88,8 +88,8 @@ def shardify(
     as_json: JsonOption = False,
 ) -> None:
     """Write episodes as windowed WebDataset shards, in the layout that vla_foundry trains on."""
-    from wshard.conversion.jobs import list_jobs
-    from wshard.webdataset.options import ShardifyOptions, parse_size
+    from wshard.training.conversion.jobs import list_jobs
+    from wshard.training.webdataset.options import ShardifyOptions, parse_size
 
     is_bare = not (paths or tasks or collection is not None or where is not None)
     interactive = interactive or (is_bare and _has_terminal())
@@ -142,7 +142,7 @@ def _ask_for_tasks(data_dir: str) -> list[str]:
     """Return the tasks that a person chooses; raises BadParameter where nobody can answer."""
     from rich.prompt import Prompt
 
-    from wshard.files.local import LocalPlace
+    from wshard.core.files.local import LocalPlace
     from wshard.formats.raiden.source import list_tasks
 
     if not _has_terminal():
@@ -157,8 +157,8 @@ def _has_terminal() -> bool:
 
 def _find_tasks(data_dir: str, names: Sequence[str]) -> list[Path]:
     """Return the folders of tasks; raises SourceNotFoundError, which lists those that there are."""
+    from wshard.core.files.local import LocalPlace
     from wshard.errors import SourceNotFoundError
-    from wshard.files.local import LocalPlace
     from wshard.formats.raiden.source import list_tasks
 
     tasks = list_tasks(LocalPlace(f"{data_dir}/processed"))
@@ -180,7 +180,7 @@ def _export(
     mode: Literal["error", "overwrite"],
 ) -> ShardifyReport:
     from bridge.support.progress import show_progress
-    from wshard.webdataset.export import shardify as export
+    from wshard.training.webdataset.export import shardify as export
 
     shown = ""
     with show_progress() as progress:

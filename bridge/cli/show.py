@@ -143,7 +143,7 @@ def plot(
 ) -> None:
     """Draw episodes, spans of them or hits: lanes over time and a few frames."""
     from bridge.results import sketch_hit
-    from wshard.container.atomic_write import check_replaceable, publish
+    from wshard.core.container.atomic_write import check_replaceable, publish
     from wshard.errors import QueryError
 
     form = output.suffix.lower()

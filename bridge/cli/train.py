@@ -11,7 +11,7 @@ from bridge.cli.options import parse_windows
 from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption, WhereOption
 from wshard.cli.common import JsonOption, print_json, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 
 @reported()

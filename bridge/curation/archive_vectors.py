@@ -19,8 +19,8 @@ from bridge.spaces.statistics import lane_statistics
 from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
+from wshard.core.messages import plural
 from wshard.errors import NoLaneError, QueryError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

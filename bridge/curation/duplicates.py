@@ -15,7 +15,7 @@ from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_shift import find_shift, is_comparable
 from bridge.support.progress import Silent, counted
-from wshard.arguments import finite_number
+from wshard.core.arguments import finite_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import numpy as np
 
 from bridge.curation.archive_vectors import find_whole_spaces, read_vectors
 from bridge.support.progress import Silent
-from wshard.container.atomic_write import publish
+from wshard.core.container.atomic_write import publish
+from wshard.core.messages import how_to_install
 from wshard.errors import MissingExtraError, QueryError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from bridge.curation.importance import importance
 from bridge.curation.labels import doubt_labels, labels_of
 from bridge.curation.outliers import score_outliers
 from bridge.curation.subset import METHODS
-from wshard.arguments import finite_number, whole_number
+from wshard.core.arguments import finite_number, whole_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.episode.protocol import EpisodeSpan
+from wshard.core.episode.protocol import EpisodeSpan
 from wshard.errors import CollectionError
 
 if TYPE_CHECKING:

@@ -8,9 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bridge.episodes.open import OpenLocations
-from wshard.data.dataset import explain_no_clips
-from wshard.data.derived.spans import SpanDataset
-from wshard.data.source_dataset import SourceDataset
+from wshard.core.files.schemes import place_of
 from wshard.errors import (
     DatasetError,
     NoClipsError,
@@ -19,15 +17,17 @@ from wshard.errors import (
     StaleEpisodeError,
     WShardError,
 )
-from wshard.files.schemes import place_of
 from wshard.formats.base import open_source
+from wshard.formats.open import open_location
 from wshard.formats.wshard import SUFFIXES
-from wshard.open import open_location
+from wshard.training.data.dataset import explain_no_clips
+from wshard.training.data.derived.spans import SpanDataset
+from wshard.training.data.source_dataset import SourceDataset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wshard.episode.protocol import EpisodeAddress, Fingerprint
+    from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
     from wshard.formats.source_base import SourceBase
 
 

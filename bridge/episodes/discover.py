@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
-from wshard.episode.natural_order import sort_naturally
-from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
+from wshard.core.files.schemes import local_path
+from wshard.core.messages import shown
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
-from wshard.files.schemes import local_path
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.detect import describe_arrays, detect_format, known_format, match_format
-from wshard.messages import shown
-from wshard.open import list_episodes
+from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,7 +109,7 @@ def discover(
 def list_location(
     path: str, format_name: str | None = None, incomplete: list[Failure] | None = None
 ) -> list[FoundEpisode] | Failure:
-    """Return the episodes of a location; format_name: as in wshard.open.open_location.
+    """Return the episodes of a location; format_name: as in wshard.formats.open.open_location.
 
     incomplete: list to which episodes that refer to a missing file are added.
     """

@@ -12,15 +12,15 @@ import numpy as np
 
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import MAX_CHANNELS, read_series
+from wshard.core.messages import how_to_install
 from wshard.errors import MissingExtraError, MissingFileError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from PIL import ImageDraw
 
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#b0437f", "#b38600", "#6b4fa3")
 _LANES: Final = 4

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.episode.lanes import DONE, STEP_TEXTS, TRUNCATIONS
+from wshard.core.episode.lanes import DONE, STEP_TEXTS, TRUNCATIONS
 
 if TYPE_CHECKING:
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 MOST_EVENTS: Final = 500
 _FLAGS: Final = {DONE: "done", TRUNCATIONS: "truncated"}

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bridge.episodes.open import fingerprint_of, open_at
 from catalog.records import Asset
-from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.container.layout import HEADER_SIZE, unpack_header
-from wshard.episode.protocol import EpisodeAddress
-from wshard.files.listed import place_inside
-from wshard.files.local import LocalPlace
-from wshard.files.regular import open_file
-from wshard.files.schemes import local_path
+from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
+from wshard.core.container.layout import HEADER_SIZE, unpack_header
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.files.listed import place_inside
+from wshard.core.files.local import LocalPlace
+from wshard.core.files.regular import open_file
+from wshard.core.files.schemes import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.core.episode.protocol import EpisodeReader, Fingerprint
 
 State: TypeAlias = tuple[int, int]
 """Size and modification time of a file; of an episode or location of several files, the sums."""

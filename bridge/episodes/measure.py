@@ -13,10 +13,10 @@ from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
 from embedders.numeric import bridge_gaps
 from embedders.statistics import measure_moments, spreads_of
-from wshard.episode.lanes import REWARD, TICKS, TIMESTAMPS
+from wshard.core.episode.lanes import REWARD, TICKS, TIMESTAMPS
+from wshard.core.quality.measure import measure, measure_alike
+from wshard.core.quality.measure_vector import MeasureLayout
 from wshard.errors import IngestError
-from wshard.quality.measure import measure, measure_alike
-from wshard.quality.measure_vector import MeasureLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.episodes.open import OpenLocations
-    from wshard.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
 
 _MEASURED: Final = ("signal/", "action/")
 

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.support.batches import batches
-from wshard.episode.protocol import Fingerprint
+from wshard.core.episode.protocol import Fingerprint
+from wshard.core.files.schemes import local_path
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
-from wshard.files.schemes import local_path
 from wshard.formats.detect import detect_format
-from wshard.open import open_episode, open_location
+from wshard.formats.open import open_episode, open_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from catalog.catalog import Catalog
     from catalog.records import Asset, Known
-    from wshard.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
     from wshard.formats.source_base import SourceBase
 
 
@@ -42,7 +42,7 @@ class OpenLocations:
             self._sources.popitem()[1].close()
 
     def open(self, address: EpisodeAddress, *, hashed: bool = False) -> EpisodeReader:
-        """Open an episode; hashed: compare chunks with their hashes. Raises as wshard.open.open_episode."""
+        """Open an episode; hashed: compare chunks with their hashes. Raises as wshard.formats.open.open_episode."""
         return self._source(address).open(address.key) if address.key else open_episode(address, hashed=hashed)
 
     def fingerprint(self, address: EpisodeAddress) -> Fingerprint:
@@ -125,7 +125,7 @@ _MAX_KEYS: Final = 1000  # for more keys, all episodes of the locations are quer
 
 
 def open_at(address: EpisodeAddress) -> EpisodeReader:
-    """Open one episode by its address, without hashing chunks. Raises like wshard.open.open_episode."""
+    """Open one episode by its address, without hashing chunks. Raises like wshard.formats.open.open_episode."""
     source = _open_recent(address) if address.key else None
     return open_episode(address, hashed=False) if source is None else source.open(address.key)
 

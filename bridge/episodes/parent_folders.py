@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge.episodes.discover import discover
-from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as
+from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as
+from wshard.core.files.schemes import local_path
 from wshard.errors import SourceNotFoundError
-from wshard.files.schemes import local_path
 from wshard.formats.detect import detect_format
 
 if TYPE_CHECKING:

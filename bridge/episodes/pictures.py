@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.images import encode_image
 from wshard.errors import QueryError
-from wshard.media.frames import ImageFrames
-from wshard.media.images import encode_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 _QUALITY: Final = 85
 

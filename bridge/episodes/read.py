@@ -19,8 +19,8 @@ from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
 from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
-from wshard.chunks.manifest import MANIFEST_SUFFIX
-from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
+from wshard.core.chunks.manifest import MANIFEST_SUFFIX
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from catalog.records import EpisodeRow
     from embedders.space import Space
-    from wshard.episode.meta_reader import Declaration
-    from wshard.episode.protocol import EpisodeReader, Fingerprint, StoredLane
+    from wshard.core.episode.meta_reader import Declaration
+    from wshard.core.episode.protocol import EpisodeReader, Fingerprint, StoredLane
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.episodes.series import Series
-from wshard.episode.file import EpisodeFile
-from wshard.episode.lanes import is_residual
-from wshard.episode.residual import unpack_runs
+from wshard.core.episode.file import EpisodeFile
+from wshard.core.episode.lanes import is_residual
+from wshard.core.episode.residual import unpack_runs
 from wshard.errors import LaneError
 
 if TYPE_CHECKING:
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 _MAX_CHANNELS: Final = 64
 

@@ -15,7 +15,7 @@ from wshard.errors import QueryError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 Floats = NDArray[np.float64]
 

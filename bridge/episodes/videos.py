@@ -7,13 +7,13 @@ import os
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
+from wshard.core.media.open_video import video_place
+from wshard.core.media.video_frames import VideoFrames
+from wshard.core.media.video_pool import POOL
 from wshard.errors import QueryError
-from wshard.media.open_video import video_place
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_pool import POOL
 
 if TYPE_CHECKING:
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 MAX_PART: Final = 1 << 22
 """Maximum number of bytes per read; players request the next ones."""

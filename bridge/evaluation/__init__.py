@@ -1,5 +1,5 @@
 """Evaluate the search on labels of an archive."""
 
-from wshard.lazy import exports
+from wshard.core.lazy import exports
 
 __getattr__, __dir__, __all__ = exports(__name__, __file__)

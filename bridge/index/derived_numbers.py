@@ -6,8 +6,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container.atomic_write import publish
-from wshard.container.layout import checksum
+from wshard.core.container.atomic_write import publish
+from wshard.core.container.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wshard.core.messages import public_url
+from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import UnknownIndexError
-from wshard.messages import public_url
-from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

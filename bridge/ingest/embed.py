@@ -14,7 +14,7 @@ from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.window_batches import Cuts
 from embedders.windows import WindowPlan
-from wshard.episode.protocol import Fingerprint
+from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from catalog.vectors.records import EmbeddingRow, SpaceRow
     from embedders.space import LaneSpec
-    from wshard.episode.protocol import EpisodeAddress
+    from wshard.core.episode.protocol import EpisodeAddress
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,11 +37,11 @@ from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder, embedder_for
 from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.files.schemes import place_of
+from wshard.core.messages import shown
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
-from wshard.files.schemes import place_of
-from wshard.messages import shown
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from embedders.base import Embedder
     from embedders.text.base import AnyTextEncoder
     from embedders.trajectory.pooled import PooledFunction
-    from wshard.quality.thresholds import Thresholds
+    from wshard.core.quality.thresholds import Thresholds
 
     PathLike = str | os.PathLike[str]
     Place = PathLike | EpisodeAddress

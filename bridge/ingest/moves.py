@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.episode_record import EpisodeRecord
     from catalog.records import Asset, EpisodeRow, Known
-    from wshard.episode.protocol import EpisodeAddress
+    from wshard.core.episode.protocol import EpisodeAddress
 
 
 def match_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:

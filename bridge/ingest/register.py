@@ -16,9 +16,9 @@ from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
 from bridge.support.batches import batches
 from catalog.records import CheckFinding
-from wshard.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.core.quality.measure_vector import VERSION
 from wshard.errors import WShardError
-from wshard.quality.measure_vector import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.episode_record import EpisodeRecord
     from catalog.records import Known
-    from wshard.quality.thresholds import Thresholds
+    from wshard.core.quality.thresholds import Thresholds
 
 
 _MAX_LISTED: Final = 3  # files in one message

@@ -21,10 +21,10 @@ from bridge.episodes.read import Failure
 from bridge.ingest.register import find_new_or_changed
 from bridge.ingest.report import IngestReport
 from bridge.support.interrupts import raise_interrupt
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.messages import how_to_install
 from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
 from wshard.formats.base import load_matchers
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -17,13 +17,13 @@ from bridge.episodes.read import Failure, FoundEpisode, describe_error
 from bridge.maintenance.findings import Finding
 from bridge.support.interrupts import raise_interrupt
 from catalog.location import DATABASE
-from wshard.chunks.manifest import MANIFEST_SUFFIX
-from wshard.container.atomic_write import TEMPORARY
-from wshard.container.draft import DRAFT_LOCK, is_dead_draft
-from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress
+from wshard.core.chunks.manifest import MANIFEST_SUFFIX
+from wshard.core.container.atomic_write import TEMPORARY
+from wshard.core.container.draft import DRAFT_LOCK, is_dead_draft
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress
+from wshard.core.repair.inspect import check_file
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.formats.base import load_matchers
-from wshard.repair.inspect import check_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -16,6 +16,7 @@ from catalog.filters.where import Compare, any_of
 from catalog.vectors.records import Among
 from embedders.registry import embedder_of
 from embedders.space import Space
+from wshard.core.messages import plural
 from wshard.errors import (
     NoLaneError,
     SpaceMismatchError,
@@ -24,7 +25,6 @@ from wshard.errors import (
     VectorsDamagedError,
     WShardError,
 )
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

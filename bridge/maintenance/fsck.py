@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.support.workers import Workers
     from catalog.records import Asset, EpisodeRow
-    from wshard.episode.protocol import EpisodeAddress
+    from wshard.core.episode.protocol import EpisodeAddress
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.index.base import Auditable, IndexFinding, Rebuildable, Repairable
 from embedders.space import Space
+from wshard.core.messages import plural
 from wshard.errors import EntryNotFoundError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,10 @@ from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
-from wshard.container.atomic_write import remove_abandoned
-from wshard.container.draft import remove_dead_draft
+from wshard.core.container.atomic_write import remove_abandoned
+from wshard.core.container.draft import remove_dead_draft
+from wshard.core.messages import plural
 from wshard.errors import VectorIndexError, WShardError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

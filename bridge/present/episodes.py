@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from bridge.episodes.open import exists
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

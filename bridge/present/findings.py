@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.present.episodes import present_address, present_episode
-from wshard.episode.protocol import EpisodeAddress
-from wshard.messages import plural
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

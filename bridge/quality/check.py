@@ -15,8 +15,8 @@ from bridge.support.batches import batches
 from bridge.support.progress import Silent
 from bridge.support.workers import workers
 from catalog.records import CheckFinding
-from wshard.episode.protocol import EpisodeAddress
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     import os
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow, Known
+    from wshard.core.quality.checks import Verdict
+    from wshard.core.quality.thresholds import Thresholds
     from wshard.errors import CatalogWriteError
-    from wshard.quality.checks import Verdict
-    from wshard.quality.thresholds import Thresholds
 
 
 @dataclass(frozen=True)

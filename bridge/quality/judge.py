@@ -13,10 +13,10 @@ import xxhash
 
 from bridge.episodes.measure import Measured
 from catalog.records import CheckFinding, CheckResult
+from wshard.core.quality.baseline import MAX_EPISODES, fit_baseline
+from wshard.core.quality.checks import Verdict, judge
+from wshard.core.quality.measure_vector import VERSION
 from wshard.errors import CatalogWriteError
-from wshard.quality.baseline import MAX_EPISODES, fit_baseline
-from wshard.quality.checks import Verdict, judge
-from wshard.quality.measure_vector import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catalog.catalog import Catalog
-    from wshard.quality.baseline import Baseline
-    from wshard.quality.thresholds import Thresholds
+    from wshard.core.quality.baseline import Baseline
+    from wshard.core.quality.thresholds import Thresholds
 
 INTEGRITY: Final = "integrity"
 """The check that fails for files that cannot be read, or whose bytes have changed."""

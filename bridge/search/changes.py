@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.open import OpenLocations, open_at
+from wshard.core.messages import plural
 from wshard.errors import FormatError, WShardError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bridge.results import EpisodeRef
-    from wshard.episode.protocol import Fingerprint
+    from wshard.core.episode.protocol import Fingerprint
 
 _MAX_LISTED: Final = 3
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from embedders.image.frames import is_image
 from embedders.space import LaneSpec
+from wshard.core.messages import shown
 from wshard.errors import EmbedderError, NoLaneError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wshard.files.regular import needs_local_disk
+from wshard.core.files.regular import needs_local_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from bridge.support.blas_threads import blas_threads, one_blas_thread
 from bridge.support.garbage import begin_collecting_rarely, collect_rarely
-from wshard.arguments import whole_number
+from wshard.core.arguments import whole_number
 from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:

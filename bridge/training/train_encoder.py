@@ -23,9 +23,9 @@ from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.fitting import FitOptions, fit
 from embedders.windows import WindowPlan
-from wshard.container.atomic_write import check_replaceable
+from wshard.core.container.atomic_write import check_replaceable
+from wshard.core.messages import plural
 from wshard.errors import QueryError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     import os
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from embedders.numeric import Rows
     from embedders.space import Space
-    from wshard.episode.protocol import EpisodeAddress
+    from wshard.core.episode.protocol import EpisodeAddress
 
 MOST_WINDOWS: Final = 20_000
 """Windows that are shown to the training at most, of episodes chosen at random: they are held in memory."""

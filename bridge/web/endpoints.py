@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from bridge.web.guard import MAX_BODY
 from catalog.database.abandon import CANCELLATION, Cancellation
+from wshard.core.messages import finite, shown, without_passwords
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -29,7 +30,6 @@ from wshard.errors import (
     VectorIndexError,
     WShardError,
 )
-from wshard.messages import finite, shown, without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.messages import without_passwords
 from wshard.errors import EntryNotFoundError, RequestError, WShardError
-from wshard.messages import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable

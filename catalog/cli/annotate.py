@@ -12,7 +12,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, episode_ids, open_catalog, print_table
 from wshard.cli.common import JsonOption, print_items, printable, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog

@@ -9,8 +9,8 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.core.messages import plural
 from wshard.errors import FilterError
-from wshard.messages import plural
 
 _BEGINNING: Final = b'{\n "version":'  # of every export
 
@@ -27,7 +27,7 @@ def export_file(
     archive: ArchiveOption = None,
 ) -> None:
     """Write the annotations of episodes and all collections to a JSON file."""
-    from wshard.container.atomic_write import check_replaceable, publish
+    from wshard.core.container.atomic_write import check_replaceable, publish
 
     check_replaceable(file, "an earlier export", _BEGINNING)
     with open_catalog(archive) as catalog:

@@ -11,8 +11,8 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
+from wshard.core.messages import plural
 from wshard.errors import CollectionError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from catalog.curation.collections import Named, Snapshot
@@ -198,7 +198,7 @@ def export_list(
 ) -> None:
     """Write a collection as a list of files, spans and weights; exit 1 if episodes are missing."""
     from catalog.curation.export_list import FORMATS, encode_list
-    from wshard.container.atomic_write import check_replaceable, publish
+    from wshard.core.container.atomic_write import check_replaceable, publish
 
     format_name = "json" if to is None else to.suffix.removeprefix(".")
     if format_name not in FORMATS:

@@ -9,7 +9,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, format_number, open_catalog, print_table, report_unknown
 from wshard.cli.common import JsonOption, print_items, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog

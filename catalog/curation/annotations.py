@@ -20,9 +20,9 @@ from catalog.full_text import indexed, joined
 from catalog.query.facts import find_existing, load_notes, load_reviews
 from catalog.values import storable
 from catalog.vectors.ledger import advance
-from wshard.arguments import episode_ids, finite_number
+from wshard.core.arguments import episode_ids, finite_number
+from wshard.core.messages import shown
 from wshard.errors import FilterError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -24,7 +24,7 @@ from catalog.filters.where import EVERYTHING, Compare
 from catalog.query.facts import find_existing, load_reviews
 from catalog.records import Note, Review
 from catalog.vectors.ledger import advance
-from wshard.arguments import episode_ids, whole_number
+from wshard.core.arguments import episode_ids, whole_number
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from catalog.filters.times import EXPECTED_TIME, normal_time, span_of
 from catalog.query.facts import load_notes, load_reviews
 from catalog.query.pages import load_matching_ids
 from catalog.vectors.ledger import advance
-from wshard.arguments import finite_number
+from wshard.core.arguments import finite_number
+from wshard.core.messages import shown
 from wshard.errors import CollectionError, EntryNotFoundError, FilterError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

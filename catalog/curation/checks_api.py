@@ -11,7 +11,7 @@ from catalog.database.engine import one_of
 from catalog.database.schema import checked, episode, finding, score
 from catalog.query.facts import load_findings
 from catalog.vectors import ledger
-from wshard.arguments import episode_ids
+from wshard.core.arguments import episode_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

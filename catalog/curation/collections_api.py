@@ -17,7 +17,7 @@ from catalog.query import pages
 from catalog.query.facts import load_facts
 from catalog.values import Scalar
 from catalog.vectors.ledger import advance
-from wshard.arguments import several_names, whole_number
+from wshard.core.arguments import several_names, whole_number
 from wshard.errors import CollectionError, EntryNotFoundError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.curation.selection import hash_of
+from wshard.core.messages import how_to_install
 from wshard.errors import CollectionError, MissingExtraError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 import xxhash
 
 from catalog.values import INTEGER_LIMIT
-from wshard.arguments import finite_number, whole_number
+from wshard.core.arguments import finite_number, whole_number
+from wshard.core.messages import shown
 from wshard.errors import CollectionError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -30,8 +30,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from catalog.database.abandon import CANCELLATION
 from catalog.values import Scalar, storables
+from wshard.core.messages import public_url, shown
 from wshard.errors import CatalogBusyError, CatalogError, CatalogWriteError
-from wshard.messages import public_url, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, create_mock_engine, insert, inspect, select
 
 from catalog.database.bulk_rows import update_rows
 from catalog.database.schema import archive, episode, metadata, migration, root
-from wshard.episode.natural_order import natural_key
+from wshard.core.episode.natural_order import natural_key
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
 
 from catalog.database import engine as files
 from catalog.database.engine import MODE, NO_ANSWER, Database, Reasons
+from wshard.core.messages import how_to_install, public_url
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -21,7 +22,6 @@ from wshard.errors import (
     CatalogWriteError,
     MissingExtraError,
 )
-from wshard.messages import how_to_install, public_url
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Dialect

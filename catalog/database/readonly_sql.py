@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.values import storable
-from wshard.arguments import finite_number, whole_number
+from wshard.core.arguments import finite_number, whole_number
 from wshard.errors import StatementError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from catalog.query.iterate import walk_places
 from catalog.records import Known
 from catalog.values import storable
 from catalog.vectors import ledger
-from wshard.arguments import episode_ids, whole_number
-from wshard.episode.protocol import read_as
+from wshard.core.arguments import episode_ids, whole_number
+from wshard.core.episode.protocol import read_as
 from wshard.errors import EntryNotFoundError, FilterError, QueryError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Registered,
     )
     from catalog.session import Session
-    from wshard.episode.protocol import EpisodeAddress
+    from wshard.core.episode.protocol import EpisodeAddress
 
 _LISTED: Final = 10  # episodes of one id, in an error
 

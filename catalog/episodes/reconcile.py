@@ -13,7 +13,7 @@ from catalog.database.engine import in_parameter, list_parameter, one_of
 from catalog.database.roots import load_roots
 from catalog.database.schema import archive, episode
 from catalog.values import storable
-from wshard.episode.protocol import read_as
+from wshard.core.episode.protocol import read_as
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

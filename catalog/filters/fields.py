@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from catalog.values import storable
+from wshard.core.messages import shown
 from wshard.errors import FilterError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from catalog.filters.fields import NAME, Field, field_of, unquoted
 from catalog.filters.where import EVERYTHING, MAX_DEPTH, Compare, Where, all_of, any_of, negation
-from wshard.arguments import plain_text
+from wshard.core.arguments import plain_text
+from wshard.core.messages import shown
 from wshard.errors import FilterError, FilterSyntaxError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from catalog.filters.parse import parse_comparison, parse_where
 from catalog.filters.to_text import comparison_text, where_text
 from catalog.filters.where import Compare, Not, Where, all_of, negation, parts_of
-from wshard.arguments import plain_text
+from wshard.core.arguments import plain_text
 from wshard.errors import FilterError, FilterSyntaxError
 
 _TEXT_PARAMETER: Final = "q"

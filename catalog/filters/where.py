@@ -18,8 +18,8 @@ from catalog.filters.fields import TEXT_OPERATORS, Field, field_of
 from catalog.filters.times import EXPECTED_TIME, normal_time
 from catalog.full_text import words
 from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
+from wshard.core.messages import shown
 from wshard.errors import FilterError
-from wshard.messages import shown
 
 Value: TypeAlias = Scalar | tuple[Scalar, ...] | None
 

@@ -13,7 +13,7 @@ from catalog.database.schema import embedding, episode, space
 from catalog.maintenance.backup import back_up
 from catalog.maintenance.postgres_dump import dump
 from catalog.vectors.ledger import delete_rows
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 
 if TYPE_CHECKING:
     import os

@@ -20,9 +20,9 @@ from catalog.query.facts import find_existing, known_parts, load_facts, load_lan
 from catalog.query.iterate import walk_spreads
 from catalog.query.sorted_ids import SortedIds, is_far
 from catalog.records import LaneDefinition, Layout
-from wshard.arguments import episode_ids, plain_text, several_names, whole_number
+from wshard.core.arguments import episode_ids, plain_text, several_names, whole_number
+from wshard.core.messages import how_to_install
 from wshard.errors import FilterError, MissingExtraError, StatementError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -15,9 +15,9 @@ from catalog.query.columns import PLAIN, Column, columns_of, parts_needed
 from catalog.query.facts import load_facts
 from catalog.query.pages import PageRequest, load_page
 from catalog.values import INTEGER_LIMIT
-from wshard.arguments import several_names
+from wshard.core.arguments import several_names
+from wshard.core.messages import how_to_install
 from wshard.errors import FilterError, MissingExtraError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,7 +27,7 @@ from catalog.database.schema import (
     space,
 )
 from catalog.records import Asset, CheckFinding, EmbeddedSpace, Facts, LaneFacts, Lineage, Note, Review, Spread
-from wshard.episode.protocol import StoredLane
+from wshard.core.episode.protocol import StoredLane
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

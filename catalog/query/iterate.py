@@ -12,7 +12,7 @@ from catalog.database.roots import Roots, join, load_roots, relative
 from catalog.database.schema import episode, lane
 from catalog.filters.fields import SPREAD
 from catalog.values import storable
-from wshard.episode.protocol import EpisodeAddress, read_as
+from wshard.core.episode.protocol import EpisodeAddress, read_as
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 

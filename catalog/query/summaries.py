@@ -30,7 +30,7 @@ from catalog.filters.to_sql import condition
 from catalog.query.reviewed import load_reviewed
 from catalog.query.summary_records import Facet, Group, Histogram, NumberSummary
 from catalog.values import Scalar, comparable_number, storable
-from wshard.arguments import whole_number
+from wshard.core.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

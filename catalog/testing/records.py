@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.episode_record import EpisodeRecord
 from catalog.records import Asset, LaneRecord, Spread
-from wshard.episode.protocol import StoredLane
+from wshard.core.episode.protocol import StoredLane
 
 AWKWARD = (
     "",

@@ -13,7 +13,7 @@ from catalog.vectors.checksums import entry_of, term
 from catalog.vectors.coverage import load_uncovered, pending_ids
 from catalog.vectors.ledger import ENTRY, advance, walk_ledger
 from catalog.vectors.records import LedgerEntry, LedgerRevision, LedgerState, SpaceRow
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 from catalog.vectors.records import LedgerEntry
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 from wshard.errors import VectorsDamagedError
 
 Numbers = TypeVar("Numbers", bound=Any)

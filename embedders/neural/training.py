@@ -12,8 +12,8 @@ from embedders.base import unit_rows
 from embedders.neural.temporal_encoder import DILATIONS, SEGMENTS, TAPS, Encoder, Shape, along_arc
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.disturbances import disturb
+from wshard.core.plugins import import_library
 from wshard.errors import EmbedderError
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

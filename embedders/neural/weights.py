@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wshard.core.plugins import import_library
 from wshard.errors import EmbedderError
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     import os

@@ -18,8 +18,8 @@ import numpy as np
 from embedders.base import unit_rows
 from embedders.canonical_json import check_count
 from embedders.neural.weights import open_onnx, read_weights, run_onnx
+from wshard.core.plugins import import_library
 from wshard.errors import EmbedderError
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     import os

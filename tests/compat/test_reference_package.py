@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from wshard.compress import CompressionLevel, CompressionType
 
 import wshard
-from wshard.array_fields import DType
-from wshard.compress import CompressionLevel, CompressionType
+from wshard.core.array_fields import DType
 from wshard.types import Channel, Episode, Format, Modality, Residual, TimebaseSpec, TimebaseType
 
 TOP_LEVEL = """
@@ -319,8 +319,9 @@ def test_lz4_sizes_out_of_bounds_are_refused():
 
 
 def test_a_program_that_writes_chunks(tmp_path):
-    from wshard import ChunkedEpisodeReader, ChunkedEpisodeWriter  # noqa: PLC0415  (as a program would)
     from wshard.chunked import validate_chunk_continuity  # noqa: PLC0415
+
+    from wshard import ChunkedEpisodeReader, ChunkedEpisodeWriter  # noqa: PLC0415  (as a program would)
 
     writer = ChunkedEpisodeWriter(str(tmp_path), "ep_001", chunk_size_t=100, env_id="Long-v0")
     for part in range(3):
@@ -429,7 +430,6 @@ def test_a_program_that_compresses_by_itself(codec, level):
 
 def test_the_best_level_is_the_one_of_the_reference_package():
     import zstandard  # noqa: PLC0415  (the independent oracle)
-
     from wshard.compress import compress  # noqa: PLC0415  (as a program would)
 
     data = np.random.default_rng(0).integers(0, 4, 20_000, np.uint8).tobytes()

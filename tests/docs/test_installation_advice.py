@@ -8,8 +8,8 @@ import tomllib
 
 from paths import ROOT
 
+from wshard.core.messages import how_to_install, public_url, without_passwords
 from wshard.formats.base import OWN_DATA
-from wshard.messages import how_to_install, public_url, without_passwords
 
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 

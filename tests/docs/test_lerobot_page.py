@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bridge_episodes import command
 from paths import ROOT
 
-from wshard.open import open_location
+from wshard.formats.open import open_location
 
 PAGE = ROOT / "docs" / "lerobot.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ from paths import ROOT
 
 from wshard import Channel, Episode, TimebaseSpec
 from wshard.formats.base import open_sink
-from wshard.open import open_location
+from wshard.formats.open import open_location
 from wshard.testing import make_episode
 
 PYTHON = ROOT / ".bench" / "venv-lerobot" / "bin" / "python"

@@ -12,7 +12,7 @@ from paths import ROOT
 from PIL import Image
 from web_app import running_app, running_browser
 
-from wshard.container.atomic_write import publish
+from wshard.core.container.atomic_write import publish
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

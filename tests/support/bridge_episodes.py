@@ -21,7 +21,7 @@ from bridge.spaces.statistics import Choice, families
 from catalog.location import place_of
 from embedders.registry import embedder_of
 from embedders.space import Space, WindowPlan
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
 
 CHANNELS = 4

@@ -31,24 +31,24 @@ import numpy as np
 import typer.testing
 from bridge_episodes import command, copies, episode, ingest, opened_archive, save, vectors_of
 from ways_to_write import TRAINING_WAYS, Way, nothing
+from wshard.dreamer import load_dreamer
 
 from bridge.archive import restore_archive
 from catalog import Catalog, EmbeddingRow
 from catalog.testing.records import make_record
-from wshard.array_fields import DType
-from wshard.chunks.reader import ChunkedEpisodeReader
-from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.container.reader import ShardReader
-from wshard.container.stream_writer import ShardStreamWriter
-from wshard.container.writer import ShardWriter
-from wshard.conversion.single import convert
-from wshard.dreamer import load_dreamer
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.array_fields import DType
+from wshard.core.chunks.reader import ChunkedEpisodeReader
+from wshard.core.chunks.writer import ChunkedEpisodeWriter
+from wshard.core.container.reader import ShardReader
+from wshard.core.container.stream_writer import ShardStreamWriter
+from wshard.core.container.writer import ShardWriter
+from wshard.core.episode.file import load_wshard, save_wshard
+from wshard.core.recording.recover import discard, recover
+from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
+from wshard.core.repair.repair import repair_file as repair
 from wshard.errors import WShardError
-from wshard.recording.recover import discard, recover
-from wshard.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.repair.repair import repair_file as repair
 from wshard.testing import make_episode
+from wshard.training.conversion.single import convert
 
 PAGE = 4096
 STEPS = 400

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.memory_reader import MemoryReader
-from wshard.episode.protocol import EpisodeAddress, EpisodeReader, Fingerprint
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.memory_reader import MemoryReader
+from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader, Fingerprint
 from wshard.errors import EntryNotFoundError
 from wshard.testing import make_episode
 from wshard.types import Channel, Episode, TimebaseSpec

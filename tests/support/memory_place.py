@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.files.place import FileStatus, Place, PlainEntry
+from wshard.core.files.place import FileStatus, Place, PlainEntry
 
 if TYPE_CHECKING:
     from pathlib import Path

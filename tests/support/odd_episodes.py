@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.memory_reader import MemoryReader
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.memory_reader import MemoryReader
+from wshard.core.episode.protocol import EpisodeAddress
 from wshard.types import Channel, Episode, TimebaseSpec
 
 if TYPE_CHECKING:

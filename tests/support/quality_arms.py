@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from wshard.quality.baseline import fit_baseline
-from wshard.quality.checks import judge
-from wshard.quality.measure import measure
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.core.quality.baseline import fit_baseline
+from wshard.core.quality.checks import judge
+from wshard.core.quality.measure import measure
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 PERIOD_NS = 20_000_000
 

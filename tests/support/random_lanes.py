@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from wshard.array_fields import DType
+from wshard.core.array_fields import DType
 from wshard.types import Channel
 
 

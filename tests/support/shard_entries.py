@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
+from wshard.core.container.reader import ShardReader
+from wshard.core.container.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,8 +24,8 @@ from bridge.web.guard import Rules
 from bridge.web.served import ServedArchive
 from bridge.web.server import listen
 from wshard import Channel, Episode, Residual, TimebaseSpec, save_wshard
-from wshard.episode.residual import compute_sign2nd_diff_multidim, pack_multidim_residual_bits
-from wshard.episode.step_texts import add_texts
+from wshard.core.episode.residual import compute_sign2nd_diff_multidim, pack_multidim_residual_bits
+from wshard.core.episode.step_texts import add_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,12 +6,12 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
-from wshard.episode.file import open_wshard, save_wshard
+from wshard.core.container.reader import ShardReader
+from wshard.core.container.writer import ShardWriter
+from wshard.core.episode.file import open_wshard, save_wshard
 
 if TYPE_CHECKING:
-    from wshard.container.codec_plan import Compression
+    from wshard.core.container.codec_plan import Compression
     from wshard.types import Episode
 
 

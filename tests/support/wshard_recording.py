@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from wshard.array_fields import DType
-from wshard.recording.writer import ChannelDef, WShardStreamWriter
+from wshard.core.array_fields import DType
+from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, NoReturn
 
 from wshard.cli.interrupts import end_when_interrupted
-from wshard.messages import how_to_install
+from wshard.core.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

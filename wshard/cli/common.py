@@ -63,7 +63,7 @@ def option_read() -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    from wshard.messages import without_passwords
+    from wshard.core.messages import without_passwords
 
     text = str(error)
     if isinstance(error, OSError) and error.strerror:  # str(error) begins with "[Errno 2]"
@@ -90,7 +90,7 @@ def named_path(text: str) -> Path:
 
 def print_json(value: Any) -> None:
     """Print a value as strict JSON; NaN and infinities become null."""
-    from wshard.messages import finite
+    from wshard.core.messages import finite
 
     typer.echo(json.dumps(finite(value), indent=2, allow_nan=False))
 

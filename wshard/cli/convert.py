@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, option_read, printable, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 _ALIASES: Final = {"shard": "wshard", "dreamer": "dreamerv3", "npz": "dreamerv3"}
 
@@ -36,12 +36,12 @@ def export(
     compression: CompressionOption = "none",
 ) -> None:
     """Write an episode in another format next to its file, or to --output; the file itself is never overwritten."""
-    from wshard.container.codec import Codec
-    from wshard.conversion.jobs import list_jobs
-    from wshard.conversion.location import convert_jobs
-    from wshard.conversion.target import ConversionTarget
+    from wshard.core.container.codec import Codec
     from wshard.formats.npz import npz_path
     from wshard.formats.table import FORMATS
+    from wshard.training.conversion.jobs import list_jobs
+    from wshard.training.conversion.location import convert_jobs
+    from wshard.training.conversion.target import ConversionTarget
 
     with option_read():
         Codec.parse(compression)

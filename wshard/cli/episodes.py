@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from wshard.cli.common import print_json, printable
+from wshard.core.messages import plural
 from wshard.errors import FormatError, FormatWarning, StepError, WShardError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.conversion.jobs import ConversionJob
-    from wshard.episode.protocol import EpisodeReader, EpisodeSpan
+    from wshard.core.episode.protocol import EpisodeReader, EpisodeSpan
+    from wshard.training.conversion.jobs import ConversionJob
 
 _MAX_LISTED: Final = 20  # episodes that `inspect` lists
 
@@ -28,8 +28,8 @@ def list_foreign(path: Path) -> list[ConversionJob] | None:
     They are those of a location of another format, of an address `PATH#KEY`, or the timesteps of one,
     `PATH#KEY@START:STOP`. Raises what list_jobs raises.
     """
-    from wshard.conversion.jobs import list_jobs
     from wshard.formats.detect import detect_format
+    from wshard.training.conversion.jobs import list_jobs
 
     own_formats = ("", "wshard", "shardpack")
     if path.exists():
@@ -39,7 +39,7 @@ def list_foreign(path: Path) -> list[ConversionJob] | None:
 
 def named_place(path: Path) -> Path:
     """Return the location in an argument, without a key and a span."""
-    from wshard.episode.protocol import EpisodeSpan
+    from wshard.core.episode.protocol import EpisodeSpan
 
     return Path(EpisodeSpan.parse(str(path)).address.uri)
 
@@ -76,9 +76,9 @@ def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool
 
 
 def _report(span: EpisodeSpan) -> dict[str, Any]:
-    from wshard.conversion.jobs import open_for_conversion
+    from wshard.core.repair.inspect import describe_episode
     from wshard.formats.detect import detect_format
-    from wshard.repair.inspect import describe_episode
+    from wshard.training.conversion.jobs import open_for_conversion
 
     address = span.address
     with open_for_conversion(address) as source, source.open(address.key) as episode:
@@ -126,7 +126,7 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
 
 
 def _list_infos(jobs: Iterable[ConversionJob]) -> list[dict[str, Any]]:
-    from wshard.conversion.jobs import OpenSources
+    from wshard.training.conversion.jobs import OpenSources
 
     sources, items = OpenSources(), []
     try:
@@ -153,7 +153,7 @@ def check_episode(job: ConversionJob, *, strict: bool) -> dict[str, Any]:
 
     strict: report each FormatWarning as a problem, too.
     """
-    from wshard.conversion.jobs import open_for_conversion
+    from wshard.training.conversion.jobs import open_for_conversion
 
     address, problems, count = job.span.address, list[str](), 0
     with warnings.catch_warnings(record=True) as caught:

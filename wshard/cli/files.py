@@ -24,7 +24,7 @@ from wshard.cli.common import (
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
-    from wshard.repair.report import RepairReport
+    from wshard.core.repair.report import RepairReport
 
 
 _REPORT_SECONDS = 2.0  # between lines of progress
@@ -51,10 +51,10 @@ def inspect(
     from wshard.cli.episodes import inspect_episodes, list_foreign
     from wshard.cli.inspect_text import print_report
     from wshard.cli.shardpack import inspect_pack
-    from wshard.conversion.jobs import list_jobs
-    from wshard.repair.inspect import inspect_file
-    from wshard.shardpack.inspect import is_shardpack
-    from wshard.shardpack.shards import ShardNames
+    from wshard.core.repair.inspect import inspect_file
+    from wshard.training.conversion.jobs import list_jobs
+    from wshard.training.shardpack.inspect import is_shardpack
+    from wshard.training.shardpack.shards import ShardNames
 
     if is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None):
         inspect_pack(path, as_json=as_json)
@@ -91,7 +91,7 @@ def verify(
     from wshard.cli.episodes import check_episode, list_foreign, named_place
     from wshard.cli.shardpack import check_range
     from wshard.cli.verified_files import SUFFIXES, check_own, find_files, print_result
-    from wshard.shardpack.shards import expand_shards
+    from wshard.training.shardpack.shards import expand_shards
 
     ranges = [path for path in paths if not path.exists() and "{" in path.name]
     paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
@@ -137,9 +137,9 @@ def repair(
 ) -> None:
     """Restore an interleaved stream exactly, or recover every intact block or record of a damaged file."""
     from wshard.cli.episodes import check_own_file
-    from wshard.repair.repair import repair_file
-    from wshard.shardpack.inspect import is_shardpack
-    from wshard.shardpack.repair import repair_shardpack
+    from wshard.core.repair.repair import repair_file
+    from wshard.training.shardpack.inspect import is_shardpack
+    from wshard.training.shardpack.repair import repair_shardpack
 
     if output is not None and in_place:
         raise typer.BadParameter("expected --output or --in-place, not both")
@@ -154,7 +154,7 @@ def repair(
 
 
 def _print_repair(report: RepairReport) -> None:
-    from wshard.shardpack.inspect import is_shardpack
+    from wshard.training.shardpack.inspect import is_shardpack
 
     if report.output is None:
         typer.echo(f"intact     {printable(report.path)}: nothing to repair")
@@ -200,9 +200,9 @@ def cat(
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.episodes import resolve_steps
     from wshard.cli.lane_output import FIRST_BYTES, as_csv, as_json, as_npy
-    from wshard.container.atomic_write import check_replaceable, publish
-    from wshard.episode.protocol import EpisodeSpan
-    from wshard.open import open_episode
+    from wshard.core.container.atomic_write import check_replaceable, publish
+    from wshard.core.episode.protocol import EpisodeSpan
+    from wshard.formats.open import open_episode
 
     episode_span = EpisodeSpan.parse(str(path))
     if span is not None:
@@ -248,10 +248,10 @@ def recover(
     compression: Annotated[str, typer.Option(help="Compression: none, zstd, lz4 or zstd:LEVEL.")] = "none",
 ) -> None:
     """Recover an episode file with all flushed timesteps from an interrupted recording."""
-    from wshard.container.codec import Codec
-    from wshard.episode.file import EpisodeFile
-    from wshard.messages import plural
-    from wshard.recording.recover import recover as recover_partial
+    from wshard.core.container.codec import Codec
+    from wshard.core.episode.file import EpisodeFile
+    from wshard.core.messages import plural
+    from wshard.core.recording.recover import recover as recover_partial
 
     with option_read():
         Codec.parse(compression)

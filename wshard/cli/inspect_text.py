@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from wshard.cli.common import printable
-from wshard.messages import plural
-from wshard.repair.inspect import tree
+from wshard.core.messages import plural
+from wshard.core.repair.inspect import tree
 
 
 def print_report(report: dict[str, Any]) -> None:

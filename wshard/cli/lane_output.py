@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 
 FIRST_BYTES: Final = {"npy": b"\x93NUMPY", "csv": b"t,", "json": b'{"lane": '}

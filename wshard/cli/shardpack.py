@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from wshard.cli.common import JsonOption, byte_count, option_read, print_json, printable, reported
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 _REPORT_SECONDS: Final = 2.0  # between lines of progress
 _MAX_LISTED: Final = 20  # records of which `inspect` prints the entries
@@ -48,10 +48,10 @@ def pack(
     as_json: JsonOption = False,
 ) -> None:
     """Pack files into ShardPacks; files whose paths agree up to the first dot of the name form one record."""
-    from wshard.shardpack.codecs import PackCompression
-    from wshard.shardpack.pack import pack_sources
-    from wshard.shardpack.shards import ShardNames
-    from wshard.shardpack.writer import ShardLimits, ShardPackWriter
+    from wshard.training.shardpack.codecs import PackCompression
+    from wshard.training.shardpack.pack import pack_sources
+    from wshard.training.shardpack.shards import ShardNames
+    from wshard.training.shardpack.writer import ShardLimits, ShardPackWriter
 
     with option_read():
         codec, limits = PackCompression.parse(compression), ShardLimits(max_bytes, max_records, record_size_limit)
@@ -110,7 +110,7 @@ def unpack(
     as_json: JsonOption = False,
 ) -> None:
     """Write the entries of ShardPacks as files KEY.NAME of a new folder, or as a WebDataset tar."""
-    from wshard.shardpack.unpack import unpack_shardpack
+    from wshard.training.shardpack.unpack import unpack_shardpack
 
     report = unpack_shardpack(source, to, overwrite=overwrite)
     if as_json:
@@ -127,8 +127,8 @@ def unpack(
 
 def inspect_pack(path: Path, *, as_json: bool) -> None:
     """Print the contents of a ShardPack, or of each in a brace range; as text, its first records only."""
-    from wshard.shardpack.inspect import inspect_shardpack
-    from wshard.shardpack.shards import expand_shards
+    from wshard.training.shardpack.inspect import inspect_shardpack
+    from wshard.training.shardpack.shards import expand_shards
 
     files = [path] if path.exists() else [*expand_shards(path)]
     if not as_json:
@@ -171,7 +171,7 @@ def _print_pack(report: dict[str, Any]) -> None:
 def check_range(path: Path) -> dict[str, Any] | None:
     """Return the report of `verify` on the files of a brace range as a set, None without problems."""
     from wshard.errors import ManifestError, WShardError
-    from wshard.shardpack.pack_set import ShardPackSet
+    from wshard.training.shardpack.pack_set import ShardPackSet
 
     try:
         ShardPackSet(path).close()
@@ -184,7 +184,7 @@ def check_range(path: Path) -> dict[str, Any] | None:
 
 def check_pack(path: Path) -> dict[str, Any]:
     """Return the report of `verify` on a ShardPack."""
-    from wshard.shardpack.verify import verify_shardpack
+    from wshard.training.shardpack.verify import verify_shardpack
 
     check = verify_shardpack(path)
     problems = [{"record": name, "error": error} for name, error in check.problems.items()]

@@ -41,8 +41,8 @@ def find_files(path: Path) -> Iterator[Path]:
 def check_own(path: Path, *, strict: bool) -> dict[str, Any]:
     """Return the report of `verify` on a file of this project."""
     from wshard.cli.shardpack import check_pack
-    from wshard.repair.inspect import check_file, is_repairable
-    from wshard.shardpack.inspect import is_shardpack
+    from wshard.core.repair.inspect import check_file, is_repairable
+    from wshard.training.shardpack.inspect import is_shardpack
 
     if is_shardpack(path):
         return check_pack(path)
@@ -54,7 +54,7 @@ def check_own(path: Path, *, strict: bool) -> dict[str, Any]:
 
 def print_result(result: dict[str, Any]) -> None:
     """Print the report of `verify` on a file or an episode."""
-    from wshard.repair.inspect import PARTS
+    from wshard.core.repair.inspect import PARTS
 
     path, problems = printable(result["path"]), result["problems"]
     blocks = f"{result['blocks']} block(s)" if "blocks" in result else f"{result['records']} record(s)"

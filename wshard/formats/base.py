@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
 from wshard.formats.sink_base import SinkBase
 from wshard.formats.source_base import SourceBase, with_base
 from wshard.formats.table import FORMATS, UNREAD
-from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
 
-    from wshard.container.codec_plan import Compression
-    from wshard.container.draft import WriteMode
-    from wshard.files.schemes import Location
+    from wshard.core.container.codec_plan import Compression
+    from wshard.core.container.draft import WriteMode
+    from wshard.core.files.schemes import Location
 
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}

@@ -6,23 +6,23 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import IO, TYPE_CHECKING, Final
 
-from wshard.container.layout import MAGIC
+from wshard.core.container.layout import MAGIC
+from wshard.core.files.file_object import OpenFilePlace
+from wshard.core.files.schemes import place_of
+from wshard.core.types import Format
 from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
-from wshard.files.file_object import OpenFilePlace
-from wshard.files.schemes import place_of
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
 from wshard.formats.table import BY_SUFFIX, FORMATS, OTHER_ARRAYS, UNREAD
-from wshard.types import Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
     from wshard.formats.base import FormatMatcher
 
 _SUFFIXES: Final = {

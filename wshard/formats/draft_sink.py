@@ -11,21 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.array_fields import DType, widen_bfloat16
-from wshard.container.codec_plan import CodecPlan
-from wshard.container.draft import Draft, check_mode
-from wshard.episode.lanes import EXACT_REWARD, REWARD
+from wshard.core.array_fields import DType, widen_bfloat16
+from wshard.core.container.codec_plan import CodecPlan
+from wshard.core.container.draft import Draft, check_mode
+from wshard.core.episode.lanes import EXACT_REWARD, REWARD
+from wshard.core.files.local import LocalPlace
 from wshard.errors import CodecError, EpisodeError, FormatError, RecordingStateError
-from wshard.files.local import LocalPlace
 from wshard.formats.sink_base import SinkBase
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from wshard.container.draft import WriteMode
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.schemes import PathOrFile
-    from wshard.types import Channel, Episode
+    from wshard.core.container.draft import WriteMode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.schemes import PathOrFile
+    from wshard.core.types import Channel, Episode
 
 _FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 28\b")
 

@@ -8,23 +8,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from wshard.chunks.manifest import safe_name
-from wshard.container.draft import stamp_owned
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.protocol import Fingerprint
+from wshard.core.chunks.manifest import safe_name
+from wshard.core.container.draft import stamp_owned
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.protocol import Fingerprint
+from wshard.core.files.schemes import place_of
 from wshard.errors import EntryNotFoundError, EpisodeError
-from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.source_base import SourceBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.container.draft import Draft, WriteMode
-    from wshard.episode.protocol import EpisodeReader
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location, PathOrFile
-    from wshard.types import Array, Episode
+    from wshard.core.container.draft import Draft, WriteMode
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location, PathOrFile
+    from wshard.core.types import Array, Episode
 
 _Ref = TypeVar("_Ref")
 _MAX_KEYS_IN_MESSAGE = 20  # known keys in the message about an unknown one

@@ -14,18 +14,18 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wshard.chunks.manifest import safe_name
-from wshard.container.codec import CompressionType
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.chunks.manifest import safe_name
+from wshard.core.container.codec import CompressionType
+from wshard.core.episode.file import load_wshard, save_wshard
+from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, FormatError, HubError, MissingExtraError
 from wshard.formats.table_rows import columns_of, episodes_of
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wshard.container.codec_plan import Compression
-    from wshard.types import Episode
+    from wshard.core.container.codec_plan import Compression
+    from wshard.core.types import Episode
 
     Progress = Callable[[int, int], None]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.lazy_episode import LazyEpisode
 from wshard.formats.source_base import WrappedSource
@@ -15,11 +15,11 @@ from wshard.formats.source_base import WrappedSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.episode.info import EpisodeInfo
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array, Episode
     from wshard.formats.open_lanes import OpenLanes
     from wshard.formats.source_base import Source
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array, Episode
 
 _STEP_LANES = (REWARD, DONE, TRUNCATIONS)
 _UNQUOTED = "/._-+:@, "

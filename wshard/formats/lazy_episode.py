@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import xxhash
 
-from wshard.arguments import span
-from wshard.episode.decode import place_lane, select_blocks
-from wshard.episode.encode import as_bytes
-from wshard.episode.encoded_lane import in_memory
-from wshard.episode.lane_view import LazyLane
-from wshard.episode.lanes import REWARD
-from wshard.episode.protocol import EpisodeReader, StoredLane
+from wshard.core.arguments import span
+from wshard.core.episode.decode import place_lane, select_blocks
+from wshard.core.episode.encode import as_bytes
+from wshard.core.episode.encoded_lane import in_memory
+from wshard.core.episode.lane_view import LazyLane
+from wshard.core.episode.lanes import REWARD
+from wshard.core.episode.protocol import EpisodeReader, StoredLane
+from wshard.core.types import Episode
 from wshard.errors import ClosedError, EntryNotFoundError
-from wshard.types import Episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.episode.meta_reader import Declaration
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.episode.meta_reader import Declaration
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array, TimebaseSpec
     from wshard.formats.open_lanes import OpenLanes
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array, TimebaseSpec
 
 _HASHED_WHOLE: Final = 1 << 20
 """Larger lanes are hashed by their first, middle and last timestep."""

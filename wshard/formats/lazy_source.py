@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from wshard.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.errors import EntryNotFoundError, MissingFileError, StepError
 from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.lazy_episode import LazyEpisode
@@ -15,11 +15,11 @@ from wshard.formats.lazy_episode import LazyEpisode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array, Episode
     from wshard.formats.open_lanes import OpenLanes
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array, Episode
 
 _MAX_INFOS: Final = 64
 

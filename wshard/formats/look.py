@@ -7,13 +7,13 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.files.schemes import place_of
 from wshard.errors import FormatError
-from wshard.files.schemes import place_of
 from wshard.formats.npz import ZIP_MAGIC, array_names
 
 if TYPE_CHECKING:
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
 
 _MAX_NAMES: Final = 4096
 _HEAD_SIZE: Final = 4096

@@ -19,16 +19,16 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
-from wshard.container.atomic_write import publish
+from wshard.core.container.atomic_write import publish
+from wshard.core.files.local import LocalPlace
+from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError, LimitError
-from wshard.files.local import LocalPlace
-from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.files.schemes import Location, PathOrFile
-    from wshard.types import Array
+    from wshard.core.files.schemes import Location, PathOrFile
+    from wshard.core.types import Array
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
 """What an .npz file begins with that has an array."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from wshard.episode.info import EpisodeInfo
+from wshard.core.episode.info import EpisodeInfo
 
 if TYPE_CHECKING:
-    from wshard.episode.protocol import EpisodeReader
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array, Episode
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array, Episode
 
 
 class OpenLanes(Protocol):

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.container.draft import Draft
-from wshard.episode.lanes import REWARD
+from wshard.core.container.draft import Draft
+from wshard.core.episode.lanes import REWARD
+from wshard.core.plugins import import_library
 from wshard.formats.file_per_episode import FilesSink
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wshard.types import Array, Episode
+    from wshard.core.types import Array, Episode
 
 _MAX_CHANNELS: Final = 512
 _MAGIC: Final = b"RRF"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from wshard.files.exchange import list_files
+from wshard.core.files.exchange import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.types import Episode
 
 
 @runtime_checkable

@@ -9,10 +9,10 @@ from wshard.formats.open_lanes import ReaderLanes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.core.types import Array, Episode
     from wshard.formats.open_lanes import OpenLanes
-    from wshard.types import Array, Episode
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class Source(Protocol):
     def open(self, key: str) -> EpisodeReader:
         """Open one episode, which stays open when the Source is closed; raises what load raises.
 
-        A format that is read whole returns a MemoryReader (wshard/episode/memory_reader.py).
+        A format that is read whole returns a MemoryReader (wshard/core/episode/memory_reader.py).
         """
 
     def fingerprint(self, key: str) -> Fingerprint:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.types import Array, Channel, Episode
 from wshard.errors import EpisodeError, LaneError
-from wshard.types import Array, Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import REWARD
-from wshard.episode.meta_reader import Declaration
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import REWARD
+from wshard.core.episode.meta_reader import Declaration
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import look_at
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
-    from wshard.types import Array
 
 _SUFFIXES: Final = (".pt", ".pth")
 _NEEDED: Final = ("obs", "action", "reward")

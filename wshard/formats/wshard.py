@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.chunks.reader import open_episode_file
-from wshard.container.layout import MAGIC
-from wshard.episode.file import save_wshard
+from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
+from wshard.core.chunks.reader import open_episode_file
+from wshard.core.container.layout import MAGIC
+from wshard.core.episode.file import save_wshard
 from wshard.errors import FormatError
 from wshard.formats.file_per_episode import FilesSink, FilesSource
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wshard.episode.protocol import EpisodeReader
-    from wshard.files.place import Place
-    from wshard.files.schemes import PathOrFile
-    from wshard.types import Episode
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import PathOrFile
+    from wshard.core.types import Episode
 
 SUFFIXES: Final = (".wshard", ".shard")
 

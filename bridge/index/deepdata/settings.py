@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from wshard.core.messages import public_url
 from wshard.errors import UnknownIndexError
-from wshard.messages import public_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 from wshard.errors import ChecksumError
 
 if TYPE_CHECKING:

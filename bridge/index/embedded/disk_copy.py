@@ -34,10 +34,10 @@ from bridge.index.embedded.kmeans import leave_for_later
 from bridge.index.embedded.segment import Segment
 from bridge.support.blas_threads import one_blas_thread
 from bridge.support.file_lock import locked
-from wshard.container.atomic_write import TEMPORARY, publish, sync_folder
-from wshard.container.layout import checksum
+from wshard.core.container.atomic_write import TEMPORARY, publish, sync_folder
+from wshard.core.container.layout import checksum
+from wshard.core.files.regular import needs_local_disk
 from wshard.errors import VectorIndexError
-from wshard.files.regular import needs_local_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -22,8 +22,8 @@ from bridge.index.embedded.checksums import Checksums
 from bridge.index.embedded.inverted_lists import InvertedLists
 from bridge.index.embedded.kmeans import fit_frames
 from bridge.index.embedded.sketches import WIDTH, count_axes, sketch
-from wshard.container.atomic_write import publish
-from wshard.container.layout import checksum
+from wshard.core.container.atomic_write import publish
+from wshard.core.container.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

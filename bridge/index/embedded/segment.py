@@ -13,7 +13,7 @@ from bridge.index.base import Point
 from bridge.index.embedded.checksums import Checksums
 from bridge.index.stored_rows import StoredRows
 from catalog.vectors.checksums import term
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ from bridge.index.embedded.segment import Segment
 from bridge.index.stored_rows import StoredRows, decode_vectors
 from catalog.vectors.checksums import term
 from catalog.vectors.records import LedgerState
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 from wshard.errors import ChecksumError
 
 if TYPE_CHECKING:

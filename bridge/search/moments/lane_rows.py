@@ -16,7 +16,7 @@ from embedders.base import validate_windows
 from embedders.image.frames import sketches
 from embedders.standardise import scales, standardise
 from embedders.trajectory.resample import smooth
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress
 from wshard.errors import FormatError, StaleEpisodeError, WShardError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.numeric import Rows
     from embedders.space import Space, Statistics
-    from wshard.episode.protocol import Fingerprint
+    from wshard.core.episode.protocol import Fingerprint
 
     _Key = tuple[str, str, str]
     _Scaled = tuple[str, bytes, bytes]

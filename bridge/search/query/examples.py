@@ -12,19 +12,19 @@ from bridge.episodes.open import OpenLocations
 from bridge.names import EpisodeNames, NamedEpisode
 from bridge.results import EpisodeRef
 from bridge.search.query.fit import cut, refuse
-from wshard.arguments import whole_number
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.arguments import whole_number
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.messages import shown
 from wshard.errors import FormatError, QueryError
 from wshard.formats.base import OWN_DATA
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from bridge.search.query.fit import Query
     from catalog.catalog import Catalog
-    from wshard.episode.protocol import EpisodeReader
-    from wshard.types import Episode
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.types import Episode
 
 _IMAGE: Final = 2
 """Dimensions of one timestep of an image, at least."""

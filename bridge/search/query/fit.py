@@ -14,11 +14,11 @@ from bridge.results import EpisodeRef, resolve_span
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
 from embedders.numeric import bridge_gaps, first_bad, is_real
-from wshard.arguments import array_of, integer
-from wshard.episode.lanes import REWARD
+from wshard.core.arguments import array_of, integer
+from wshard.core.episode.lanes import REWARD
+from wshard.core.messages import shown
+from wshard.core.types import Channel, Episode
 from wshard.errors import MissingFileError, QueryError
-from wshard.messages import shown
-from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog.filters.to_text import where_text
 from catalog.filters.where import parts_of
-from wshard.messages import plural
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.search.query.options import SearchOptions

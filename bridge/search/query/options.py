@@ -12,10 +12,10 @@ from catalog.filters.parse import as_where
 from catalog.filters.where import build_where
 from catalog.full_text import words
 from embedders.windows import as_plan
-from wshard.arguments import finite_number, plain_text, whole_number
+from wshard.core.arguments import finite_number, plain_text, whole_number
+from wshard.core.messages import shown
+from wshard.core.types import Episode
 from wshard.errors import QueryError
-from wshard.messages import shown
-from wshard.types import Episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

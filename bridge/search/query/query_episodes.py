@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from catalog.records import Known
     from catalog.session import Instant
-    from wshard.episode.protocol import EpisodeAddress
+    from wshard.core.episode.protocol import EpisodeAddress
 
 _MAX_CACHED: Final = 1000  # cached
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from bridge.web.undo import Change
+from wshard.core.messages import plural
 from wshard.errors import RequestError
-from wshard.messages import plural
 
 if TYPE_CHECKING:
     from catalog.records import Review

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bridge.results import EpisodeRef
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 UID: Final = Parameter("uid", "uid of an episode", required=True)
 _POINTS: Final = Parameter(

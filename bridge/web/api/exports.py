@@ -14,13 +14,13 @@ from bridge.episodes.chosen_spans import find_spans
 from bridge.present.jobs import present_job
 from bridge.web.api.annotate import EPISODES, chosen_ids
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
-from wshard.conversion.jobs import list_jobs
-from wshard.conversion.location import convert_jobs
-from wshard.conversion.target import ConversionTarget
-from wshard.episode.protocol import EpisodeSpan
+from wshard.core.episode.protocol import EpisodeSpan
 from wshard.errors import EntryNotFoundError, RequestError
 from wshard.formats.base import describe_format, sink_class
 from wshard.formats.table import FORMATS
+from wshard.training.conversion.jobs import list_jobs
+from wshard.training.conversion.location import convert_jobs
+from wshard.training.conversion.target import ConversionTarget
 
 if TYPE_CHECKING:
     from collections import Counter

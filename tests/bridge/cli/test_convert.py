@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 from bridge.archive import open_archive
 from bridge.cli.convert import convert, formats
 from bridge.ingest.ingestor import TrajectoryIngestor
-from wshard.conversion.single import load
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.errors import FormatError
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.table import FORMATS
 from wshard.testing import assert_same_episode, make_episode
+from wshard.training.conversion.single import load
 from wshard.types import Format
 
 app = typer.Typer()

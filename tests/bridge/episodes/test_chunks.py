@@ -26,9 +26,9 @@ from bridge.maintenance.health import examine
 from bridge.quality.check import check_episodes
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import WindowPlan
-from wshard.chunks.manifest import read_manifest, write_manifest
-from wshard.chunks.split import cut
-from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.core.chunks.manifest import read_manifest, write_manifest
+from wshard.core.chunks.split import cut
+from wshard.core.chunks.writer import ChunkedEpisodeWriter
 from wshard.errors import EntryNotFoundError, FormatError, IngestError, StaleEpisodeError
 from wshard.testing import assert_same_episode
 

@@ -10,8 +10,8 @@ from world_model_sets import make_columns, write_hdf5
 from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
 from catalog.curation.selection import Pick
 from catalog.filters.where import EVERYTHING, Compare
+from wshard.core.episode.file import save_wshard
 from wshard.data import ClipLoader, ClipSampler, GoalDataset
-from wshard.episode.file import save_wshard
 from wshard.errors import (
     DatasetError,
     EntryNotFoundError,

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from bridge.cli.main import app
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.catalog import Catalog
-from wshard.episode.file import load_wshard, save_wshard
-from wshard.media.frames import ImageFrames
-from wshard.media.video_frames import VideoFrames
+from wshard.core.episode.file import load_wshard, save_wshard
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.video_frames import VideoFrames
 from wshard.types import Channel
 
 

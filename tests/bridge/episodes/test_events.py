@@ -7,7 +7,7 @@ import pytest
 
 from bridge.episodes.events import MOST_EVENTS, Event, read_events
 from wshard import Channel, Episode, open_wshard, save_wshard
-from wshard.episode.step_texts import add_texts
+from wshard.core.episode.step_texts import add_texts
 
 
 @pytest.fixture

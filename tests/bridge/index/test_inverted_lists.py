@@ -29,7 +29,7 @@ from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import IndexContract, check, top
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, build_where
-from wshard.container.layout import checksum
+from wshard.core.container.layout import checksum
 from wshard.errors import ChecksumError, VectorIndexError
 
 

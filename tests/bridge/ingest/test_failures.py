@@ -34,12 +34,12 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.trajectory.pooled import PooledCallable
-from wshard.array_fields import DType
-from wshard.container.codec_plan import CodecPlan
-from wshard.episode.encode import describe
-from wshard.episode.file import open_wshard, save_wshard
-from wshard.episode.protocol import EpisodeAddress
-from wshard.episode.store import store
+from wshard.core.array_fields import DType
+from wshard.core.container.codec_plan import CodecPlan
+from wshard.core.episode.encode import describe
+from wshard.core.episode.file import open_wshard, save_wshard
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.episode.store import store
 from wshard.errors import (
     FormatError,
     HeaderError,

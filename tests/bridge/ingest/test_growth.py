@@ -14,7 +14,7 @@ from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_statistics, fa
 from embedders.space import Space, WindowPlan
 from embedders.statistics import drift
 from embedders.trajectory.arc import ArcDct
-from wshard.episode.file import load_wshard
+from wshard.core.episode.file import load_wshard
 from wshard.types import Channel
 
 TASKS, EACH = 6, 16

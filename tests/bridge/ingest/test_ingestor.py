@@ -33,7 +33,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import WindowPlan
 from embedders.trajectory.pooled import PooledCallable
-from wshard.episode.file import open_wshard, save_wshard
+from wshard.core.episode.file import open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
     IngestError,

@@ -23,10 +23,10 @@ from bridge.maintenance import fsck
 from bridge.quality.check import check_episodes
 from bridge.results import EpisodeRef
 from bridge.search.retriever import TrajectoryRetriever
-from wshard.episode.file import save_wshard
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.file import save_wshard
+from wshard.core.episode.protocol import EpisodeAddress
 from wshard.errors import UnknownSchemeError
-from wshard.open import list_episodes, open_episode
+from wshard.formats.open import list_episodes, open_episode
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:

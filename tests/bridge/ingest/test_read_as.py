@@ -12,10 +12,10 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance import check_archive
 from bridge.search.retriever import TrajectoryRetriever
 from wshard import save_wshard
-from wshard.episode.protocol import EpisodeAddress, read_as
+from wshard.core.episode.protocol import EpisodeAddress, read_as
 from wshard.errors import ClosedError, EntryNotFoundError, FormatError, IngestError
 from wshard.formats.lane_map import encode_lane_map, parse_lane_map
-from wshard.open import open_episode
+from wshard.formats.open import open_episode
 from wshard.testing import make_episode
 
 

@@ -37,12 +37,12 @@ from bridge.maintenance.fsck import check_archive as check
 from bridge.maintenance.fsck import repair_archive as repair
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import WindowPlan
-from wshard.container.reader import ShardReader
-from wshard.episode.file import save_wshard
-from wshard.episode.protocol import EpisodeAddress, read_as
+from wshard.core.container.reader import ShardReader
+from wshard.core.episode.file import save_wshard
+from wshard.core.episode.protocol import EpisodeAddress, read_as
+from wshard.core.recording.writer import WShardStreamWriter
 from wshard.errors import CatalogWriteError, VectorsDamagedError
 from wshard.formats.lane_map import encode_lane_map
-from wshard.recording.writer import WShardStreamWriter
 from wshard.types import Channel, Episode
 
 REMEMBERED = "digest, count, checksum, vectors"

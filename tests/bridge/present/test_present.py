@@ -41,7 +41,7 @@ from bridge.present.reports import (
 from bridge.quality.check import check_episodes
 from bridge.search.retriever import TrajectoryRetriever
 from wshard import Channel, DType, Episode, save_wshard
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress
 
 
 @pytest.fixture(scope="module")

@@ -24,11 +24,11 @@ from bridge.quality.check import check_episodes
 from bridge.quality.judge import Checker
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.curation.checks_api import CheckResults
-from wshard.episode.file import open_wshard, save_wshard
+from wshard.core.episode.file import open_wshard, save_wshard
+from wshard.core.quality.baseline import MAX_EPISODES
+from wshard.core.quality.measure_vector import VERSION
+from wshard.core.quality.thresholds import Thresholds
 from wshard.errors import NotEmbeddedWarning
-from wshard.quality.baseline import MAX_EPISODES
-from wshard.quality.measure_vector import VERSION
-from wshard.quality.thresholds import Thresholds
 from wshard.types import Channel, Episode
 
 COUNT = 12

@@ -13,7 +13,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.ranking.first_hits import ALIGNED_SHARE, FIRST, measure_distances
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.registry import default_embedder
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 COUNT = 16

@@ -22,7 +22,7 @@ from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import Compare
 from embedders.space import Space, WindowPlan
 from wshard import deepdata_bridge
-from wshard.episode.file import load_wshard
+from wshard.core.episode.file import load_wshard
 from wshard.errors import (
     CatalogNotFoundError,
     EntryNotFoundError,

@@ -14,7 +14,7 @@ from bridge.spaces.glitches import Usual
 from embedders.space import Space
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode
-from wshard.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 
 def walks(count: int, spike: float) -> list[Episode]:

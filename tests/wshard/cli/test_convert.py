@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from wshard.cli.convert import export
 from wshard.cli.doctor import _PACKAGE_OF_MODULE, OPTIONAL, REQUIRED, doctor
-from wshard.conversion.single import load
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.testing import assert_same_episode, make_episode
+from wshard.training.conversion.single import load
 from wshard.types import Episode
 
 app = typer.Typer()

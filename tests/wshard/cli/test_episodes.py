@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wshard.cli.files import app
-from wshard.episode.file import save_wshard
+from wshard.core.episode.file import save_wshard
 from wshard.testing import make_episode
 
 h5py = pytest.importorskip("h5py")

@@ -18,16 +18,16 @@ from paths import ROOT
 from typer.testing import CliRunner
 
 import wshard.cli.files
-from wshard.array_fields import DType
 from wshard.cli.common import reported
 from wshard.cli.files import app
-from wshard.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
-from wshard.container.metadata import ShardMetadata
-from wshard.container.reader import ShardReader
-from wshard.container.writer import ShardWriter
-from wshard.episode.file import load_wshard, open_wshard, save_wshard
+from wshard.core.array_fields import DType
+from wshard.core.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
+from wshard.core.container.metadata import ShardMetadata
+from wshard.core.container.reader import ShardReader
+from wshard.core.container.writer import ShardWriter
+from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
+from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.errors import MissingExtraError
-from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
 from wshard.types import Channel, Episode
 
@@ -352,8 +352,8 @@ def test_verbs_work_in_a_process_and_through_a_pipe(episode):
 
 def test_interrupt_ends_with_one_line_and_130(tmp_path):
     program = (
-        "import wshard.cli.files, wshard.recording.recover, signal\n"
-        "wshard.recording.recover.recover = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
+        "import wshard.cli.files, wshard.core.recording.recover, signal\n"
+        "wshard.core.recording.recover.recover = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
         "wshard.cli.files.app()"
     )
     result = child("-c", program, "recover", tmp_path)
@@ -375,7 +375,7 @@ def test_module_runs_the_installed_command(tmp_path):
     assert "not installed" in result.stderr
 
 
-@pytest.mark.parametrize("module", ["wshard", "wshard.recording.writer", "wshard.testing"])
+@pytest.mark.parametrize("module", ["wshard", "wshard.core.recording.writer", "wshard.testing"])
 def test_importing_the_library_loads_no_heavy_package(module):
     heavy = ["torch", "sqlalchemy", "httpx", "rich", "typer", "hypothesis", "bridge", "catalog", "embedders", "pandas"]
     program = f"import json, sys, {module}; print(json.dumps([m for m in {heavy} if m in sys.modules]))"

@@ -13,11 +13,10 @@ import pytest
 from hdf5_files import write_robomimic
 from paths import ROOT
 
-from wshard.chunks.reader import ChunkedEpisodeReader
-from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.conversion.single import convert, load, save
-from wshard.episode.file import EpisodeFile, save_wshard
-from wshard.episode.memory_reader import MemoryReader
+from wshard.core.chunks.reader import ChunkedEpisodeReader
+from wshard.core.chunks.writer import ChunkedEpisodeWriter
+from wshard.core.episode.file import EpisodeFile, save_wshard
+from wshard.core.episode.memory_reader import MemoryReader
 from wshard.errors import (
     ClosedError,
     CodecError,
@@ -35,6 +34,7 @@ from wshard.formats.dreamer.replay import DreamerSink, DreamerSource
 from wshard.formats.table import FORMATS
 from wshard.formats.wshard import WShardSink, WShardSource
 from wshard.testing import assert_same_episode, make_episode
+from wshard.training.conversion.single import convert, load, save
 from wshard.types import Episode, Format, TimebaseSpec
 
 

@@ -16,7 +16,7 @@ from bridge import TrajectoryIngestor
 from wshard import Episode
 from wshard.errors import UnsupportedFormatError, WShardError
 from wshard.formats.base import open_sink
-from wshard.open import open_location
+from wshard.formats.open import open_location
 from wshard.testing import make_episode
 
 if TYPE_CHECKING:

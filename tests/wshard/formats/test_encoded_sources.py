@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from wshard.container.reader import ShardReader
-from wshard.conversion.jobs import list_jobs
-from wshard.conversion.run import Conversion
-from wshard.conversion.target import ConversionTarget
-from wshard.episode.encoded_lane import StoredImages
-from wshard.episode.file import load_wshard
-from wshard.episode.protocol import read_as
+from wshard.core.container.reader import ShardReader
+from wshard.core.episode.encoded_lane import StoredImages
+from wshard.core.episode.file import load_wshard
+from wshard.core.episode.protocol import read_as
 from wshard.formats.base import open_source
+from wshard.training.conversion.jobs import list_jobs
+from wshard.training.conversion.run import Conversion
+from wshard.training.conversion.target import ConversionTarget
 
 
 @pytest.mark.parametrize("name", ["folder", "video"])

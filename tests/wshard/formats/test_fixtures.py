@@ -7,7 +7,7 @@ import pytest
 from paths import ROOT
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard.open import open_location
+from wshard.formats.open import open_location
 
 
 def test_every_data_set_is_named_by_a_test(dataset_fixtures):

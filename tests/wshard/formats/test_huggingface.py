@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wshard.episode.file import load_wshard
+from wshard.core.episode.file import load_wshard
 from wshard.errors import EpisodeError, FormatError, HubError, LaneError, MissingExtraError
 from wshard.formats import huggingface
 from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub

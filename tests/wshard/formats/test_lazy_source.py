@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD
-from wshard.episode.meta_reader import Declaration
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, REWARD
+from wshard.core.episode.meta_reader import Declaration
 from wshard.errors import ClosedError, EntryNotFoundError, StepError
 from wshard.formats.contract import EpisodeReaderContract, SourceContract
 from wshard.formats.lazy_source import LazySource

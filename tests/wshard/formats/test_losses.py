@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from odd_episodes import PARTS, describe, make_odd, unnamed_changes
 from sink_places import COLLECTIONS
 
-from wshard.array_fields import DType
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.array_fields import DType
+from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.errors import EpisodeError
 from wshard.formats.base import open_sink, open_source
 

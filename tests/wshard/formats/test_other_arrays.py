@@ -13,7 +13,7 @@ from wshard import list_episodes, load, open_episode, save
 from wshard.errors import FormatError, SourceNotFoundError, UnsupportedFormatError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
-from wshard.open import open_location
+from wshard.formats.open import open_location
 from wshard.testing import make_episode
 
 N = 30

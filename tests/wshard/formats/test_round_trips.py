@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sink_places import COLLECTIONS
 
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.detect import detect_format
 from wshard.formats.table import FORMATS

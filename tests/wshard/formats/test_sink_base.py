@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from wshard import open_sink
+from wshard.core.plugins import load_plugin
 from wshard.errors import UnknownFormatError
 from wshard.formats.base import sink_class
 from wshard.formats.sink_base import Sink, SinkBase
 from wshard.formats.source_base import SourceBase
 from wshard.formats.table import FORMATS
-from wshard.plugins import load_plugin
 from wshard.testing import make_episode
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from wshard.container.draft import WriteMode
+    from wshard.core.container.draft import WriteMode
 
 _NAMES: Final = ("notes of somebody.txt", "mine.npy", "mine.parquet", "my.wshard", "README.md")
 

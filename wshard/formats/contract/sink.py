@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.images import encode_image
+from wshard.core.types import Channel, Episode
 from wshard.errors import CodecError, EpisodeError, WShardError
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract.others import OthersContract
 from wshard.formats.contract.source import assert_same
 from wshard.formats.detect import detect_format
 from wshard.formats.sink_base import Sink
-from wshard.media.frames import ImageFrames
-from wshard.media.images import encode_image
 from wshard.testing import make_episode
-from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wshard.container.draft import WriteMode
+    from wshard.core.container.draft import WriteMode
     from wshard.formats.source_base import Source
 
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from wshard.chunks.split import cut
-from wshard.episode.lanes import STEP_TEXTS
-from wshard.episode.protocol import EpisodeReader, Fingerprint
+from wshard.core.chunks.split import cut
+from wshard.core.episode.lanes import STEP_TEXTS
+from wshard.core.episode.protocol import EpisodeReader, Fingerprint
+from wshard.core.types import Channel
 from wshard.errors import ClosedError, EntryNotFoundError, StepError
 from wshard.formats.lane_map import MappedSource, encode_lane_map
 from wshard.formats.source_base import Source, with_base
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from wshard.core.types import Array, Episode
     from wshard.formats.source_base import SourceBase
-    from wshard.types import Array, Episode
 
 _NEW_NAME: Final = "renamed"
 

@@ -13,8 +13,8 @@ from wshard.errors import FormatError
 from wshard.formats.npz import check_members, map_npz, read_npy_header, translate_npz_errors
 
 if TYPE_CHECKING:
-    from wshard.files.place import Place
-    from wshard.types import Array
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array
 
 
 class NpzColumn:

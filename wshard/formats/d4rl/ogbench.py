@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.episode.lanes import DONE, REWARD
+from wshard.core.episode.lanes import DONE, REWARD
 from wshard.errors import FormatError
 from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
@@ -17,8 +17,8 @@ from wshard.formats.table import CONVERT_OWN_DATA
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
     from wshard.formats.look import LocationLook
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, find, translate_errors, walk_datasets
@@ -16,8 +16,8 @@ from wshard.formats.hdf5.source import Hdf5Source
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.core.types import Array
     from wshard.formats.hdf5.lane_table import ColumnInfo
-    from wshard.types import Array
 
 HORIZON: Final = 1000
 """Timesteps of an episode of D4RL's MuJoCo tasks, where files lack timeouts."""

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
+from wshard.core.array_fields import DType
+from wshard.core.files.file_object import OpenFilePlace
+from wshard.core.files.schemes import place_of
+from wshard.core.types import Array, Channel, Episode, Format
 from wshard.errors import EpisodeError, FormatError, LaneError
-from wshard.files.file_object import OpenFilePlace
-from wshard.files.schemes import place_of
 from wshard.formats.npz import npy_bytes, parse_npy, read_npz, write_npz
-from wshard.types import Array, Channel, Episode, Format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.episode.meta_reader import Declaration
-    from wshard.files.schemes import Location, PathOrFile
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.episode.meta_reader import Declaration
+    from wshard.core.files.schemes import Location, PathOrFile
 
 OBSERVATION_KEYS: Final = ("image", "vector", "state", "proprio", "obs")
 ACTION_KEYS: Final = ("action", "act", "act_disc", "act_cont")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.chunks.split import join_pieces
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
-from wshard.episode.memory_reader import MemoryReader
-from wshard.episode.protocol import EpisodeAddress
+from wshard.core.chunks.split import join_pieces
+from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.memory_reader import MemoryReader
+from wshard.core.episode.protocol import EpisodeAddress
 from wshard.errors import FormatError, LaneError
 from wshard.formats.draft_sink import list_context_losses, list_losses
 from wshard.formats.dreamer.files import (
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.episode.protocol import EpisodeReader
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location, PathOrFile
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location, PathOrFile
+    from wshard.core.types import Array, Episode
     from wshard.formats.look import LocationLook
-    from wshard.types import Array, Episode
 
 _MAX_FILES_TRIED: Final = 8
 

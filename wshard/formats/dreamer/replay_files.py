@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wshard.files.file_object import OpenFilePlace
+from wshard.core.files.file_object import OpenFilePlace
 from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.look import LocationLook, look_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
 
 SUFFIX: Final = ".npz"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")

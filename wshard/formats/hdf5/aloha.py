@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.episode.lanes import REWARD
-from wshard.episode.natural_order import sort_naturally
-from wshard.files.file_object import OpenFilePlace
+from wshard.core.episode.lanes import REWARD
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -15,7 +15,7 @@ from wshard.formats.hdf5.values import read_attributes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
     from wshard.formats.hdf5.lane_table import ColumnInfo
 
 _SUFFIXES: Final = (".hdf5", ".h5")

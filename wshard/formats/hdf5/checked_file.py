@@ -16,14 +16,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from wshard.core.files.byte_source import open_source
 from wshard.errors import FormatError
-from wshard.files.byte_source import open_source
 from wshard.formats.hdf5.attribute_lists import find_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 LIST_SIZE: Final = 16
 """Bytes of a list in a dataset: its length and its address."""

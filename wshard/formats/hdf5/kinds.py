@@ -13,8 +13,8 @@ from wshard.formats.look import look_at
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
     from wshard.formats.look import LocationLook
 
 SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"

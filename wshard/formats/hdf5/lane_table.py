@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration
-from wshard.episode.step_texts import declare_texts, list_texts
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.meta_reader import Declaration
+from wshard.core.episode.step_texts import declare_texts, list_texts
+from wshard.core.media.image_header import read_image_header
+from wshard.core.types import TimebaseSpec
 from wshard.errors import FormatError
 from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, finite, json_value
-from wshard.media.image_header import read_image_header
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

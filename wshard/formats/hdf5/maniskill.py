@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
-from wshard.episode.meta_reader import stated_clock
-from wshard.episode.natural_order import sort_naturally
+from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.meta_reader import stated_clock
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.files.file_object import OpenFilePlace
 from wshard.errors import FormatError
-from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
@@ -20,9 +20,9 @@ from wshard.formats.hdf5.values import read_attributes, read_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
+    from wshard.core.types import TimebaseSpec
     from wshard.formats.hdf5.lane_table import ColumnInfo
-    from wshard.types import TimebaseSpec
 
 _PREFIX: Final = "traj_"
 _STEP_LANES: Final = {"rewards": REWARD, "terminated": DONE, "truncated": TRUNCATIONS}

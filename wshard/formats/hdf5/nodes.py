@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.file_object import OpenFilePlace
+from wshard.core.messages import shown
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
-from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.checked_file import LIST_SIZE, CheckedFile, checked_file
-from wshard.messages import shown
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 MAX_DATASETS: Final = 4096
 """Maximum number of datasets of one episode."""

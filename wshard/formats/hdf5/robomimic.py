@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.episode.lanes import DONE, REWARD
-from wshard.episode.meta_reader import stated_clock
-from wshard.episode.natural_order import sort_naturally
+from wshard.core.episode.lanes import DONE, REWARD
+from wshard.core.episode.meta_reader import stated_clock
+from wshard.core.episode.natural_order import sort_naturally
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, translate_errors, walk_datasets
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
+    from wshard.core.types import TimebaseSpec
     from wshard.formats.hdf5.lane_table import ColumnInfo
-    from wshard.types import TimebaseSpec
 
 ENV_ARGS: Final = "env_args"
 _ENV_INFO: Final = "env_info"

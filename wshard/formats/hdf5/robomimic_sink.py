@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD
-from wshard.episode.natural_order import sort_naturally
-from wshard.episode.step_texts import TASK
+from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.episode.step_texts import TASK
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from pathlib import Path
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Array, Channel, Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.types import Array, Channel, Episode
 
 _DATA: Final = "data"
 _MASK: Final = "mask"

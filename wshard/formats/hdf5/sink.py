@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from wshard.container.codec_plan import Compression
-    from wshard.container.draft import WriteMode
-    from wshard.files.schemes import PathOrFile
-    from wshard.types import Array, Episode
+    from wshard.core.container.codec_plan import Compression
+    from wshard.core.container.draft import WriteMode
+    from wshard.core.files.schemes import PathOrFile
+    from wshard.core.types import Array, Episode
 
 
 class Hdf5Sink(DraftSink):

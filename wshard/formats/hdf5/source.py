@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
-from wshard.episode.encoded_lane import image_frames
-from wshard.episode.lanes import STEP_TEXTS
-from wshard.episode.step_texts import find_positions
+from wshard.core.episode.encoded_lane import image_frames
+from wshard.core.episode.lanes import STEP_TEXTS
+from wshard.core.episode.step_texts import find_positions
 from wshard.errors import FormatError
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import ColumnInfo, read_texts
@@ -20,13 +20,13 @@ from wshard.formats.lazy_source import LazySource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import ImageFrames
+    from wshard.core.types import Array
     from wshard.formats.hdf5.lane_table import DatasetColumn
     from wshard.formats.look import LocationLook
-    from wshard.media.frames import ImageFrames
-    from wshard.types import Array
 
 _Ref = TypeVar("_Ref")
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.place import parse_json
 from wshard.errors import FormatError
-from wshard.files.place import parse_json
 from wshard.formats.hdf5.nodes import check_texts, import_h5py
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wshard.files.place import Place
-    from wshard.types import Array
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array
 
 WSHARD_ID: Final = "wshard_id"
 """Attribute with the id of an episode whose group has another name; written by this project."""

@@ -10,7 +10,7 @@ import numpy as np
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 
 def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:

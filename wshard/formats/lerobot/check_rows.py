@@ -11,10 +11,10 @@ from wshard.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from wshard.core.types import Array
     from wshard.formats.lerobot.dataset_meta import DatasetMeta
     from wshard.formats.lerobot.episode_table import EpisodeEntry
     from wshard.formats.lerobot.parquet_columns import ParquetColumns
-    from wshard.types import Array
 
 _FRAME: Final = "frame_index"
 _TIME: Final = "timestamp"

@@ -7,17 +7,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.arguments import integer
-from wshard.episode.lanes import STEP_TEXTS
-from wshard.episode.meta_reader import usable_rate
+from wshard.core.arguments import integer
+from wshard.core.episode.lanes import STEP_TEXTS
+from wshard.core.episode.meta_reader import usable_rate
+from wshard.core.files.listed import is_nameable
+from wshard.core.messages import shown
 from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
-from wshard.files.listed import is_nameable
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 INFO: Final = "meta/info.json"
 BOOKKEEPING: Final = ("timestamp", "frame_index", "episode_index", "index", "task_index")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from wshard.core.messages import shown
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.lerobot.dataset_info import INFO, DatasetInfo, read_info
 from wshard.formats.lerobot.episode_table import EpisodeTable
@@ -20,12 +21,11 @@ from wshard.formats.lerobot.read_meta import (
     read_lines,
     read_tasks,
 )
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.files.place import FileStatus, Place
+    from wshard.core.files.place import FileStatus, Place
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wshard.episode.lanes import STEP_TEXTS
-from wshard.episode.step_texts import TASK, find_positions, task_texts, texts_of
+from wshard.core.episode.lanes import STEP_TEXTS
+from wshard.core.episode.step_texts import TASK, find_positions, task_texts, texts_of
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.images import encode_image
 from wshard.formats.lerobot.features import IMAGE, TEXT, VIDEO
 from wshard.formats.lerobot.stats import SAMPLED_FRAMES, Stats, measure_frames, measure_numbers
 from wshard.formats.lerobot.write_columns import make_array
-from wshard.media.frames import ImageFrames
-from wshard.media.images import encode_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wshard.core.types import Array, Channel, Episode
     from wshard.formats.lerobot.write_columns import FeatureColumn
-    from wshard.types import Array, Channel, Episode
 
 
 class EpisodePlace(NamedTuple):

@@ -12,8 +12,8 @@ from wshard.errors import FormatError
 from wshard.formats.lerobot.dataset_info import fill_template
 
 if TYPE_CHECKING:
+    from wshard.core.types import Array
     from wshard.formats.lerobot.dataset_info import DatasetInfo
-    from wshard.types import Array
 
 _MAX_STEPS: Final = 1 << 40
 _MAX_MISSING: Final = 1 << 17  # a wrong total must not list millions of episodes that never existed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
+from wshard.core.episode.meta_reader import Declaration
+from wshard.core.types import Modality
 from wshard.errors import FormatError
-from wshard.types import Modality
 
 if TYPE_CHECKING:
     from wshard.formats.lerobot.dataset_info import Feature

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.schemes import place_of
 from wshard.errors import UnsupportedFormatError
-from wshard.files.schemes import place_of
 from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, read_info
 from wshard.formats.lerobot.open_parquet import import_parquet
 from wshard.formats.lerobot.read_meta import EPISODES_V2, TASKS_V2, read_episodes, read_tasks
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from wshard.core.types import Array
     from wshard.formats.lerobot.stats import Stats
-    from wshard.types import Array
 
 STATS_V2: Final = "meta/episodes_stats.jsonl"
 CHUNK: Final = 1000

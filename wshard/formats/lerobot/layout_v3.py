@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.schemes import place_of
 from wshard.errors import UnsupportedFormatError
-from wshard.files.schemes import place_of
 from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, read_info, read_json
 from wshard.formats.lerobot.open_parquet import import_parquet
 from wshard.formats.lerobot.read_meta import TASKS_V3, read_episodes, read_tasks
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 STATS_V3: Final = "meta/stats.json"
 CHUNK: Final = 1000

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.messages import how_to_install
 from wshard.errors import FormatError, LimitError, MissingExtraError, MissingFileError
-from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 MAX_ROWS: Final = 1 << 22
 """Maximum number of episodes or tasks that a data set describes."""

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wshard.array_fields import DType
+from wshard.core.array_fields import DType
+from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError, LimitError
-from wshard.files.schemes import place_of
 from wshard.formats.lerobot.arrow_arrays import count_leaves, storage_type, to_array
 from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.files.place import FileStatus, Place
-    from wshard.files.schemes import Location
-    from wshard.types import Array
+    from wshard.core.files.place import FileStatus, Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
 
 _Column: TypeAlias = tuple[str, tuple[int, ...]]
 """The name of a column, and the shape of its rows."""

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.arguments import integer
+from wshard.core.arguments import integer
+from wshard.core.messages import shown
 from wshard.errors import FormatError, LimitError, MissingFileError
 from wshard.formats.lerobot.arrow_arrays import plain_numbers
 from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
 from wshard.formats.lerobot.features import VIDEO
 from wshard.formats.lerobot.open_parquet import MAX_ROWS, count_row_groups, read_table
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array
     from wshard.formats.lerobot.dataset_info import DatasetInfo
-    from wshard.types import Array
 
 EPISODES_V2: Final = "meta/episodes.jsonl"
 TASKS_V2: Final = "meta/tasks.jsonl"

@@ -6,12 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TRUNCATIONS
-from wshard.episode.meta_writer import dump_json
-from wshard.episode.step_texts import TASK, text_lanes
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TRUNCATIONS
+from wshard.core.episode.meta_writer import dump_json
+from wshard.core.episode.step_texts import TASK, text_lanes
+from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError
-from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, INFO, read_json
 from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.types import Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.types import Episode
 
 _META: Final = (INFO, EPISODES_V2, TASKS_V2, TASKS_V3, STATS_V2, STATS_V3, ORIGINS)
 _EPISODES: Final = f"{EPISODES_V3}/chunk-{{chunk_index:03d}}/file-{{file_index:03d}}.parquet"

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import xxhash
 
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, STEP_TEXTS, TRUNCATIONS
-from wshard.episode.protocol import Fingerprint
-from wshard.episode.step_texts import TASK, declare_texts, find_positions, list_texts
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, STEP_TEXTS, TRUNCATIONS
+from wshard.core.episode.protocol import Fingerprint
+from wshard.core.episode.step_texts import TASK, declare_texts, find_positions, list_texts
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.video_frames import VideoFrames
+from wshard.core.types import TimebaseSpec
 from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.lerobot.check_rows import check_rows, check_tasks
@@ -31,20 +34,17 @@ from wshard.formats.lerobot.features import (
 from wshard.formats.lerobot.parquet_columns import MAX_FOOTERS, ParquetColumns
 from wshard.formats.lerobot.read_meta import EPISODES_V2, EPISODES_V3
 from wshard.formats.look import look_at
-from wshard.media.frames import ImageFrames
-from wshard.media.video_frames import VideoFrames
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.episode.meta_reader import Declaration
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.episode.meta_reader import Declaration
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array
     from wshard.formats.lerobot.dataset_info import DatasetInfo, Feature
     from wshard.formats.look import LocationLook
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array
 
 _TASKS: Final = f"{STEP_TEXTS}{TASK}"
 _MAX_FINGERPRINTS: Final = 64

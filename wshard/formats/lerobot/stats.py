@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.types import Array
+from wshard.core.types import Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

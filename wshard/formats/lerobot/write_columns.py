@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
-from wshard.episode.step_texts import TASK, texts_of
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
+from wshard.core.episode.step_texts import TASK, texts_of
+from wshard.core.files.listed import is_nameable
+from wshard.core.types import Modality
 from wshard.errors import EpisodeError
-from wshard.files.listed import is_nameable
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING
 from wshard.formats.lerobot.features import IMAGE, STEP_LANES, TEXT, VIDEO, split_names
-from wshard.types import Modality
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from wshard.types import Channel, Episode
+    from wshard.core.types import Channel, Episode
 
 MAX_AXES: Final = 5
 _CAMERA_CHANNELS: Final = {1, 3}

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wshard.core.media.open_video import TOLERANCE, OpenVideo
+from wshard.core.media.video_copy import copy_video
+from wshard.core.media.video_frames import VideoFrames
+from wshard.core.media.video_writer import encode_video
 from wshard.errors import EpisodeError
-from wshard.media.open_video import TOLERANCE, OpenVideo
-from wshard.media.video_copy import copy_video
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_writer import encode_video
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wshard.types import Channel
+    from wshard.core.types import Channel
 
 
 def write_video(channel: Channel, path: Path, fps: float, *, from_start: bool) -> float:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.files.place import Place
-    from wshard.types import Array
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array
 
 _MAX_BYTES: Final = 1 << 32
 _MAX_DEPTH: Final = 12

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
+from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError
-from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import import_h5py
@@ -25,8 +25,8 @@ from wshard.formats.minari.source import MAIN_FILE, MAX_METADATA_SIZE, METADATA_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Channel, Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.types import Channel, Episode
 
 _TUPLE: Final = re.compile(r"_index_(\d+)")
 _SMALLEST_IMAGE: Final = 32

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import numpy as np
 
-from wshard.arguments import integer
-from wshard.episode.lanes import DONE, REWARD, TRUNCATIONS
-from wshard.episode.natural_order import sort_naturally
+from wshard.core.arguments import integer
+from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.files.file_object import OpenFilePlace
 from wshard.errors import FormatError, MissingFileError
-from wshard.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
@@ -23,8 +23,8 @@ from wshard.formats.minari.arrow_columns import ArrowTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
 
 OPTIONS: Final = "options/"

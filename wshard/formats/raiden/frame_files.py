@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from wshard.core.media.image_files import ImageFiles
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.npz import read_npz
-from wshard.media.image_files import ImageFiles
 
 if TYPE_CHECKING:
-    from wshard.files.place import FileStatus, Place
-    from wshard.types import Array
+    from wshard.core.files.place import FileStatus, Place
+    from wshard.core.types import Array
 
 LOWDIM: Final = "lowdim"
 RGB: Final = "rgb"

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.schemes import place_of
 from wshard.errors import FormatError, LimitError, MissingFileError
-from wshard.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.schemes import Location
-    from wshard.types import Array
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
 
 MAX_FRAME_SIZE: Final = 1 << 20
 """Maximum bytes of the pickle of one timestep."""

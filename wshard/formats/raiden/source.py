@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.encoded_lane import image_frames
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import TIMESTAMPS
-from wshard.episode.meta_reader import Declaration, stated_clock
+from wshard.core.array_fields import DType
+from wshard.core.episode.encoded_lane import image_frames
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import TIMESTAMPS
+from wshard.core.episode.meta_reader import Declaration, stated_clock
+from wshard.core.media.frames import ImageFrames
+from wshard.core.types import Modality
 from wshard.errors import EpisodeError, FormatError, MissingFileError
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.lazy_source import LazySource
@@ -28,16 +30,14 @@ from wshard.formats.raiden.frame_files import (
     read_depth,
 )
 from wshard.formats.raiden.frame_pickle import PickledStep, read_frame
-from wshard.media.frames import ImageFrames
-from wshard.types import Modality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
-    from wshard.types import Array
 
 _MAX_STEPS: Final = 4096  # in the cache
 _MAX_METADATA: Final = 1 << 22

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 _OPTIONS: Final = "readahead_buffer_size:0,max_parallelism:0"  # for random access
 

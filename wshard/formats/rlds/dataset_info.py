@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from wshard.core.files.listed import place_of_data
+from wshard.core.messages import shown
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
-from wshard.files.listed import place_of_data
 from wshard.formats.hdf5.values import read_object
-from wshard.messages import shown
 
 if TYPE_CHECKING:
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 INFO: Final = "dataset_info.json"
 TFRECORD, ARRAY_RECORD = "tfrecord", "array_record"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.messages import shown
 from wshard.errors import FormatError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError
-from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.rlds.dataset_info import (
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.types import Episode
 
 SPLIT: Final = "train"
 _SHARD_SIZE: Final = 1 << 28

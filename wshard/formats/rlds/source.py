@@ -6,12 +6,14 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wshard.array_fields import DType
-from wshard.episode.encoded_lane import image_frames
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration, stated_clock
-from wshard.episode.step_texts import declare_texts, find_positions, list_texts
+from wshard.core.array_fields import DType
+from wshard.core.episode.encoded_lane import image_frames
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.meta_reader import Declaration, stated_clock
+from wshard.core.episode.step_texts import declare_texts, find_positions, list_texts
+from wshard.core.media.image_header import read_image_header
+from wshard.core.types import TimebaseSpec
 from wshard.errors import CodecError, FormatError, LaneError, MissingFileError, UnsupportedFormatError
 from wshard.formats.hdf5.values import parse_object, read_object
 from wshard.formats.lazy_source import LazySource
@@ -29,20 +31,18 @@ from wshard.formats.rlds.step_values import (
     values_of,
 )
 from wshard.formats.rlds.tfrecord import TFRecordFile
-from wshard.media.image_header import read_image_header
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import ImageFrames
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
     from wshard.formats.rlds.dataset_info import RLDSInfo
     from wshard.formats.rlds.example import ExampleFeature
     from wshard.formats.rlds.features import TFDSFeature
-    from wshard.media.frames import ImageFrames
-    from wshard.types import Array
 
 IS_FIRST, IS_LAST, IS_TERMINAL = "steps/is_first", "steps/is_last", "steps/is_terminal"
 STEP_BLOCKS: Final = {"steps/reward": REWARD, IS_TERMINAL: DONE, "steps/timestamps_ns": TIMESTAMPS}

@@ -16,8 +16,8 @@ from wshard.formats.rlds.features import NUMBER, TEXT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.core.types import Array
     from wshard.formats.rlds.features import TFDSFeature
-    from wshard.types import Array
 
 FLAT: Final = "/ragged_flat_values"
 ROWS: Final = "/ragged_row_lengths_0"

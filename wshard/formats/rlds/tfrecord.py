@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 _HEAD: Final = struct.Struct("<QI")  # length, and its checksum
 _CRC: Final = struct.Struct("<I")

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_writer import encode_note
-from wshard.episode.step_texts import TASK, task_texts, text_lanes, texts_of
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.meta_writer import encode_note
+from wshard.core.episode.step_texts import TASK, task_texts, text_lanes, texts_of
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.images import encode_image
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import list_losses
 from wshard.formats.rlds.features import IMAGE, NUMBER, TEXT, TFDSFeature
 from wshard.formats.rlds.source import IS_FIRST, IS_LAST, IS_TERMINAL, OWN_FIELD, STEP_BLOCKS
-from wshard.media.frames import ImageFrames
-from wshard.media.images import encode_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Channel, Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.types import Channel, Episode
 
 INSTRUCTION: Final = "steps/language_instruction"
 _AS_BYTES: Final = frozenset({DType.FLOAT64, DType.FLOAT16, DType.UINT64})

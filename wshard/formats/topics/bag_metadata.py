@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.files.listed import name_missing_file, place_of_data
+from wshard.core.messages import shown
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError
-from wshard.files.listed import name_missing_file, place_of_data
-from wshard.messages import shown
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 NAME: Final = "metadata.yaml"
 STORAGES: Final = ("mcap", "sqlite3")

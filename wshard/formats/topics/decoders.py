@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.messages import shown
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError, UnsupportedFormatError
 from wshard.formats.topics.ros_message import RosMessages
 from wshard.formats.topics.values import Stamp
-from wshard.messages import shown
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable

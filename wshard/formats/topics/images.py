@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.messages import shown
 from wshard.errors import FormatError, UnsupportedFormatError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 _COMPRESSED: Final = re.compile(r"(sensor_msgs|foxglove|foxglove_msgs)[/.](msg/)?CompressedImage")
 _RAW: Final = re.compile(r"(sensor_msgs|foxglove|foxglove_msgs)[/.](msg/)?(Image|RawImage)")

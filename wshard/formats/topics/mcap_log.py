@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import lz4.frame
 import numpy as np
 
-from wshard.container.codec import decompress
-from wshard.container.layout import ENTRY_ZSTD
+from wshard.core.container.codec import decompress
+from wshard.core.container.layout import ENTRY_ZSTD
+from wshard.core.plugins import import_library
 from wshard.errors import ChecksumError, CodecError, FormatError, LimitError, MissingExtraError
 from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic, add_topic
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 MAGIC: Final = b"\x89MCAP0\r\n"
 EXTRA: Final = "mcap"

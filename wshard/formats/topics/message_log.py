@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import zstandard
 
-from wshard.container.codec import decompress
-from wshard.container.layout import ENTRY_ZSTD
+from wshard.core.container.codec import decompress
+from wshard.core.container.layout import ENTRY_ZSTD
 from wshard.errors import CodecError, LimitError
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from wshard.formats.topics.unpack_file import PACKED, unpack_file
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array
 
 _SPLIT: Final = re.compile(r"_\d+$")
 _LOOKED_AT: Final = 4096

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 SIGNATURE: Final = b"SQLite format 3\0"
 _NEEDED: Final = frozenset({"topics", "messages"})

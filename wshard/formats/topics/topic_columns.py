@@ -12,7 +12,7 @@ from wshard.formats.topics.values import Stamp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 _MAX_TEXTS: Final = 1024
 _LONGEST_TEXT: Final = 4096

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import STEP_TEXTS, TIMESTAMPS
-from wshard.episode.meta_reader import Declaration
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import STEP_TEXTS, TIMESTAMPS
+from wshard.core.episode.meta_reader import Declaration
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.image_header import read_image_header
+from wshard.core.types import TimebaseSpec
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
 from wshard.formats.topics.clock import CAMERA, NUMBERS, TEXTS, choose_clock, named_clock
 from wshard.formats.topics.decoders import choose_decoder
 from wshard.formats.topics.images import encoded_image, holds_encoded_images, holds_raw_images, raw_image
 from wshard.formats.topics.topic_columns import TopicColumns, make_columns
 from wshard.formats.topics.values import flatten_message
-from wshard.media.frames import ImageFrames
-from wshard.media.image_header import read_image_header
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from wshard.core.types import Array
     from wshard.formats.topics.message_log import MessageLog
-    from wshard.types import Array
 
 TIMES: Final = "aux/stamps_ns/"
 """Before the lanes of other stamps than those of the clock: TOPIC, or TOPIC/FIELD of times in messages."""

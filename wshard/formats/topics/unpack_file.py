@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import zstandard
 
+from wshard.core.files.local import LocalPlace
 from wshard.errors import CodecError, LimitError
-from wshard.files.local import LocalPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 PACKED: Final = ".zstd"
 MAX_UNPACKED: Final = 1 << 34

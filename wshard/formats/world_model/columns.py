@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.meta_reader import Declaration
+from wshard.core.types import Modality
 from wshard.errors import EpisodeError, FormatError
-from wshard.types import Modality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 LENGTHS: Final = "ep_len"
 OFFSETS: Final = "ep_offset"

@@ -6,24 +6,24 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.image_files import ImageFiles
+from wshard.core.media.video_frames import VideoFrames
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import map_npz
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, split_rows
 from wshard.formats.world_model.rows_source import RowsSource
-from wshard.media.frames import ImageFrames
-from wshard.media.image_files import ImageFiles
-from wshard.media.video_frames import VideoFrames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array
     from wshard.formats.world_model.columns import RowSpan
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array
 
 MEMBER: Final = "arr_0"
 SUFFIX: Final = ".npz"

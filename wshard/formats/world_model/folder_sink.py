@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wshard.types import Array, Channel
+    from wshard.core.types import Array, Channel
 
 _FRAMES: Final = re.compile(r"ep_\d+(_step_\d+\.jpe?g|\.mp4)")
 _COPIED_AT_ONCE: Final = 1 << 24

@@ -17,11 +17,11 @@ from wshard.formats.world_model.rows_source import RowsSource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
     from wshard.formats.world_model.columns import RowSpan
-    from wshard.types import Array
 
 BLOCK: Final = "wshard.block"
 """Attribute of a dataset: the block name of its lane."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.media.frames import ImageFrames
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn, as_lane
@@ -29,18 +31,16 @@ from wshard.formats.world_model.lance_tables import (
     videos_of,
 )
 from wshard.formats.world_model.rows_source import RowsSource
-from wshard.media.frames import ImageFrames
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array
 
 _BATCH_SIZE: Final = 64
 _AHEAD: Final = 1 << 21  # bytes of a column

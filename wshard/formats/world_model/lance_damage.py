@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 
 class FragmentRows(NamedTuple):

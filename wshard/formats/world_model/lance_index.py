@@ -11,7 +11,7 @@ from wshard.formats.world_model.columns import RowSpan
 from wshard.formats.world_model.lance_tables import EPISODE, STEP
 
 if TYPE_CHECKING:
-    from wshard.types import Array
+    from wshard.core.types import Array
 
 UNKNOWN: Final = -1
 """The step of a row that cannot be read."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.schemes import place_of
+from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, FormatError
-from wshard.files.schemes import place_of
 from wshard.formats.world_model.columns import TEXT, StepColumn
 from wshard.formats.world_model.lance import LanceSource
 from wshard.formats.world_model.lance_tables import (
@@ -25,16 +26,15 @@ from wshard.formats.world_model.lance_tables import (
 )
 from wshard.formats.world_model.rows_sink import RowsSink, image_bytes
 from wshard.formats.world_model.statements import StatementTable
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wshard.container.draft import Draft, WriteMode
-    from wshard.files.place import Place
-    from wshard.files.schemes import PathOrFile
-    from wshard.types import Channel
+    from wshard.core.container.draft import Draft, WriteMode
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import PathOrFile
+    from wshard.core.types import Channel
 
 _BUFFER_SIZE: Final = 1 << 26
 

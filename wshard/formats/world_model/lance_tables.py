@@ -7,13 +7,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
     from wshard.formats.look import LocationLook
 
 EPISODE: Final = "episode_idx"

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.media.video_frames import VideoFrames
 from wshard.errors import CodecError, FormatError
 from wshard.formats.look import look_at
 from wshard.formats.world_model.columns import StepColumn
 from wshard.formats.world_model.lance import LanceSource, LanceTable
 from wshard.formats.world_model.lance_tables import EPISODE, SUFFIX, VIDEOS, is_table, translate_lance_errors, videos_of
-from wshard.media.video_frames import VideoFrames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.media.frames import EncodedFrames
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
     from wshard.formats.world_model.columns import RowSpan
-    from wshard.media.frames import EncodedFrames
-    from wshard.types import Array
 
 KEY: Final = "video_key"
 BYTES: Final = "video_bytes"

@@ -6,19 +6,19 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.files.schemes import place_of
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError
-from wshard.files.schemes import place_of
 from wshard.formats.world_model.lance_sink import LanceSink
 from wshard.formats.world_model.lance_tables import EPISODE, EPISODES, SUFFIX, VIDEOS, side_table, table_files
 from wshard.formats.world_model.lance_video import BYTES, KEY, LanceVideoSource
 from wshard.formats.world_model.rows_sink import encode_mp4
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.container.draft import Draft, WriteMode
-    from wshard.types import Channel
+    from wshard.core.container.draft import Draft, WriteMode
+    from wshard.core.types import Channel
 
 _VIDEO_TABLES: Final = f"*{VIDEOS}{SUFFIX}"
 _BLOB: Final = {"lance-encoding:blob": "true"}

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.step_texts import TASK, text_lanes, texts_of
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.step_texts import TASK, text_lanes, texts_of
+from wshard.core.media.frames import ImageFrames
+from wshard.core.media.images import encode_image
+from wshard.core.media.video_copy import copy_video
+from wshard.core.media.video_frames import VideoFrames
+from wshard.core.media.video_writer import encode_video
+from wshard.core.types import Channel, Modality
 from wshard.errors import EpisodeError
 from wshard.formats.draft_sink import DraftSink, list_context_losses
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, id_of_number, name_columns
-from wshard.media.frames import ImageFrames
-from wshard.media.images import encode_image
-from wshard.media.video_copy import copy_video
-from wshard.media.video_frames import VideoFrames
-from wshard.media.video_writer import encode_video
-from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wshard.container.draft import WriteMode
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.schemes import PathOrFile
-    from wshard.types import Episode
+    from wshard.core.container.draft import WriteMode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.schemes import PathOrFile
+    from wshard.core.types import Episode
 
 
 class RowsSink(DraftSink):

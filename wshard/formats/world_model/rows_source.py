@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wshard.episode.step_texts import declare_texts, find_positions, list_texts
+from wshard.core.episode.step_texts import declare_texts, find_positions, list_texts
 from wshard.errors import FormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.world_model.columns import (
@@ -21,8 +21,8 @@ from wshard.formats.world_model.columns import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.types import Array
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.types import Array
 
 
 class RowsSource(LazySource[RowSpan]):

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wshard.core.files.schemes import place_of
+from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError
-from wshard.files.schemes import place_of
 from wshard.formats.world_model.lance_tables import EPISODE, GENERATION, SHAPE, find_statements, table_files
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 
 class StatementTable:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.messages import shown
 from wshard.errors import FormatError, LimitError
-from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.local import LocalPlace
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError, FormatWarning, LimitError, MissingExtraError
-from wshard.files.local import LocalPlace
 from wshard.formats.zarr.array_layout import ArrayLayout, read_layout
 from wshard.formats.zarr.expansion import bytes_to_check, check_expansion, compressor_of
 from wshard.formats.zarr.store_files import METADATA_NAMES, StoreBuffers, ZarrFiles, ZarrFolder, ZarrZip
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.files.place import Place
-    from wshard.types import Array
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array
 
 _MAX_ARRAYS: Final = 4096
 _MAX_DEPTH: Final = 8

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from wshard.array_fields import DType
-from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_writer import encode_note
+from wshard.core.array_fields import DType
+from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.meta_writer import encode_note
+from wshard.core.files.listed import is_nameable
+from wshard.core.files.schemes import place_of
+from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError
-from wshard.files.listed import is_nameable
-from wshard.files.schemes import place_of
 from wshard.formats.draft_sink import DraftSink, list_losses
 from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN_ATTRIBUTE, as_object
 from wshard.formats.zarr.source import ReplayBufferSource
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from wshard.episode.info import EpisodeInfo
-    from wshard.files.place import Place
-    from wshard.types import Array, Channel, Episode
+    from wshard.core.episode.info import EpisodeInfo
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array, Channel, Episode
 
 _METADATA_FILES: Final = (".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json")
 _CHUNK_NAME: Final = re.compile(r"(c[./])?\d+([./]\d+)*|c")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import numpy as np
 import xxhash
 
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
-from wshard.episode.meta_reader import Declaration, stated_clock
-from wshard.episode.protocol import Fingerprint
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.core.episode.meta_reader import Declaration, stated_clock
+from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EpisodeError, FormatError, MissingExtraError
 from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, json_value
 from wshard.formats.lazy_source import LazySource
@@ -27,11 +27,11 @@ from wshard.formats.zarr.store_files import ENDS, METADATA_NAMES, ZarrZip
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.files.place import Place
-    from wshard.files.schemes import Location
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
     from wshard.formats.look import LocationLook
     from wshard.formats.zarr.array_layout import ArrayLayout
-    from wshard.types import Array
 
 STEP_BLOCKS: Final = {
     "reward": REWARD,

@@ -6,12 +6,12 @@ import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from wshard.core.files.place import parse_json
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError
-from wshard.files.place import parse_json
-from wshard.plugins import import_library
 
 if TYPE_CHECKING:
-    from wshard.files.place import Place
+    from wshard.core.files.place import Place
 
 ENDS: Final = "meta/episode_ends"
 METADATA_NAMES: Final = (".zarray", "zarr.json")

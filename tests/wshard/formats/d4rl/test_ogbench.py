@@ -11,7 +11,7 @@ from wshard.errors import FormatError, LimitError
 from wshard.formats.base import open_source
 from wshard.formats.d4rl.ogbench import OgbenchSource
 from wshard.formats.detect import detect_format
-from wshard.open import open_episode
+from wshard.formats.open import open_episode
 
 
 def rows_of(*lengths: int):

@@ -18,13 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wshard.array_fields import DType
-from wshard.chunks.reader import ChunkedEpisodeReader
-from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.conversion.single import convert, load
-from wshard.episode.file import load_wshard, save_wshard
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.memory_reader import MemoryReader
+from wshard.core.array_fields import DType
+from wshard.core.chunks.reader import ChunkedEpisodeReader
+from wshard.core.chunks.writer import ChunkedEpisodeWriter
+from wshard.core.episode.file import load_wshard, save_wshard
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.memory_reader import MemoryReader
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
 from wshard.formats.base import open_sink
@@ -32,6 +31,7 @@ from wshard.formats.dreamer.files import load_dreamer, save_dreamer
 from wshard.formats.dreamer.replay import DreamerSource
 from wshard.formats.npz import read_npz, write_npz
 from wshard.testing import make_episode
+from wshard.training.conversion.single import convert, load
 from wshard.types import Channel, Episode, Format
 
 

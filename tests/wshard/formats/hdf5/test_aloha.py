@@ -16,7 +16,7 @@ from wshard.errors import FormatError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.hdf5.aloha import AlohaSource
-from wshard.open import open_episode
+from wshard.formats.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

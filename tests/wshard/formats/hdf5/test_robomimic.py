@@ -15,7 +15,7 @@ from wshard.formats.base import open_source
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.hdf5.robomimic import RobomimicSource
-from wshard.open import list_episodes, open_episode
+from wshard.formats.open import list_episodes, open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

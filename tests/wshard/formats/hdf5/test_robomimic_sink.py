@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wshard import load_wshard, open_episode, save_wshard
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.memory_reader import MemoryReader
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.memory_reader import MemoryReader
 from wshard.errors import CodecError, EpisodeError, FormatError, MissingFileError
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.hdf5.robomimic_sink import RobomimicSink

@@ -26,7 +26,7 @@ from wshard.errors import (
 from wshard.formats.base import open_sink
 from wshard.formats.lerobot.open_parquet import MAX_ROWS
 from wshard.formats.lerobot.source import LeRobotSource
-from wshard.open import list_episodes
+from wshard.formats.open import list_episodes
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:

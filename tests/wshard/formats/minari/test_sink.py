@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.memory_reader import MemoryReader
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.memory_reader import MemoryReader
 from wshard.errors import EpisodeError, FormatError
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.detect import detect_format

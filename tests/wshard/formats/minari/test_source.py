@@ -16,7 +16,7 @@ from wshard.errors import EntryNotFoundError, FormatError, MissingFileError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format
 from wshard.formats.minari.source import MinariSource
-from wshard.open import list_episodes, open_episode
+from wshard.formats.open import list_episodes, open_episode
 
 STORAGES = ("hdf5", "arrow", "parquet")
 

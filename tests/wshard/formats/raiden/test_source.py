@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
+from wshard.core.media.frames import ImageFrames
 from wshard.errors import EntryNotFoundError, FormatError, MissingFileError
 from wshard.formats.base import open_source
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
+from wshard.formats.open import list_episodes, open_episode
 from wshard.formats.raiden.source import RaidenSource
-from wshard.media.frames import ImageFrames
-from wshard.open import list_episodes, open_episode
 from wshard.types import Channel, Episode, Modality, TimebaseSpec
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rlds_sets import encode, group, image, record_of, steps, steps_of, tensor, 
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import open_episode
-from wshard.array_fields import DType
+from wshard.core.array_fields import DType
 from wshard.errors import ChecksumError, FormatError, LimitError, MissingFileError, UnsupportedFormatError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format

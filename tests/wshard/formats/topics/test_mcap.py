@@ -27,8 +27,8 @@ from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import load_wshard, open_episode, save_wshard
 from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError
 from wshard.formats.detect import detect_format
+from wshard.formats.open import open_location
 from wshard.formats.topics.source import McapSource
-from wshard.open import open_location
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from wshard.data import LanceWriter, load_dataset
 from wshard.errors import FormatError
-from wshard.open import open_location
+from wshard.formats.open import open_location
 
 LENGTHS = (4, 5, 3)
 

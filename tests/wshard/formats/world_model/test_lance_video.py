@@ -16,9 +16,9 @@ from wshard.data import LanceVideoDataset, VideoDataset, detect_format, load_dat
 from wshard.errors import FormatError
 from wshard.formats import detect
 from wshard.formats.base import open_sink
+from wshard.formats.open import open_location
 from wshard.formats.world_model.lance_video import LanceVideoSource
 from wshard.media import VideoFrames
-from wshard.open import open_location
 from wshard.testing import make_episode
 
 

@@ -17,13 +17,13 @@ from hypothesis.extra import numpy as hnp
 from world_model_sets import SETS, make_columns, write_folder, write_hdf5
 
 from wshard import open_sink, open_source, save_wshard
-from wshard.episode.info import EpisodeInfo
-from wshard.episode.memory_reader import MemoryReader
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.episode.memory_reader import MemoryReader
 from wshard.errors import EpisodeError, FormatError, RecordingStateError
 from wshard.formats.detect import detect_format
+from wshard.formats.open import open_location
 from wshard.formats.sink_base import Sink
 from wshard.media import VideoFrames
-from wshard.open import open_location
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Channel, Episode, Modality
 

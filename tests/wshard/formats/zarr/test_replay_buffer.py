@@ -22,14 +22,14 @@ from random_lanes import lane_rows, make_lane
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
-from wshard.array_fields import DType
-from wshard.episode.info import EpisodeInfo
+from wshard.core.array_fields import DType
+from wshard.core.episode.info import EpisodeInfo
+from wshard.core.media.images import encode_image
 from wshard.errors import CodecError, EpisodeError, FormatError, FormatWarning, LimitError, MissingExtraError
 from wshard.formats.contract import SourceContract
 from wshard.formats.detect import detect_format
 from wshard.formats.zarr.source import ReplayBufferSource
 from wshard.media import ImageFrames
-from wshard.media.images import encode_image
 
 ENDS = [5, 12, 20]
 STORED = [kind for kind in DType if kind is not DType.BFLOAT16]

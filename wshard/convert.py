@@ -1,8 +1,0 @@
-"""Convert between formats: import path of the reference package."""
-
-from __future__ import annotations
-
-from wshard.conversion.single import convert, load, save
-from wshard.formats.detect import detect_format, detect_format_bytes
-
-__all__ = ["convert", "detect_format", "detect_format_bytes", "load", "save"]

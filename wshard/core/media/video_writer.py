@@ -1,0 +1,129 @@
+"""Write camera frames as an MP4 of constant rate, in their original size."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from fractions import Fraction
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.core.arguments import finite_number
+from wshard.core.container.atomic_write import publish
+from wshard.core.media.image_header import check_pixels
+from wshard.core.media.open_video import import_av
+from wshard.errors import EpisodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+DEFAULT_OPTIONS: Final = {"g": "10"}
+"""A key frame every 10 frames: reading any frame decodes ten at most."""
+
+_THREADS: Final = 4
+"""Fixed, as the encoded bytes depend on the number of threads, by default that of the machine's cores."""
+
+_LOSSLESS: Final = ("libx264rgb", "rgb24", {"qp": "0"})
+
+
+def encode_video(
+    frames: Iterable[Any],
+    target: str | os.PathLike[str] | IO[bytes],
+    *,
+    fps: float,
+    codec: str = "libx264",
+    options: Mapping[str, str] | None = None,
+    lossless: bool = False,
+) -> int:
+    """Write frames [H, W, C], uint8 with C 1 or 3, as an MP4; returns their number.
+
+    Frame t is shown at t / fps seconds. Frames are never resized: those of even width and height are stored as yuv420p,
+    others as yuv444p (H.264 High 4:4:4), and those of one channel as gray. lossless: store RGB losslessly with
+    libx264rgb. A file at a path is written atomically; a file object must be seekable. options: those of the codec,
+    such as {"crf": "18", "g": "2"}. Raises EpisodeError for frames or options that cannot be encoded,
+    MissingExtraError.
+    """
+    rate = finite_number(fps, "video: fps", EpisodeError)
+    if rate <= 0:
+        raise EpisodeError(f"video: expected fps > 0, found {fps!r}")
+    arrays = iter(frames)
+    first = _check(next(arrays, None), None, 0)
+    settings = dict(DEFAULT_OPTIONS) | dict(options or {})
+    pixel_format = _pixel_format(first.shape)
+    if lossless and first.shape[2] == 3:
+        codec, pixel_format, extra = _LOSSLESS
+        settings |= extra
+    elif lossless:
+        settings["qp"] = "0"
+    stream = (codec, pixel_format, Fraction(rate).limit_denominator(1_000_000), settings)
+    chained = itertools.chain([first], arrays)
+    if isinstance(target, str | os.PathLike):
+        with publish(target) as file:
+            return _write(file, chained, first.shape, stream)
+    return _write(target, chained, first.shape, stream)
+
+
+@contextlib.contextmanager
+def _keep_priority() -> Iterator[None]:
+    """Restore the thread's scheduling: for root, SVT-AV1 makes the thread that opens it a real-time one permanently."""
+    if not hasattr(os, "sched_getscheduler"):  # not on Linux
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
+def _write(
+    file: IO[bytes],
+    frames: Iterable[Any],
+    shape: tuple[int, ...],
+    stream: tuple[str, str, Fraction, dict[str, str]],
+) -> int:
+    av = import_av()
+    codec, pixel_format, rate, options = stream
+    count = 0
+    try:
+        with _keep_priority(), av.open(file, "w", format="mp4") as container:
+            video = container.add_stream(codec, rate=rate, options=options)
+            video.height, video.width, video.pix_fmt = shape[0], shape[1], pixel_format
+            video.codec_context.time_base = 1 / rate
+            video.codec_context.thread_count, video.codec_context.thread_type = _THREADS, "FRAME"
+            for count, image in enumerate(frames, 1):
+                pixels = _check(image, shape, count - 1)
+                gray = shape[2] == 1
+                frame = av.VideoFrame.from_ndarray(pixels[..., 0] if gray else pixels, "gray" if gray else "rgb24")
+                frame.pts, frame.time_base = count - 1, 1 / rate
+                container.mux(video.encode(frame))
+            container.mux(video.encode(None))
+    except (av.FFmpegError, ValueError) as error:
+        if isinstance(error, EpisodeError):
+            raise
+        size = "x".join(map(str, shape))
+        raise EpisodeError(f"video: {codec} cannot encode frames {size} as {pixel_format}: {error}") from error
+    return count
+
+
+def _check(frame: Any, shape: tuple[int, ...] | None, number: int) -> NDArray[np.uint8]:
+    if frame is None:
+        raise EpisodeError("video: expected at least one frame, found none")
+    pixels = np.ascontiguousarray(frame)
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in {1, 3}:
+        expected = "uint8 [H, W, C] with C 1 or 3"
+        raise EpisodeError(f"video: frame {number}: expected {expected}, found {pixels.dtype} {list(pixels.shape)}")
+    if shape is not None and pixels.shape != shape:
+        raise EpisodeError(f"video: frame {number}: expected {list(shape)}, found {list(pixels.shape)}")
+    check_pixels(pixels.shape[1], pixels.shape[0], f"video: frame {number}")
+    return pixels
+
+
+def _pixel_format(shape: tuple[int, ...]) -> str:
+    if shape[2] == 1:
+        return "gray"
+    return "yuv444p" if shape[0] % 2 or shape[1] % 2 else "yuv420p"

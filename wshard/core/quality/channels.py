@@ -1,0 +1,103 @@
+"""Measures of every channel: invalid numbers, constant values, saturation, jumps, phases.
+
+Every measure is a share of the duration or a ratio, so that none grows with the length of an episode. The time axis of
+channels is the last one, [..., T], for any number of episodes at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wshard.core.quality.measure_vector import CHANNEL, PHASES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+
+def fill_bad(columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return channels [..., T] with invalid numbers replaced by the previous value, and a summary of them.
+
+    The summary [..., 2] has the share of invalid numbers, and the timestep of the first one.
+    """
+    bad = ~np.isfinite(columns)
+    if not bad.any():
+        return columns, np.zeros((*columns.shape[:-1], 2))
+    last_valid = np.maximum.accumulate(np.where(bad, -1, np.arange(columns.shape[-1])), axis=-1)
+    first_valid = np.argmax(~bad, axis=-1)[..., None]  # leading invalid numbers are replaced by the first valid one
+    filled = np.take_along_axis(columns, np.where(last_valid < 0, first_valid, last_valid), axis=-1)
+    summary = np.stack([bad.mean(axis=-1), np.argmax(bad, axis=-1)], axis=-1)
+    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), summary
+
+
+def bends(columns: Numbers) -> Numbers:
+    """Return the distance of each timestep of channels [..., T >= 3] from the mean of its neighbours: [..., T - 2]."""
+    middle = columns[..., 2:] + columns[..., :-2]
+    middle *= 0.5
+    np.subtract(columns[..., 1:-1], middle, out=middle)
+    return np.abs(middle, out=middle)
+
+
+def center(columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return channels [..., T] less their mean, and their standard deviations [...]."""
+    deviations = columns - columns.mean(axis=-1, keepdims=True)
+    spread: Numbers = np.sqrt(np.vecdot(deviations, deviations) / columns.shape[-1])
+    return deviations, spread
+
+
+def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numbers) -> Numbers:
+    """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of CHANNEL, then the phases.
+
+    bad, bent, spread: results of the functions above; bent is empty for fewer than 3 timesteps.
+    """
+    episodes, channels, _ = columns.shape
+    measures = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
+    row_of = {name: number for number, name in enumerate(CHANNEL)}
+    measures[:, row_of["bad"]], measures[:, row_of["bad_at"]] = bad[..., 0], bad[..., 1]
+    measures[:, row_of["held"]], measures[:, row_of["held_at"]] = _measure_constant(columns)
+    measures[:, row_of["railed"]], measures[:, row_of["railed_at"]] = _measure_railed(columns)
+    if bent.shape[-1]:
+        measures[:, row_of["jump"]], measures[:, row_of["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
+    measures[:, row_of["std"]] = spread
+    measures[:, len(CHANNEL) :] = _phases(columns)
+    return measures
+
+
+def longest_run(flags: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the length of the longest run of True along the last axis of [..., T], and its start."""
+    lengths, starts = (np.zeros(flags.shape[:-1], np.int64) for _ in range(2))
+    has_run = flags.any(axis=-1)
+    if has_run.any():
+        rows = flags[has_run]
+        steps = np.arange(rows.shape[-1])
+        runs = steps - np.maximum.accumulate(np.where(rows, -1, steps), axis=-1)
+        end = np.argmax(runs, axis=-1)
+        lengths[has_run] = runs[np.arange(len(rows)), end]
+        starts[has_run] = end + 1
+        starts -= lengths
+    return lengths, starts
+
+
+def _measure_constant(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+    """Return the longest time with a constant value in each channel, as a share of the duration, and its start."""
+    run, start = longest_run(columns[..., 1:] == columns[..., :-1])
+    return run / max(columns.shape[-1] - 1, 1), start
+
+
+def _measure_railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+    """Return the share of timesteps at the maximum or at the minimum, whichever is larger, and the first of them."""
+    low, high = columns.min(axis=-1), columns.max(axis=-1)
+    top, bottom = columns == high[..., None], columns == low[..., None]
+    upper, lower = np.count_nonzero(top, axis=-1), np.count_nonzero(bottom, axis=-1)
+    first = np.where(upper >= lower, np.argmax(top, axis=-1), np.argmax(bottom, axis=-1))
+    return np.where(high > low, np.maximum(upper, lower) / columns.shape[-1], 0.0), first
+
+
+def _phases(columns: Numbers) -> Numbers:
+    edges = np.arange(PHASES + 1) * columns.shape[-1] // PHASES
+    counts = np.maximum(edges[1:] - edges[:-1], 1)  # with fewer timesteps than phases, some timesteps count twice
+    means: Numbers = np.add.reduceat(columns, edges[:-1], axis=-1) / counts
+    return means.swapaxes(-1, -2)

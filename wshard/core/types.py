@@ -1,0 +1,297 @@
+"""Plain values of an episode: Episode, Channel, timebase. T = number of timesteps, the first axis of every lane."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wshard.core.arguments import array_of, check_chunk, integer
+from wshard.core.array_fields import DType, EqualByValue, StepField, check_declared
+from wshard.core.array_fields import Residual as Residual
+from wshard.core.media.frames import EncodedFrames, LaneData
+from wshard.core.media.video_frames import are_same_frames
+from wshard.core.messages import describe_channel, describe_episode, shown
+from wshard.errors import EntryNotFoundError, EpisodeError
+
+Array = NDArray[Any]
+
+
+class Format(StrEnum):
+    """Where an episode came from."""
+
+    UNKNOWN = ""
+    WSHARD = "wshard"
+    DREAMER_V3 = "dreamerv3"
+    TDMPC2 = "tdmpc2"
+    MINARI = "minari"
+    D4RL = "d4rl"
+    ROBOMIMIC = "robomimic"
+    HDF5 = "hdf5"
+
+
+class Modality(StrEnum):
+    """Kind of data in a multi-modal observation lane."""
+
+    RGB = "rgb"
+    DEPTH = "depth"
+    LANGUAGE = "language"
+    PROPRIOCEPTION = "proprioception"
+    AUDIO = "audio"
+    VIDEO = "video"
+    POINTCLOUD = "pointcloud"
+
+    @staticmethod
+    def parse(value: object) -> Modality:
+        """Read a name such as "rgb"; raises EpisodeError, which lists the known ones."""
+        try:
+            return Modality(str(value))
+        except ValueError:
+            known = ", ".join(kind.value for kind in Modality)
+            raise EpisodeError(f"modality: expected one of {known}, found {value!r}") from None
+
+    @property
+    def content_type(self) -> int:
+        """The content type code of the container format."""
+        codes = {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}
+        return codes[self.value]
+
+
+class TimebaseType(StrEnum):
+    """How the time of a timestep is determined."""
+
+    TICKS = "ticks"
+    TIMESTAMPS_NS = "timestamps_ns"
+    TIMESTAMPS_US = "timestamps_us"
+
+
+class AssumedRate(float):
+    """A default rate, otherwise an ordinary float; setting tick_hz to a number replaces it."""
+
+    __slots__ = ()
+
+
+ASSUMED_HZ: Final = AssumedRate(30.0)
+"""The rate in files for which none was given, as in the format's reference package."""
+
+
+@dataclass
+class TimebaseSpec:
+    """The clock of an episode: tick_hz in timesteps per second, epoch_ns = time of timestep 0 since 1970."""
+
+    type: TimebaseType = TimebaseType.TICKS
+    tick_hz: float = ASSUMED_HZ
+    epoch_ns: int = 0
+
+    @property
+    def assumed(self) -> bool:
+        """True if the rate was not specified."""
+        return isinstance(self.tick_hz, AssumedRate)
+
+
+@dataclass(eq=False)
+class Channel(EqualByValue):
+    """One lane of an episode. Channels are equal by value.
+
+    Args:
+        name: The id of the lane, such as "state".
+        dtype: The type of its values, a DType or its name.
+        shape: The shape of one timestep, [] for a scalar.
+        data: The values [T, *shape].
+        semantics: What the values mean, free text.
+        modality: The kind of data in a multi-modal lane.
+        sampling_rate_hz: Its own rate, if it differs from the episode's.
+        content_type: What its block holds, free text.
+        encoded: Camera frames as JPEG, PNG or MP4, saved unchanged; `data` decodes them once, and setting it ends them.
+
+    Examples:
+        >>> Channel.of("state", np.zeros((20, 3), np.float32)).shape
+        [3]
+    """
+
+    name: str
+    dtype: DType
+    shape: list[int]
+    data: LaneData = LaneData()  # noqa: RUF009  (as StepField)
+    semantics: str = ""
+    modality: Modality | None = None
+    sampling_rate_hz: float | None = None
+    content_type: str | None = None
+    encoded: EncodedFrames | None = field(default=None, compare=False)
+
+    __repr__ = describe_channel
+
+    def __post_init__(self) -> None:
+        """Accept anything array-like and any sequence of ints."""
+        given = self.__dict__["_data"]
+        if self.encoded is not None and given is not None and given is not self.encoded.__dict__.get("pixels"):
+            self.encoded = None  # replace(channel, data=...)
+        if self.encoded is None and type(given) is not np.ndarray:
+            self.data = array_of(given, f"channel {self.name!r}")
+        self.shape = [int(size) for size in self.shape]
+        self.dtype = DType.parse(self.dtype)
+
+    @staticmethod
+    def of(name: str, data: Any, **described: Any) -> Channel:
+        """Make a channel from an array [T, ...], EncodedFrames or another channel, and infer dtype and shape.
+
+        Raises EpisodeError for other values, and for masked elements.
+        """
+        if isinstance(data, Channel):
+            return replace(data, name=name, data=None if data.encoded else data.data, **described)
+        if isinstance(data, EncodedFrames):
+            shape, dtype = list(data.shape), DType.from_numpy(data.dtype)
+            return Channel(name, dtype, shape, None, encoded=data, **described)
+        array = array_of(data, f"channel {name!r}")
+        if array.ndim == 0:
+            raise EpisodeError(f"channel {name!r}: expected an array [T, ...], found a scalar")
+        return Channel(name, DType.from_numpy(array.dtype), list(array.shape[1:]), array, **described)
+
+    @property
+    def length(self) -> int:
+        """T, the number of timesteps."""
+        frames = self.encoded
+        return frames.length if frames is not None else int(self.data.shape[0]) if self.data.ndim else 0
+
+    def clone(self) -> Channel:
+        """Return a copy with its own data; encoded frames are immutable and shared."""
+        return replace(self, data=None if self.encoded else self.data.copy(), shape=list(self.shape))
+
+    def _equals(self, other: Channel) -> bool:
+        if self.encoded is None or other.encoded is None:
+            return super()._equals(other)
+        rest = (replace(channel, data=np.empty(0)) for channel in (self, other))
+        return EqualByValue._equals(*rest) and are_same_frames(self.encoded, other.encoded)  # noqa: SLF001  (our base)
+
+    def part(self, start: int, stop: int) -> Channel:
+        """Return the timesteps [start, stop); encoded frames stay encoded."""
+        if self.encoded is not None:
+            return replace(self, data=None, encoded=self.encoded.slice(start, stop))
+        return replace(self, data=self.data[start:stop])
+
+
+@dataclass(eq=False)
+class Episode(EqualByValue):
+    """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
+
+    omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: unknown blocks of
+    other programs, preserved unchanged. rewards, terminations and truncations are [T] or None if not recorded; they may
+    be passed as arrays, sequences or channels. Observations and actions may be arrays [T, ...], which become channels;
+    the default length is that of the first lane. `episode["state"]` is the array of an observation,
+    `episode["action/ctrl"]` that of an action. timestep_range: of a chunk, its [first, last] timesteps in the whole
+    episode. Episodes are equal if all their values are, whatever their origin.
+    """
+
+    id: str
+    env_id: str = ""
+    length: int = 0
+    timebase: TimebaseSpec = field(default_factory=TimebaseSpec)
+    observations: dict[str, Channel] = field(default_factory=dict)
+    actions: dict[str, Channel] = field(default_factory=dict)
+    rewards: StepField = StepField()  # noqa: RUF009  (a descriptor holds no value that episodes could share)
+    terminations: StepField = StepField()  # noqa: RUF009  (as rewards)
+    truncations: StepField = StepField()  # noqa: RUF009  (as rewards)
+    omens: dict[str, dict[str, Channel]] = field(default_factory=dict)
+    residuals: dict[str, Residual] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    source_format: Format = field(default=Format.UNKNOWN, compare=False)
+    chunk_index: int | None = None
+    total_chunks: int | None = None
+    timestep_range: list[int] | None = None
+    uncerts: dict[str, Channel] = field(default_factory=dict)
+    ticks: Array | None = None
+    timestamps_ns: Array | None = None
+    blocks: dict[str, bytes] = field(default_factory=dict)
+
+    __repr__ = describe_episode
+
+    def __post_init__(self) -> None:
+        """Accept arrays for channels, and any pair as timestep_range; infer the length where none is given."""
+        self.observations, self.actions = _as_channels(self.observations), _as_channels(self.actions)
+        if self.length == 0 and isinstance(self.observations, dict) and isinstance(self.actions, dict):
+            lanes = (lane.length for lane in self.lanes().values() if isinstance(lane, Channel))
+            self.length = next((length for length in lanes if length), 0)
+        if self.timestep_range is not None:
+            self.timestep_range = list(self.timestep_range)
+
+    def __getitem__(self, name: str) -> Array:
+        """Return the array [T, ...] of a lane: of an observation by its id, of any by its block name.
+
+        Raises EntryNotFoundError (a KeyError).
+        """
+        lanes = self.lanes() | self.predictions()
+        lane = lanes.get(name) or lanes.get(f"signal/{name}")
+        if lane is None:
+            raise EntryNotFoundError(f"episode {self.id!r}: no lane {name!r}; it has {', '.join(lanes) or 'none'}")
+        return lane.data
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self.lanes() | self.predictions())
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes."""
+        lanes = self.lanes() | self.predictions()
+        return name in lanes or f"signal/{name}" in lanes
+
+    @property
+    def is_chunked(self) -> bool:
+        """True if this is one chunk of a longer episode."""
+        return self.chunk_index is not None
+
+    def lanes(self) -> dict[str, Channel]:
+        """Return observations, then actions, by block name."""
+        return {f"signal/{name}": channel for name, channel in self.observations.items()} | {
+            f"action/{name}": channel for name, channel in self.actions.items()
+        }
+
+    def predictions(self) -> dict[str, Channel]:
+        """Return omens and uncerts by block name."""
+        omens = {f"omen/{c}/{m}": lane for c, models in self.omens.items() for m, lane in models.items()}
+        return omens | {f"uncert/{name}": lane for name, lane in self.uncerts.items()}
+
+    def validate(self) -> None:
+        """Raise EpisodeError if lanes, lengths or chunk fields are inconsistent."""
+        if not self.id:
+            raise EpisodeError("episode: expected a non-empty id")
+        if (integer(self.length) or 0) <= 0:
+            raise EpisodeError(f"episode {self.id!r}: expected length > 0, a whole number, found {self.length!r}")
+        if not isinstance(self.metadata, Mapping | None):
+            raise EpisodeError(f"metadata: expected a mapping, found {shown(self.metadata)}")
+        for block, channel in (self.lanes() | self.predictions()).items():
+            _check_channel(block, channel, self.length)
+        for model in {model for models in self.omens.values() for model in models if "/" in model}:
+            raise EpisodeError(
+                f"omen model {model!r}: expected a name without '/', which separates it from its channel"
+            )
+        for name in ("rewards", "terminations", "truncations", "ticks", "timestamps_ns"):
+            array = getattr(self, name)
+            if array is not None and np.shape(array) != (self.length,):
+                raise EpisodeError(f"{name}: length mismatch: expected [{self.length}], found {list(np.shape(array))}")
+        check_chunk(self.chunk_index, self.total_chunks, self.timestep_range)
+
+    def clone(self) -> Episode:
+        """Return a copy with its own arrays; metadata is copied shallowly."""
+        return replace(copy.deepcopy(replace(self, metadata={})), metadata=dict(self.metadata))
+
+
+def _as_channels(lanes: Any) -> dict[str, Channel]:
+    """Return the lanes with channels in place of arrays; the same dict if there are none."""
+    plain = np.ndarray, EncodedFrames
+    if not isinstance(lanes, dict) or not any(isinstance(lane, plain) for lane in lanes.values()):
+        return lanes  # type: ignore[no-any-return]  # anything else is refused when it is saved
+    return {name: Channel.of(name, lane) if isinstance(lane, plain) else lane for name, lane in lanes.items()}
+
+
+def _check_channel(block: str, channel: object, length: int) -> None:
+    if not isinstance(channel, Channel):
+        raise EpisodeError(f"{block}: expected a channel, such as Channel.of(name, array), found {shown(channel)}")
+    frames = channel.encoded
+    shape = channel.data.shape if frames is None else (frames.length, *frames.shape)
+    dtype = channel.data.dtype if frames is None else frames.dtype
+    check_declared(block, (length, *channel.shape), shape, declared=channel.dtype, dtype=dtype)

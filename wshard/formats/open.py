@@ -1,0 +1,96 @@
+"""Open episodes by address: the URI scheme and the format of the location determine the reader."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from wshard.core.chunks.reader import open_episode_file
+from wshard.core.episode.protocol import EpisodeAddress, Fingerprint, parse_read_as, read_as
+from wshard.core.files.place import Place
+from wshard.core.files.schemes import place_of
+from wshard.core.types import Format
+from wshard.errors import FormatError, MissingFileError
+from wshard.formats.base import open_source
+from wshard.formats.detect import detect_format, known_format
+from wshard.formats.lane_map import MappedSource
+
+if TYPE_CHECKING:
+    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.files.schemes import Location
+    from wshard.formats.source_base import SourceBase
+
+
+def open_episode(
+    place: Location | EpisodeAddress, *, hashed: bool = True, format_name: str | None = None
+) -> EpisodeReader:
+    """Open an episode lazily: a file, a manifest of chunks, or an address, `PATH#KEY` as text.
+
+    hashed: compare each chunk with its SHA-256 before its data is used, which reads all of it; the checksums of blocks
+    are verified in any case. format_name: as in open_location; an address may specify it itself. For many episodes of
+    one location, open it once and call `open` of the Source.
+
+    Raises FormatError and its subclasses (ManifestError if chunks are inconsistent), FileNotFoundError,
+    EntryNotFoundError for an unknown key, UnknownSchemeError, and the errors of the format.
+    """
+    if isinstance(place, str):
+        address = EpisodeAddress.parse(place)
+    elif isinstance(place, EpisodeAddress):
+        address = place
+    elif isinstance(place, (os.PathLike, Place)):
+        address = EpisodeAddress(str(place))
+    else:  # a file object; of anything else it says that it is none
+        return open_episode_file(place, hashed=hashed)
+    found = place_of(address.uri)
+    how = read_as(format_name) if format_name else address.read_as or detect_format(found)
+    if not address.key and how in ("", Format.WSHARD):
+        return open_episode_file(found, hashed=hashed)
+    with open_location(address.uri, how or None) as source:
+        return source.open(address.key)
+
+
+def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None = None) -> SourceBase:
+    """Open a location of one or several episodes: a file, or a folder that a format detects as a whole.
+
+    format_name: as in open_source, or the `read_as` of an address; by default it is detected (detect_format). The
+    Source may be reused: it shows the location as it was when it was opened. A folder of episode files is several
+    locations. Raises UnknownFormatError, FileNotFoundError, UnknownSchemeError, and the errors of the
+    format.
+    """
+    place = place_of(uri)
+    name, lane_map = parse_read_as(format_name or "")
+    if not name:
+        place.status()  # raises an error before a format is looked for
+    source = open_source(place, known_format(None, name or detect_format(place), place))
+    return MappedSource(source, lane_map) if lane_map else source
+
+
+def list_episodes(
+    uri: str | os.PathLike[str] | Place,
+    format_name: str | None = None,
+    *,
+    missing: dict[str, MissingFileError] | None = None,
+) -> list[tuple[EpisodeAddress, Fingerprint]]:
+    """Return the address of every episode of a location, with a fingerprint that changes when it may have changed.
+
+    Reads no data. Episodes whose files are not there are omitted. missing: takes the errors of those of them whose
+    location names a file that it lacks, by key. A damaged episode has the fingerprint of no file: opening it raises its
+    error. Raises the errors of open_location, and one that all episodes have.
+    """
+    found = []
+    errors: list[FormatError] = []
+    with open_location(uri, format_name) as source:
+        for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+            try:
+                fingerprint = source.fingerprint(key)
+            except FileNotFoundError as error:
+                if missing is not None and isinstance(error, MissingFileError):
+                    missing[key] = error
+                continue
+            except FormatError as error:
+                errors.append(error)
+                fingerprint = Fingerprint(0, 0)
+            found.append((EpisodeAddress(str(uri), key, format_name or ""), fingerprint))
+    if errors and len(errors) == len(found) and len({*map(str, errors)}) == 1:
+        raise errors[0]
+    return found

@@ -1,0 +1,1 @@
+from wshard.core.media import *

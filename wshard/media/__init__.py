@@ -1,5 +1,0 @@
-"""Camera frames encoded as JPEG, PNG or MP4, decoded on access."""
-
-from wshard.lazy import exports
-
-__getattr__, __dir__, __all__ = exports(__name__, __file__)

@@ -1,9 +1,0 @@
-"""Recording, step by step: import path of the reference package."""
-
-from __future__ import annotations
-
-from wshard.container.layout import FLAG_STREAMING
-from wshard.recording.channel_defs import ChannelDef
-from wshard.recording.writer import DEFAULT_FLUSH_INTERVAL, WShardStreamWriter
-
-__all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter"]

@@ -1,0 +1,1 @@
+"""The third storey: training data, over episodes of any format."""

@@ -1,0 +1,52 @@
+from wshard.training.data.writers import EPISODE_DATA_KEY as EPISODE_DATA_KEY
+from wshard.training.data.registry import FORMATS as FORMATS
+from wshard.core.container.draft import WRITE_MODES as WRITE_MODES
+from wshard.training.data.batch import ClipBatch as ClipBatch
+from wshard.training.data.loader import ClipLoader as ClipLoader
+from wshard.training.data.sampler import ClipSampler as ClipSampler
+from wshard.training.data.derived.compose import ConcatDataset as ConcatDataset
+from wshard.training.data.dataset import Dataset as Dataset
+from wshard.training.data.readers import FolderDataset as FolderDataset
+from wshard.training.data.writers import FolderWriter as FolderWriter
+from wshard.training.data.derived.goals import GoalDataset as GoalDataset
+from wshard.training.data.readers import HDF5Dataset as HDF5Dataset
+from wshard.training.data.writers import HDF5Writer as HDF5Writer
+from wshard.training.data.scalers import IdentityScaler as IdentityScaler
+from wshard.training.data.readers import ImageDataset as ImageDataset
+from wshard.training.data.readers import LanceDataset as LanceDataset
+from wshard.training.data.readers import LanceVideoDataset as LanceVideoDataset
+from wshard.training.data.writers import LanceVideoWriter as LanceVideoWriter
+from wshard.training.data.writers import LanceWriter as LanceWriter
+from wshard.training.data.lerobot import LeRobotAdapter as LeRobotAdapter
+from wshard.training.data.derived.compose import MergeDataset as MergeDataset
+from wshard.training.data.scalers import PercentileScaler as PercentileScaler
+from wshard.training.data.replay import ReplayBuffer as ReplayBuffer
+from wshard.training.data.source_dataset import SourceDataset as SourceDataset
+from wshard.training.data.derived.spans import SpanDataset as SpanDataset
+from wshard.training.data.readers import VideoDataset as VideoDataset
+from wshard.training.data.writers import VideoWriter as VideoWriter
+from wshard.training.data.derived.windows import WindowDataset as WindowDataset
+from wshard.training.data.scalers import WrapTorchTransform as WrapTorchTransform
+from wshard.training.data.registry import Writer as Writer
+from wshard.training.data.scalers import ZScoreScaler as ZScoreScaler
+from wshard.training.data.replay import classic_filter as classic_filter
+from wshard.training.data.batch import collate as collate
+from wshard.training.data.scalers import column_normalizer as column_normalizer
+from wshard.training.data.conversion import convert as convert
+from wshard.training.data.registry import detect_format as detect_format
+from wshard.training.data.cache import ensure_dir_exists as ensure_dir_exists
+from wshard.training.data.cache import get_cache_dir as get_cache_dir
+from wshard.training.data.registry import get_format as get_format
+from wshard.training.data.scalers import get_scaler as get_scaler
+from wshard.training.data.registry import list_formats as list_formats
+from wshard.training.data.load import load_dataset as load_dataset
+from wshard.training.data.conversion import merge as merge
+from wshard.training.data.registry import register_format as register_format
+from wshard.training.data.derived.spans import select_episodes as select_episodes
+from wshard.training.data.writers import split_episode_data as split_episode_data
+from wshard.training.data.derived.spans import split_episodes as split_episodes
+from wshard.training.data.writers import validate_write_mode as validate_write_mode
+
+from wshard.training.data.registry import DatasetFormat
+
+Format = DatasetFormat
