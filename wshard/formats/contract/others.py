@@ -59,8 +59,9 @@ class OthersContract:
 
         def add() -> None:
             while not ended.wait(0.001):
-                added.append(folder / f"note {len(added)}.txt")
-                added[-1].write_text("theirs")
+                path = folder / f"note {len(added)}.txt"
+                path.write_text("theirs")
+                added.append(path)
 
         thread = threading.Thread(target=add)
         thread.start()
