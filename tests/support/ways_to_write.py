@@ -81,9 +81,8 @@ def read_set(folder, name, place=""):
 
 
 def write_sources(folder):
-    """Write two data sets, and an older one where they will be written to."""
+    """Write a data set, and an older one where it will be written to."""
     write_set(folder, "lance")
-    write_set(folder, "hdf5")
     write_set(folder, "lance_video", seeds=(3,))
 
 
@@ -181,10 +180,11 @@ TRAINING_WAYS = {
         threads=True,
     ),
     "merge sets": Way(
-        lambda f: merge([f / "a.lance", f / "a.h5"], f / "m.lance", mode="overwrite", progress=False),
+        lambda f: merge([f / "a.lance", f / "a.lance"], f / "m.lance", mode="overwrite", progress=False),
         partial(read_set, name="lance", place="m.lance"),
         write_sources,
         threads=True,
+        beside=r".*\.(txn|manifest|lance)",
     ),
     "shardify": Way(export, exported, export_older),
 }
