@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +171,12 @@ class MomentOptions(CommonOptions):
 
 def options_of(kind: type[CommonOptions]) -> tuple[Option, ...]:
     """Return the options of one kind of search, in their order."""
-    declared = [(one, one.metadata["option"]) for one in fields(kind) if "option" in one.metadata]
+    return _read_declared(fields(kind))
+
+
+@cache  # each search checks its options by them
+def _read_declared(members: tuple[Field[Any], ...]) -> tuple[Option, ...]:
+    declared = [(one, one.metadata["option"]) for one in members if "option" in one.metadata]
     return tuple(replace(option, name=one.name, default=one.default) for one, option in declared)
 
 
