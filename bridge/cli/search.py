@@ -45,12 +45,7 @@ def search(
     if sentences is not None and chosen["text"] is None:
         raise typer.BadParameter("--text-encoder requires --text")
     example = query if query is None or span is None else (query, *parse_span(span))
-    filters: dict[str, Any] = {
-        "env_id": env or None,
-        "min_length": min_length,
-        "reward_range": parse_range(reward),
-        "where": where,
-    }
+    filters = _read_filters(env, min_length, reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen)}
         hits = opened.search(example, embedder=embedder, lanes=options.parse_lanes(lanes), sentences=sentences, **given)
@@ -88,12 +83,7 @@ def moments(
     if start is not None and stop is not None and start >= stop:
         raise typer.BadParameter(f"--from and --to: expected FROM < TO, found {start}:{stop}")
     example = None if query is None else (query, start, stop)
-    filters: dict[str, Any] = {
-        "env_id": env or None,
-        "min_length": min_length,
-        "reward_range": parse_range(reward),
-        "where": where,
-    }
+    filters = _read_filters(env, min_length, reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen)}
         hits = opened.moments(example, embedder=embedder, lanes=options.parse_lanes(lanes), **given)
@@ -107,6 +97,13 @@ def moments(
             limits = {"--per-episode": chosen["per_episode"], "--min-score": chosen["min_score"]}
             limiting = ", ".join(["--max-overlap", *(name for name, limit in limits.items() if limit is not None)])
             typer.echo(f"fewer than {chosen['top_k']}: other candidates were excluded by {limiting}", err=True)
+
+
+def _read_filters(
+    env: list[str] | None, min_length: int | None, reward: str | None, where: str | None
+) -> dict[str, Any]:
+    """Return the filters of a search as the archive takes them."""
+    return {"env_id": env or None, "min_length": min_length, "reward_range": parse_range(reward), "where": where}
 
 
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
