@@ -29,7 +29,7 @@ from wshard.types import Channel, Episode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bridge.results import Hits
+    from bridge.hits import Hits
 
 TIMESTEPS, CHANNELS, TASKS, QUERIES = 84, 14, 10, 50
 WARMING = 15  # searches

@@ -2,7 +2,7 @@ from bridge.index.base import Answer as Answer
 from bridge.archive import Archive as Archive
 from bridge.quality.check import Checkup as Checkup
 from bridge.results import EpisodeRef as EpisodeRef
-from bridge.results import Hits as Hits
+from bridge.hits import Hits as Hits
 from bridge.ingest.report import IngestReport as IngestReport
 from bridge.index.base import Match as Match
 from bridge.index.base import Point as Point

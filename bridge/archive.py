@@ -9,10 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from bridge.hits import Hits
 from bridge.index.registry import EMBEDDED, discard_copies, open_index
 from bridge.names import EpisodeNames
 from bridge.picks import load_refs, select_refs
-from bridge.results import Hits
 from catalog.database.postgresql import is_server
 from catalog.filters.where import EVERYTHING
 from catalog.location import place_of

@@ -1,61 +1,49 @@
-"""The results of a search: Hits, a list of EpisodeRefs, which load their episodes in place."""
+"""EpisodeRef: one hit of a search, which loads its episode in place."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any
 
-from bridge.answered import Answered
 from bridge.episodes.open import open_at, open_unchanged
 from wshard.core.arguments import whole_number
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
-from wshard.core.messages import how_to_install, plural
-from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError, WShardError
+from wshard.errors import QueryError, StaleEpisodeError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import pandas as pd
-    import pyarrow as pa
-
-    from bridge.episodes.clips import Missing
     from bridge.episodes.drawing import Sketch
-    from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
     from wshard.core.episode.protocol import EpisodeReader
     from wshard.core.types import Episode
-    from wshard.training.data.derived.spans import SpanDataset
-
-
-_COLUMNS: Final = {
-    "rank": "int64",
-    "score": "float64",
-    "episode_id": "string",
-    "env_id": "string",
-    "length": "int64",
-    "total_reward": "float64",
-    "success": "bool_",
-    "start": "int64",
-    "stop": "int64",
-    "uid": "string",
-    "file_path": "string",
-}
-"""Columns of hits as a table, and their Arrow types."""
-
-_MAX_SHOWN: Final = 3  # hits in a repr
-_NOTHING_KNOWN: Final = Answered()
 
 
 @dataclass(frozen=True, repr=False)
 class EpisodeRef:
-    """One hit. score: higher is better, 1 = identical (see docs/search.md). span: matching timesteps [start, stop).
+    """One hit: an episode of an archive, which it loads in place. Hits are hashable; equal hits have equal hashes.
 
-    metadata: the episode's own, and env_id, length, total_reward, success, tags. contributions: how much each lane adds
-    to the cosine of query and hit (they sum up to it); empty unless requested. alignment: pairs (query step, episode
-    step), for moments and on request; lane_scores: agreement of each lane along the alignment, 0 to 1. Hits are
-    hashable; equal hits have equal hashes.
+    Args:
+        episode_id: The episode's own name.
+        file_path: Its file or location.
+        score: Higher is better, 1 = identical (see docs/search.md).
+        metadata: The episode's own, and env_id, length, total_reward, success, tags.
+        span: The matching timesteps [start, stop).
+        uid: The name of the episode in the catalog, which no other has.
+        digest: Of the data that was ingested, "" to load any.
+        key: Of an episode in a location of several.
+        read_as: How to read the location, as in EpisodeAddress.
+        fingerprint: Size and time of the file that was ingested.
+        contributions: What each lane adds to the cosine of query and hit, which is their sum; on request.
+        alignment: Pairs (query step, episode step), for moments and on request.
+        lane_scores: Agreement of each lane along the alignment, 0 to 1.
+
+    Examples:
+        >>> hit = EpisodeRef("reach-7", "reach-7.wshard", 0.9312, {"length": 100}, (10, 30))
+        >>> hit, hit.after(50).span
+        (EpisodeRef('reach-7', span=(10, 30), score=0.9312), (30, 80))
     """
 
     episode_id: str
@@ -78,7 +66,7 @@ class EpisodeRef:
 
     def _repr_html_(self) -> str:
         """Return the view for notebooks: frames that play under the pointer, and plots of the lanes."""
-        return _draw(self) or f"<pre>{escape(repr(self))}</pre>"
+        return draw_hit(self) or f"<pre>{escape(repr(self))}</pre>"
 
     @property
     def address(self) -> EpisodeAddress:
@@ -134,7 +122,7 @@ class EpisodeRef:
             yield file
 
 
-def _draw(ref: EpisodeRef) -> str:
+def draw_hit(ref: EpisodeRef) -> str:
     """Return a drawing of a hit as HTML, "" if its file cannot be read."""
     from bridge.episodes.drawing import draw_html  # noqa: PLC0415  (only notebooks need it)
 
@@ -181,115 +169,3 @@ def resolve_span(start: int | None, stop: int | None, episode_id: str, length: i
         span_text = f"{'' if start is None else start}:{'' if stop is None else stop}"
         raise QueryError(f"span {span_text} {found} timestep of episode {episode_id!r}, which has {length}")
     return first, last
-
-
-class Hits(list[EpisodeRef]):
-    """Hits, best first. exact: proven to be the best of the episodes compared (see answered.left_out for others).
-
-    For a fused search exact says that of each list that was fused. milliseconds: time of embedding, search and
-    look-up.
-
-    missing: matches that were skipped because their files are missing or have changed. explained: how the index found
-    the hits, if requested. answered: the Spaces that were searched, and notes for the user.
-    """
-
-    def __init__(
-        self,
-        refs: Iterable[EpisodeRef] = (),
-        *,
-        exact: bool = True,
-        milliseconds: float = 0.0,
-        missing: int = 0,
-        explained: Explanation | None = None,
-        answered: Answered = _NOTHING_KNOWN,
-    ) -> None:
-        super().__init__(refs)
-        self.exact = exact
-        self.milliseconds = milliseconds
-        self.missing = missing
-        self.explained = explained
-        self.answered = answered
-
-    @overload
-    def __getitem__(self, place: SupportsIndex, /) -> EpisodeRef: ...
-    @overload
-    def __getitem__(self, place: slice, /) -> Hits: ...
-    def __getitem__(self, place: SupportsIndex | slice, /) -> EpisodeRef | Hits:
-        """Return a hit, or for a slice the Hits of it: `hits[:5].to_pandas()`."""
-        chosen = super().__getitem__(place)
-        if not isinstance(chosen, list):
-            return chosen
-        return Hits(chosen, **vars(self))
-
-    def __repr__(self) -> str:
-        """Return how many hits there are, the first ones, and the notes."""
-        first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_MAX_SHOWN])
-        more = ", ..." if len(self) > _MAX_SHOWN else ""
-        notes = "".join(f"; {note}" for note in self._notes())
-        return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
-
-    def _repr_html_(self) -> str:
-        """Return the table that notebooks show, drawings of the first hits, and the notes."""
-        head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-        rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        strip = "".join(f'<div style="margin-right:12px">{_draw(ref)}</div>' for ref in self[:_MAX_SHOWN])
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>{notes}'
-
-    @property
-    def certainty(self) -> str:
-        """Whether hits are exact, and among how many episodes, if others that pass the filter were not compared."""
-        word, compared = "exact" if self.exact else "approximate", self.answered.compared
-        return word if compared is None else f"{word} among the {plural(compared, 'episode')} compared"
-
-    def _notes(self) -> list[str]:
-        return [*self.answered.notes, *([self.answered.missed] if self.answered.left_out else [])]
-
-    def dataset(
-        self, *, weights: Sequence[float] | None = None, missing: Missing = "raise", **options: Any
-    ) -> SpanDataset:
-        """Return the spans of the hits as clips for training: `hits.dataset(num_steps=16, frameskip=3)`.
-
-        weights: one per hit, used by ClipSampler and ClipLoader. missing "skip": hits whose files are gone, damaged or
-        changed are left out, with a SkippedEpisodeWarning. options: those of wshard.data.SourceDataset. A hit with a
-        span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError, NoClipsError.
-        """
-        from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches do not need it)
-
-        places = [
-            ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.metadata.get("length")) for ref in self
-        ]
-        return open_clips(places, weights, options, missing=missing)
-
-    def to_arrow(self) -> pa.Table:
-        """Return the hits, best first, as an Arrow table; raises MissingExtraError without pyarrow."""
-        try:
-            import pyarrow as pa  # noqa: PLC0415  (only tables need it)
-        except ImportError as error:
-            raise MissingExtraError(f"tables need pyarrow: {how_to_install('parquet')}") from error
-        rows = [*self._rows()]
-        columns = {name: pa.array([row[name] for row in rows], getattr(pa, kind)()) for name, kind in _COLUMNS.items()}
-        return pa.table(columns)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the hits, best first, as a data frame; raises MissingExtraError without pyarrow or pandas."""
-        try:
-            import pandas as _  # noqa: F401, ICN001, PLC0415  (only to say what is missing)
-        except ImportError as error:
-            raise MissingExtraError(f"data frames need pandas: {how_to_install('pandas')}") from error
-        return self.to_arrow().to_pandas()
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for rank, ref in enumerate(self, 1):
-            properties = {name: ref.metadata.get(name) for name in ("env_id", "length", "total_reward", "success")}
-            start, stop = ref.span
-            location = {"start": start, "stop": stop, "uid": ref.uid, "file_path": ref.file_path}
-            yield {"rank": rank, "score": ref.score, "episode_id": ref.episode_id, **properties, **location}
-
-
-def _format_cell(value: object) -> str:
-    if value is None:
-        return ""
-    return escape(f"{value:.4f}" if isinstance(value, float) else str(value))

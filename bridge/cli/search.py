@@ -14,7 +14,7 @@ from wshard.cli.common import JsonOption, parse_span, print_json, printable, rep
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
-    from bridge.results import Hits
+    from bridge.hits import Hits
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
 

@@ -11,7 +11,8 @@ from bridge.spaces.identity import describe
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bridge.results import EpisodeRef, Hits
+    from bridge.hits import Hits
+    from bridge.results import EpisodeRef
     from embedders.space import Space
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bridge.archive import Archive, archive_of
+from bridge.hits import Hits
 from bridge.index.base import Request
-from bridge.results import Hits
 from bridge.search.changes import ChangeCheck
 from bridge.search.matches import EpisodeRows
 from bridge.search.moments.nearest_example import find_moments

@@ -12,7 +12,11 @@ import pytest
 import wshard
 from wshard.types import DType
 
-CLASSES = (*("Catalog", "Channel", "ChannelDef", "EpisodeAddress", "EpisodeFile", "MemoryReader", "Thresholds"),)
+CLASSES = (
+    *("Catalog", "Channel", "ChannelDef", "Episode", "EpisodeAddress", "EpisodeFile", "EpisodeRef", "Hits"),
+    *("MemoryReader", "Thresholds", "WShardStreamWriter"),
+)
+NAMES = {"np": np, "DType": DType} | {name: getattr(wshard, name) for name in CLASSES}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -25,6 +29,6 @@ def test_every_parameter_is_described(name):
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind = getattr(wshard, name)
-    (found,) = doctest.DocTestFinder(recurse=False).find(kind, name, globs={"np": np, "DType": DType, name: kind})
+    (found,) = doctest.DocTestFinder(recurse=False).find(kind, name, globs=dict(NAMES))
     assert doctest.DocTestRunner().run(found).failed == 0
     assert found.examples

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from wshard.core.array_fields import Residual as Residual
 from wshard.core.media.frames import EncodedFrames, LaneData
 from wshard.core.media.video_frames import are_same_frames
 from wshard.core.messages import describe_channel, describe_episode, shown
+from wshard.core.timebase import ASSUMED_HZ as ASSUMED_HZ
+from wshard.core.timebase import AssumedRate as AssumedRate
+from wshard.core.timebase import TimebaseSpec as TimebaseSpec
+from wshard.core.timebase import TimebaseType as TimebaseType
 from wshard.errors import EntryNotFoundError, EpisodeError
 
 Array = NDArray[Any]
@@ -60,38 +64,6 @@ class Modality(StrEnum):
         """The content type code of the container format."""
         codes = {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}
         return codes[self.value]
-
-
-class TimebaseType(StrEnum):
-    """How the time of a timestep is determined."""
-
-    TICKS = "ticks"
-    TIMESTAMPS_NS = "timestamps_ns"
-    TIMESTAMPS_US = "timestamps_us"
-
-
-class AssumedRate(float):
-    """A default rate, otherwise an ordinary float; setting tick_hz to a number replaces it."""
-
-    __slots__ = ()
-
-
-ASSUMED_HZ: Final = AssumedRate(30.0)
-"""The rate in files for which none was given, as in the format's reference package."""
-
-
-@dataclass
-class TimebaseSpec:
-    """The clock of an episode: tick_hz in timesteps per second, epoch_ns = time of timestep 0 since 1970."""
-
-    type: TimebaseType = TimebaseType.TICKS
-    tick_hz: float = ASSUMED_HZ
-    epoch_ns: int = 0
-
-    @property
-    def assumed(self) -> bool:
-        """True if the rate was not specified."""
-        return isinstance(self.tick_hz, AssumedRate)
 
 
 @dataclass(eq=False)
@@ -179,12 +151,34 @@ class Channel(EqualByValue):
 class Episode(EqualByValue):
     """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
 
-    omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: unknown blocks of
-    other programs, preserved unchanged. rewards, terminations and truncations are [T] or None if not recorded; they may
-    be passed as arrays, sequences or channels. Observations and actions may be arrays [T, ...], which become channels;
-    the default length is that of the first lane. `episode["state"]` is the array of an observation,
-    `episode["action/ctrl"]` that of an action. timestep_range: of a chunk, its [first, last] timesteps in the whole
-    episode. Episodes are equal if all their values are, whatever their origin.
+    `episode["state"]` is the array of an observation, `episode["action/ctrl"]` that of an action. Values per timestep
+    may be passed as arrays, sequences or channels. Episodes are equal if all their values are, whatever their origin.
+
+    Args:
+        id: The name of the episode.
+        env_id: The environment that it is from.
+        length: T; the default is the length of the first lane.
+        timebase: The clock.
+        observations: {id: channel}; arrays [T, ...] become channels.
+        actions: As observations.
+        rewards: [T], None if not recorded.
+        terminations: [T], None if not recorded: where the task ended.
+        truncations: [T], None if not recorded: where the recording was cut off.
+        omens: Predictions, {channel: {model: channel}}.
+        residuals: {channel: residual}, bits or deltas of a prediction.
+        metadata: Anything that JSON can represent.
+        source_format: Where the episode came from; not compared.
+        chunk_index: Of a chunk: its number, from 0.
+        total_chunks: Of a chunk: how many there are.
+        timestep_range: Of a chunk: its [first, last] timesteps in the whole episode.
+        uncerts: Uncertainties, {"channel/model/type": channel}.
+        ticks: [T], the time of each timestep in ticks.
+        timestamps_ns: [T], the time of each timestep in nanoseconds.
+        blocks: Unknown blocks of other programs, preserved unchanged.
+
+    Examples:
+        >>> Episode("reach", observations={"state": np.zeros((20, 3))}).length
+        20
     """
 
     id: str

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.results import Hits
+from bridge.hits import Hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from embedders.space import Space
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from bridge.results import Hits
+    from bridge.hits import Hits
     from bridge.search.query.options import CommonOptions, Option
 
 

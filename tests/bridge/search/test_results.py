@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from bridge.answered import Answered
-from bridge.results import EpisodeRef, Hits
+from bridge.hits import Hits
+from bridge.results import EpisodeRef
 from wshard.errors import MissingExtraError
 
 KNOWN = {"env_id": "door", "length": 30, "total_reward": 1.5, "success": None, "tags": []}

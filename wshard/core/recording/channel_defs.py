@@ -6,7 +6,7 @@ import math
 import operator
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, SupportsFloat
 
 import numpy as np
@@ -217,3 +217,27 @@ def _convert(array: Array, target: np.dtype[Any]) -> Array | None:
             return array.astype(target)
     except FloatingPointError:
         return None
+
+
+def read_definitions(
+    channels: Iterable[ChannelDef | Mapping[str, Any]] | None, actions: Iterable[ChannelDef | Mapping[str, Any]] | None
+) -> tuple[list[ChannelDef], list[ChannelDef]]:
+    """Return the channels, and those that may be actions: the same ones, unless actions are given."""
+    defined = [ChannelDef.of(channel) for channel in channels or ()]
+    if actions is None:
+        return defined, defined
+    defined = [replace(channel, prefix=channel.prefix or "signal") for channel in defined]
+    return defined, [replace(ChannelDef.of(channel), prefix="action") for channel in actions]
+
+
+def check_values(
+    values: Mapping[str, Any], lanes: Mapping[str, Declaration], kind: str
+) -> list[tuple[Declaration, Array]]:
+    """Return each value as an array, with its lane. Raises EpisodeError, as for unknown names."""
+    rows = []
+    for name, value in values.items():
+        lane = lanes.get(name)
+        if lane is None:
+            raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(lanes) or 'none'}")
+        rows.append((lane, check_value(value, lane)))
+    return rows

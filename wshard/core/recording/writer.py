@@ -24,9 +24,10 @@ from wshard.core.recording.channel_defs import (
     ChannelDef,
     check_channels,
     check_step,
-    check_value,
+    check_values,
     declare,
     plan_of,
+    read_definitions,
     warn_without_actions,
 )
 from wshard.core.recording.journal import STEP_LANES
@@ -46,17 +47,33 @@ _MAX_TIMESTEPS: Final = 100_000
 class WShardStreamWriter:
     """Record an episode timestep by timestep.
 
-    path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode;
-    after a crash it contains every flushed timestep (see recover), and all timesteps if an error or Ctrl-C ends the
-    `with` (on_error="discard": an error discards the recording). channel_defs: ChannelDefs, or dicts such as {"id":
-    "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); channels is another name for it.
-    Each may be observation or action, unless it specifies which, or action_defs is given. max_timesteps: further
-    timesteps are refused; None = no limit. flush_interval: timesteps between flushes; flush_seconds: seconds after
-    which the next timestep triggers a flush. fsync: make each flush durable. compression, frame_steps: as in
-    save_wshard.
+    `<path>.partial` exists from begin_episode until end_episode renames the finished episode; after a crash it contains
+    every flushed timestep (see recover), and all timesteps if an error or Ctrl-C ends the `with`. Raises
+    RecordingExistsError if another writer is active or an interrupted recording exists, RecordingStateError for calls
+    out of order, EpisodeError for wrong values.
 
-    Raises RecordingExistsError if another writer is active or an interrupted recording exists (overwrite=True discards
-    it), RecordingStateError for calls out of order, EpisodeError for wrong values.
+    Args:
+        path: The final file.
+        episode_id: The name of the episode.
+        channel_defs: ChannelDefs, or dicts such as {"id": "state", "dtype": "f32", "shape": [3]} (see ChannelDef.of).
+        max_timesteps: Further timesteps are refused; None = no limit.
+        compression: As in save_wshard.
+        compression_level: As in save_wshard.
+        flush_interval: Timesteps between flushes.
+        channels: Another name for channel_defs.
+        action_defs: The actions; without them a channel may be either, unless it specifies which.
+        flush_seconds: Seconds after which the next timestep triggers a flush.
+        frame_steps: As in save_wshard.
+        fsync: Make each flush durable.
+        overwrite: Discard an interrupted recording.
+        on_error: "discard": an error in the `with` discards the recording.
+
+    Examples:
+        >>> with WShardStreamWriter("reach.wshard", "reach", [ChannelDef("ctrl", DType.FLOAT32, [3])]) as writer:
+        ...     writer.begin_episode("reach-v3")
+        ...     writer.write_timestep({"ctrl": [0.0, 0.1, 0.2]}, reward=1.0)
+        >>> writer.is_finalized
+        True
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the signature of the format's reference package, and more by keyword)
@@ -87,11 +104,7 @@ class WShardStreamWriter:
         self._episode_id = episode_id
         if (channel_defs is None) == (channels is None):
             raise EpisodeError("expected channel_defs, or channels by keyword: a sequence of ChannelDefs or dicts")
-        defined = [ChannelDef.of(channel) for channel in (channels if channel_defs is None else channel_defs) or ()]
-        actions = defined
-        if action_defs is not None:
-            actions = [replace(ChannelDef.of(channel), prefix="action") for channel in action_defs]
-            defined = [replace(channel, prefix=channel.prefix or "signal") for channel in defined]
+        defined, actions = read_definitions(channels if channel_defs is None else channel_defs, action_defs)
         self._observations = declare(defined, "signal")
         self._actions = declare(actions, "action")
         lanes = (*self._actions.values(), *self._observations.values())
@@ -191,15 +204,15 @@ class WShardStreamWriter:
                 raise EpisodeError(f"timestep {self._steps}: expected done or terminated, found both, which differ")
             done = terminated
         if observations is None and actions is None and isinstance(t, Mapping):
-            rows = self._check_values(t, self._lanes_by_name, "")
+            rows = check_values(t, self._lanes_by_name, "")
             expected = () if self._buffers else self._channels
             check_channels(f"timestep {self._steps}", expected, {lane.block for lane, _ in rows}, list(t))
             if not self._buffers:
                 warn_without_actions(str(self.path), self._channels, [lane.block for lane, _ in rows], t)
             t = self._steps
         else:
-            rows = self._check_values(observations or {}, self._observations, "observation ")
-            rows += self._check_values(actions or {}, self._actions, "action ")
+            rows = check_values(observations or {}, self._observations, "observation ")
+            rows += check_values(actions or {}, self._actions, "action ")
         self._append(rows, check_step(t, reward, done, truncated))
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
@@ -222,17 +235,6 @@ class WShardStreamWriter:
         self._steps += 1
         if self._pending_count == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
             self.flush()
-
-    def _check_values(
-        self, values: Mapping[str, Any], lanes: Mapping[str, Declaration], kind: str
-    ) -> list[tuple[Declaration, Array]]:
-        rows = []
-        for name, value in values.items():
-            lane = lanes.get(name)
-            if lane is None:
-                raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(lanes) or 'none'}")
-            rows.append((lane, check_value(value, lane)))
-        return rows
 
     def _begin_lanes(self, channels: Sequence[Declaration], step_blocks: set[str]) -> None:
         lanes = (*channels, *(lane for lane in STEP_LANES if lane.block in step_blocks))
